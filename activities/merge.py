@@ -16,7 +16,7 @@ class Merge(Stage):
     @activity.defn(name=names.MERGE)
     async def run(self, request: RawValue, before: RawValue = NOTHING, keyword_alone: str = "") -> Decision:
         """Return the Decision for a RouteRequest; `keyword_alone` says why the semantic stage did not answer."""
-        from orchestrator.routing.staged import merge
+        from orchestrator.runtime.staged import merge
 
         async with working(request, RouteRequest) as asked:
             found = read_input(before, Findings)

@@ -12,7 +12,7 @@ from orchestrator.temporal.payload import read_input
 from orchestrator.temporal.resources import Resources
 
 if TYPE_CHECKING:
-    from orchestrator.routing.pipeline import Leg, Pipeline
+    from orchestrator.pipeline.pipeline import Leg, Pipeline
 
 
 class Stage:
@@ -25,7 +25,7 @@ class Stage:
         self, given: RawValue, before: RawValue | None, legs: "Callable[[Pipeline], Sequence[Leg]]"
     ) -> Findings:
         """Return what is found once these legs of the worker's pipeline ran, too."""
-        from orchestrator.routing.staged import find
+        from orchestrator.runtime.staged import find
 
         async with working(given, RouteRequest) as request:
             found = Findings() if before is None else read_input(before, Findings)

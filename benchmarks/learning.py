@@ -24,10 +24,10 @@ from orchestrator.evaluate.runner import Query, read_set
 from orchestrator.experience.memory import Experience
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
+from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.records.outcome import Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
-from orchestrator.routing.pipeline import Pipeline
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from research.sources import SETS
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report
 from orchestrator.options import Options
-from orchestrator.routing.pipeline import PRESETS
-from orchestrator.routing.router import Router
+from orchestrator.pipeline.pipeline import PRESETS
+from orchestrator.runtime.router import Router
 
 SETS = (
     *("api_bank", "azure_mcp", "bfcl", "bfcl_multi_turn", "metatool", "restbench", "seal_tools", "toolalpaca"),

@@ -25,7 +25,7 @@ from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion, RouteRequest
 from orchestrator.records.tool import Stage, Tool
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from research.confidence import fit_all
 from research.coverage import left_out_maps
 from research.examples import collect, collect_small

@@ -28,10 +28,10 @@ from orchestrator.evaluate.runner import Query, read_queries
 from orchestrator.index.calibration import shipped
 from orchestrator.index.features import best_positions
 from orchestrator.index.index import Index
+from orchestrator.pipeline.understand import Understood, understand
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
-from orchestrator.routing.router import Router
-from orchestrator.routing.understand import Understood, understand
+from orchestrator.runtime.router import Router
 
 SIZES = (100, 258, 500, 1_000, 5_000, 13_000)
 OURS = {"keyword": RouteHint.KEYWORD, "semantic": RouteHint.SEMANTIC, "auto": RouteHint.AUTO}

@@ -22,7 +22,7 @@ START = """
 import asyncio, sys, time
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 async def first():
     async with Router(store=sys.argv[1], options=Options(index_limit=int(sys.argv[2]))) as router:

@@ -17,12 +17,12 @@ STEPS = {
     "python alone": "pass",
     "import orchestrator": "import orchestrator",
     "import orchestrator.temporal.workflow": "import orchestrator.temporal.workflow",
-    "import orchestrator.routing.router": "import orchestrator.routing.router",
+    "import orchestrator.runtime.router": "import orchestrator.runtime.router",
 }
 FIRST_DECISION = """
 import asyncio, sys
 from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 async def first():
     async with Router(**{sys.argv[1]: sys.argv[2]}) as router:

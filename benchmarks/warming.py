@@ -18,13 +18,13 @@ from pathlib import Path
 from benchmarks.connections import real_servers
 from orchestrator import Catalogue, Connections, Decision, Router, Turn
 from orchestrator.evaluate.runner import Query, read_set
-from orchestrator.routing.ahead import servers_ahead
+from orchestrator.runtime.prewarm import servers_to_prewarm
 
 Talk = list[tuple[Query, Decision]]
 Ahead = Callable[[Decision], Sequence[str]]
 WAYS: dict[str, Ahead] = {
     "recommended only": lambda decision: decision.servers,
-    **{f"`warm={most}`": lambda decision, most=most: servers_ahead(decision.matches, most) for most in (1, 2, 3)},
+    **{f"`warm={most}`": lambda decision, most=most: servers_to_prewarm(decision.matches, most) for most in (1, 2, 3)},
 }
 
 

@@ -29,7 +29,7 @@ from orchestrator.records.call import ToolCall
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import RunRequest, RunResult
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from orchestrator.temporal.devserver import dev_server, settle
 from orchestrator.temporal.executors import Executors

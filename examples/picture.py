@@ -11,7 +11,7 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 
 from examples.demo import HERE, STORE, TENANT
 from orchestrator.cli.show import show_decision
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 TASK = "what time is it in Tokyo when it is 9:00 in Berlin"
 SVG = """\

@@ -10,7 +10,7 @@ _HOMES = {
     "Options": "options",
     "OrchestratorPlugin": "temporal.plugin",
     "RouteRequest": "records.request",
-    "Router": "routing.router",
+    "Router": "runtime.router",
     "RunRequest": "records.run",
     "RunResult": "records.run",
     "Source": "store.sources",

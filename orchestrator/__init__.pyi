@@ -11,7 +11,7 @@ from orchestrator.records.request import Turn as Turn
 from orchestrator.records.run import RunRequest as RunRequest
 from orchestrator.records.run import RunResult as RunResult
 from orchestrator.records.tool import Tool as Tool
-from orchestrator.routing.router import Router as Router
+from orchestrator.runtime.router import Router as Router
 from orchestrator.store.sources import Source as Source
 from orchestrator.temporal.plugin import OrchestratorPlugin as OrchestratorPlugin
 from orchestrator.temporal.workflow import ToolRouter as ToolRouter

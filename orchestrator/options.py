@@ -12,8 +12,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
+from orchestrator.common.forms import PROBABILITY, Form, check_forms
 from orchestrator.errors import InvalidConfig
-from orchestrator.records.forms import PROBABILITY, Form, check_forms
 
 _TEXT = Form((str,), "a text")
 _SECONDS = Form((int, float), "a number of seconds above 0", lambda seconds: 0 < seconds < math.inf)

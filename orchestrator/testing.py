@@ -39,7 +39,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ModelRequest:
     """Record one request. `kind` is `chat/completions`, `responses` or `embeddings`; headers are in lower case."""
 
     kind: str
@@ -165,7 +165,7 @@ class Usage:
 Reply = Union[  # noqa: UP007  (some members are named before they exist)
     str, Mapping[str, Any], BaseModel, ToolCalls, Refusal, Truncated, Fault, Raw, CutOff, Slow, Usage, Vectors
 ]
-Script = Sequence[Reply] | Callable[[Asked], Reply | Awaitable[Reply]]
+Script = Sequence[Reply] | Callable[[ModelRequest], Reply | Awaitable[Reply]]
 
 
 class ScriptedModel:
@@ -181,12 +181,12 @@ class ScriptedModel:
         self,
         replies: Script = (),
         *,
-        embeddings: Sequence[Reply | None] | Callable[[Asked], Reply | None] = (),
+        embeddings: Sequence[Reply | None] | Callable[[ModelRequest], Reply | None] = (),
         dimension: int = DIMENSION,
         floats: bool = False,
         key: str | None = None,
     ) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[ModelRequest] = []
         self.url = ""
         self._replies = replies if callable(replies) else list(replies)
         self._embeddings = embeddings if callable(embeddings) else list(embeddings)
@@ -247,7 +247,7 @@ class ScriptedModel:
 
     async def _answer(self, request: "Request") -> "Response":
         kind = request.url.path.removeprefix("/v1/")
-        asked = Asked(kind=kind, body=await request.json(), headers=dict(request.headers))
+        asked = ModelRequest(kind=kind, body=await request.json(), headers=dict(request.headers))
         self.asked.append(asked)
         try:
             return await self._respond(asked, await self._reply(asked))
@@ -255,7 +255,7 @@ class ScriptedModel:
             self._mistake = self._mistake or error
             return await self._respond(asked, Fault(400, f"the script failed: {type(error).__name__}: {error}"))
 
-    async def _reply(self, asked: Asked) -> Reply | None:
+    async def _reply(self, asked: ModelRequest) -> Reply | None:
         if self._key is not None and asked.headers.get("authorization") != f"Bearer {self._key}":
             return Fault(401, "Incorrect API key provided.", code="invalid_api_key")
         if problem := broken_rule(asked):
@@ -272,7 +272,7 @@ class ScriptedModel:
             reply = None if asked.kind == "embeddings" and isinstance(reply.reply, str) else reply.reply
         return reply  # type: ignore[no-any-return]
 
-    async def _respond(self, asked: Asked, reply: Reply | None) -> "Response":
+    async def _respond(self, asked: ModelRequest, reply: Reply | None) -> "Response":
         from starlette.responses import JSONResponse, Response, StreamingResponse
 
         if isinstance(reply, Fault):
@@ -316,7 +316,7 @@ async def _first_half(body: bytes) -> AsyncIterator[bytes]:
     yield body[: len(body) // 2]
 
 
-def _embeddings(asked: Asked, dimension: int, floats: bool) -> dict[str, Any]:
+def _embeddings(asked: ModelRequest, dimension: int, floats: bool) -> dict[str, Any]:
     given = asked.body["input"]
     texts = given if isinstance(given, list) else [given]
     packed = asked.body.get("encoding_format") == "base64" and not floats
@@ -331,7 +331,7 @@ def _embeddings(asked: Asked, dimension: int, floats: bool) -> dict[str, Any]:
     return {"object": "list", "data": data[::-1], "model": asked.model, "usage": usage}
 
 
-def _completion(asked: Asked, reply: Any) -> dict[str, Any]:
+def _completion(asked: ModelRequest, reply: Any) -> dict[str, Any]:
     said = reply.reply if isinstance(reply, Usage) else reply
     if isinstance(said, BaseModel):
         said = said.model_dump_json()
@@ -344,7 +344,7 @@ def _completion(asked: Asked, reply: Any) -> dict[str, Any]:
     return _chat(asked, said, usage) if asked.kind == "chat/completions" else _response(asked, said, usage)
 
 
-def _chat(asked: Asked, said: Any, usage: Usage) -> dict[str, Any]:
+def _chat(asked: ModelRequest, said: Any, usage: Usage) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": None, "refusal": None}
     finish = "stop"
     if isinstance(said, ToolCalls):
@@ -374,7 +374,7 @@ def _chat(asked: Asked, said: Any, usage: Usage) -> dict[str, Any]:
     }
 
 
-def _response(asked: Asked, said: Any, usage: Usage) -> dict[str, Any]:
+def _response(asked: ModelRequest, said: Any, usage: Usage) -> dict[str, Any]:
     cut = isinstance(said, Truncated)
     output: list[dict[str, Any]]
     if isinstance(said, ToolCalls):
@@ -419,7 +419,7 @@ def _pieces(text: str) -> list[str]:
     return [text[start : start + 4] for start in range(0, len(text), 4)]
 
 
-def _chat_events(asked: Asked, body: dict[str, Any]) -> Iterator[str]:
+def _chat_events(asked: ModelRequest, body: dict[str, Any]) -> Iterator[str]:
     """Yield a chat completion's chunks: its calls or text in pieces, how it ended, and usage if asked."""
     choice = body["choices"][0]
     message, chunk = choice["message"], {**body, "object": "chat.completion.chunk", "usage": None}
@@ -483,7 +483,7 @@ def _arguments(given: Any) -> str:
     return given if isinstance(given, str) else compact(given)
 
 
-def broken_rule(asked: Asked) -> str:
+def broken_rule(asked: ModelRequest) -> str:
     """Return the first rule of OpenAI's that the request breaks, in its manner, or "": tools and strict schemas."""
     body, tools = asked.body, asked.body.get("tools") or []
     if not asked.model:

@@ -19,7 +19,7 @@ from orchestrator.index.coverage import LEVELS, Legs, conformities
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from research.confidence import fit_all
 from research.examples import MOST_QUERIES, collect, collect_small, collect_tasks
 from research.sources import SETS

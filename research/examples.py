@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.calibration import CONFIDENCE, GATE, NOT_IDLE, Calibration, from_json
+from orchestrator.index.calibration import CONFIDENCE, GATE, UNKNOWN_NO_TOOL_SIMILARITY, Calibration, from_json
 from orchestrator.index.embed import Embedder, no_tool_of
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, places_among
 from orchestrator.index.index import Index
-from orchestrator.routing.search import PartFound, Search
-from orchestrator.routing.understand import Understood, understand
+from orchestrator.pipeline.scoring import ClauseScores, Search
+from orchestrator.pipeline.understand import Understood, understand
 from research.strays import stray
 from research.tasks import tasks
 
@@ -61,7 +61,7 @@ class Example:
     gold: int
     parts: tuple[Part, ...] = ()
     absent: "Example | None" = None
-    idle: float = NOT_IDLE
+    idle: float = UNKNOWN_NO_TOOL_SIMILARITY
 
     def of_parts(self, chances: Sequence[Rows]) -> Rows:
         """Return what the parts give their own candidates as those of the whole [parts, candidates]; 0 where a part
@@ -167,11 +167,11 @@ def _example(
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
         parts=tuple(_part(clause, whole.chosen) for clause in found.clauses if len(clause.chosen)),
-        idle=found.idle,
+        idle=found.no_tool_similarity,
     )
 
 
-def _part(clause: PartFound, chosen: Positions) -> Part:
+def _part(clause: ClauseScores, chosen: Positions) -> Part:
     places, known = places_among(chosen, clause.chosen)
     return Part(
         keyword=clause.rows[:, : len(KEYWORD)],

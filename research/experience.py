@@ -19,11 +19,11 @@ from orchestrator.evaluate.metrics import calibration_error
 from orchestrator.experience.lift import CONFIDENCE, FEATURES, LEAST, LiftMap, _of_best, features, lift
 from orchestrator.experience.memory import Experience
 from orchestrator.index.calibration import log_odds
+from orchestrator.pipeline.running import Clock, run_legs
 from orchestrator.records.outcome import Outcome, Recalled, Use
 from orchestrator.records.request import RouteRequest
-from orchestrator.routing.learning import study
-from orchestrator.routing.router import Router
-from orchestrator.routing.running import Clock, run_legs
+from orchestrator.runtime.recording import study
+from orchestrator.runtime.router import Router
 from research.sources import SETS, queries
 
 PRESENT = 250

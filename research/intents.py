@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 
 from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
+from orchestrator.pipeline.legs.about import OF_SERVERS, OF_TOOLS
+from orchestrator.pipeline.legs.lexicon import Lexicon
 from orchestrator.records.about import GENERAL
-from orchestrator.routing.lexicon import Lexicon
-from orchestrator.routing.stages.about import OF_SERVERS, OF_TOOLS
 
 SHIPPED = Path(__file__).parents[1] / "orchestrator" / "data" / "intents.json"
 SETS = ("api_bank", "azure_mcp", "bfcl", "metatool", "restbench", "seal_tools", "toolalpaca")

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.records.tool import Tool
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 

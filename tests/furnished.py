@@ -13,7 +13,7 @@ from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
 from orchestrator.records.outcome import Use
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import EXAMPLES
 from tests.servers.start import config, entry

@@ -7,9 +7,9 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidArguments
 from orchestrator.records.decision import Decision
-from orchestrator.records.digests import digest
 from orchestrator.records.plan import Plan
 from orchestrator.records.request import Turn
 from orchestrator.records.run import Progress, RunRequest

@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Outcome
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import sample
 from tests.stores import shipped

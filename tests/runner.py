@@ -14,14 +14,14 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, RunResult
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
-from tests.running import TENANT, Desk, plugin_over
+from tests.running import TENANT, RunClient, plugin_over
 from tests.temporal import replays, working
 
 
 class Runner:
     """Starts runs on one worker, none of which waits for approval unless asked to; replays each that has ended."""
 
-    def __init__(self, client: Client, task_queue: str, desk: Desk) -> None:
+    def __init__(self, client: Client, task_queue: str, desk: RunClient) -> None:
         self.client, self.task_queue, self.desk = client, task_queue, desk
 
     async def start(self, task: str, *, name: str = "", **settings: Any) -> WorkflowHandle[Any, RunResult]:
@@ -65,7 +65,7 @@ async def serve(
     async with AsyncExitStack() as stack:
 
         async def served(plugin: OrchestratorPlugin | None = None, *workflows: type, **settings: Any) -> Runner:
-            desk, queue = Desk(), settings.pop("task_queue", task_queue)
+            desk, queue = RunClient(), settings.pop("task_queue", task_queue)
             connecting = settings.pop("client", {})
             client = await Client.connect(temporal_address, plugins=[plugin or plugin_over(desk)], **connecting)
             await stack.enter_async_context(working(client, queue, workflows=workflows, **settings))

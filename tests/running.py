@@ -13,7 +13,7 @@ TENANT = "org:1"
 SERVERS = {"mcpServers": {"time": {"command": sys.executable, "args": ["-m", "mcp_server_time"]}}}
 
 
-class Desk:
+class RunClient:
     """The built-in tools of the tests: real functions, which note each call that reached them."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Desk:
         }
 
 
-def plugin_over(desk: Desk | None = None, **settings: Any) -> OrchestratorPlugin:
+def plugin_over(desk: RunClient | None = None, **settings: Any) -> OrchestratorPlugin:
     """A plugin over the five test tools, the real time server and the desk."""
-    settings.setdefault("executors", (desk or Desk()).executors)
+    settings.setdefault("executors", (desk or RunClient()).executors)
     return OrchestratorPlugin(catalogue=Catalogue(ALL), mcp_servers=SERVERS, **settings)

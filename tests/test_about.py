@@ -11,12 +11,12 @@ from orchestrator import Catalogue, Decision, Options, Router
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.index import Index
 from orchestrator.llm.context import for_decision
+from orchestrator.pipeline.legs.entities import entities
 from orchestrator.planning.planner import plan
 from orchestrator.records.about import Entity
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Tool
-from orchestrator.routing.entities import entities
 from tests.catalogues import taking, tool
 
 DESK = Catalogue(

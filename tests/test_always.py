@@ -6,7 +6,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.always import DEFAULT_CAPABILITIES, AlwaysHit, Capability
 from orchestrator.index.index import Index
 from orchestrator.records.tool import Stage
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 
 

@@ -17,7 +17,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.tool import Stage, Tool
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 HERE = Path(__file__).parent / "cases"
 FIRST_AND_FLOOR = {

@@ -3,7 +3,7 @@
 import pytest
 
 from orchestrator.index.intent import known_actions
-from orchestrator.routing.clauses import MAX_CLAUSES, MAX_CUT, masked, split_clauses, split_left_out
+from orchestrator.pipeline.clauses import MAX_CLAUSES, MAX_CUT, masked, split_clauses, split_left_out
 from tests.timing import seconds
 
 

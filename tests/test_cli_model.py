@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.testing import Asked, Fault, ScriptedModel, environment
+from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
 
 ROOT = Path(__file__).parents[1]
 TASK = "refund charge ch_3PqX, then send a message about it to slack #support"
@@ -18,7 +18,7 @@ REFUND = {"id": "s1", "task": "refund", "tool": "stripe:refund_charge", "argumen
 NOTE = {"id": "s2", "task": "tell", "tool": "slack:post_message", "from_results": ["text"], "depends_on": ["s1"]}
 
 
-def _said(asked: Asked) -> Any:
+def _said(asked: ModelRequest) -> Any:
     if asked.wants == "PlanShape":
         return {"steps": [REFUND, NOTE]}
     return {"action": "plan", "reasons": ["A refund, then a message."], "confidence": 0.93}

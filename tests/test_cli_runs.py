@@ -20,7 +20,7 @@ from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import Approval, RunRequest, StepStatus
-from orchestrator.temporal.desk import Desk, page_of
+from orchestrator.temporal.run_client import RunClient, page_of
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Assistant
 from tests.runner import Runner, Serve
@@ -41,8 +41,8 @@ async def waiting(runner: Runner, tenant: str = TENANT) -> WorkflowHandle[Any, A
     return handle
 
 
-def desk(runner: Runner, tenant: str = TENANT) -> Desk:
-    return Desk(runner.client, tenant, "https://ui/workflows")
+def desk(runner: Runner, tenant: str = TENANT) -> RunClient:
+    return RunClient(runner.client, tenant, "https://ui/workflows")
 
 
 async def details(handle: WorkflowHandle[Any, Any]) -> str:
@@ -184,4 +184,4 @@ async def test_a_versioned_worker_gets_runs_once_its_version_is_the_current_one(
 async def test_a_server_that_lists_no_runs_is_said_not_to(temporal_address: str) -> None:
     client = await Client.connect(temporal_address, namespace="nowhere")
     with pytest.raises(Unavailable, match="does not list its runs: Namespace nowhere is not found"):
-        await Desk(client, TENANT).runs(ended=True)
+        await RunClient(client, TENANT).runs(ended=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orchestrator.experience.co_use import CoUse
 from orchestrator.records.outcome import Offer, Use
 from orchestrator.records.request import RouteRequest
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from tests.catalogues import sample
 from tests.command_line import Run
 from tests.past import JARGON, outcome, stored

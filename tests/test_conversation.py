@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from orchestrator.pipeline.conversation import LEANING, MAX_CHARS, MOST_USED, earlier_texts
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest, Turn
-from orchestrator.routing.conversation import LEANING, MAX_CHARS, MOST_USED, earlier_texts
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from tests.catalogues import sample
 
 PULLS = "list the open pull requests of acme/api"

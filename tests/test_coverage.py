@@ -10,7 +10,7 @@ from orchestrator.index.coverage import LEVELS, conformities, shipped, smallest
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Stage, Tool
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from tests.catalogues import tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"

@@ -8,14 +8,14 @@ import pytest
 
 from orchestrator.options import Options
 from orchestrator.temporal.plugin import OrchestratorPlugin
-from orchestrator.testing import Asked, ScriptedModel, ToolCalls, environment
+from orchestrator.testing import ModelRequest, ScriptedModel, ToolCalls, environment
 from tests.pages import ROOT, printed, python_of
 
 TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
 RESPONSES, CHAT, IN_MEMORY, RERANKED, PLAN, PLUGIN, TESTING = python_of("docs/models.md")
 
 
-def _said(asked: Asked) -> object:
+def _said(asked: ModelRequest) -> object:
     if asked.tools:
         name = next(name for name in asked.tools if "refund_charge" in name)
         return ToolCalls([(name, {"charge": "ch_3PqX"})])

@@ -15,7 +15,18 @@ from orchestrator.index.embed import OpenAIEmbedder, unit
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.store.store import Changes, Store
-from orchestrator.testing import DIMENSION, Asked, CutOff, Fault, Raw, Reply, ScriptedModel, Slow, Vectors, embedding
+from orchestrator.testing import (
+    DIMENSION,
+    CutOff,
+    Fault,
+    ModelRequest,
+    Raw,
+    Reply,
+    ScriptedModel,
+    Slow,
+    Vectors,
+    embedding,
+)
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL
 
@@ -32,7 +43,7 @@ ODD = {
 }
 
 
-def _by_name(asked: Asked) -> Reply | None:
+def _by_name(asked: ModelRequest) -> Reply | None:
     """The model's name says how it behaves."""
     return Fault(int(asked.model), "scripted") if asked.model.isdigit() else ODD.get(asked.model)
 

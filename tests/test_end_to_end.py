@@ -24,7 +24,7 @@ from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Approve, RunRequest, RunResult
 from orchestrator.store.store import Store
-from orchestrator.testing import Asked, Fault, ScriptedModel, environment
+from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
 from orchestrator.workflows.execution import RunWorkflow
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 from tests.servers.start import config
@@ -48,7 +48,7 @@ class Model:
         self.filling = asyncio.Event()
         self.loop = asyncio.get_running_loop()
 
-    async def __call__(self, asked: Asked) -> Any:
+    async def __call__(self, asked: ModelRequest) -> Any:
         if asked.wants == "ChosenShape":
             return {"action": "plan", "reasons": ["the entity needs both results"], "confidence": 0.95}
         if asked.wants == "PlanShape":
@@ -80,7 +80,7 @@ class Model:
             for number, step in enumerate(steps, 1)
         ]
 
-    async def _fill(self, asked: Asked) -> Any:
+    async def _fill(self, asked: ModelRequest) -> Any:
         if "create_entities" not in asked.text:
             return {"arguments": json.dumps({"repo_path": self.repository}), "why": "the task"}
         if not self.filling.is_set():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator.evaluate.runner import Stages, answer_all, quality, read_set, report
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.testing import Fault, ScriptedModel, environment
 from tests.command_line import Run
 

@@ -14,7 +14,7 @@ from orchestrator.experience.shares import newest, oldest_of_most
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 from tests.past import FAR_OFF, JARGON, MEANT, keys, outcome, taught
 

@@ -12,8 +12,8 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidInput
 from orchestrator.experience.logs import read_past
 from orchestrator.records.outcome import Use
-from orchestrator.routing.learning import person
-from orchestrator.routing.router import Router
+from orchestrator.runtime.recording import person
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
 from tests.command_line import COMMAND, Run

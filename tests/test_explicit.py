@@ -5,9 +5,9 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.index import Index
 from orchestrator.index.servers import ServerIndex, aliases
-from orchestrator.routing.clauses import MAX_CUT
-from orchestrator.routing.router import Router
-from orchestrator.routing.stages.explicit import Explicit, find_servers
+from orchestrator.pipeline.clauses import MAX_CUT
+from orchestrator.pipeline.legs.explicit import Explicit, find_servers
+from orchestrator.runtime.router import Router
 from tests.catalogues import tool
 
 COMMON = ("time", "memory", "fetch", "git")

@@ -18,7 +18,7 @@ from orchestrator.index.calibration import Correction, Fit
 from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import EXAMPLES, sample, tool
 from tests.command_line import Ran, Run

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from orchestrator.index.calibration import supported
+from orchestrator.pipeline.fusion import _raised, merge
+from orchestrator.pipeline.scoring import LONG, SHORT, _support
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Match
-from orchestrator.routing.router import Router
-from orchestrator.routing.search import LONG, SHORT, _support
-from orchestrator.routing.stages.fusion import _raised, merge
+from orchestrator.runtime.router import Router
 
 
 def test_agreement_of_both_legs_never_loses_to_a_single_vote() -> None:

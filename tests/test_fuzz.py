@@ -14,13 +14,13 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, export
 from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
+from orchestrator.pipeline.clauses import MAX_CLAUSES, masked
+from orchestrator.pipeline.understand import understand
 from orchestrator.planning.planner import plan
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
-from orchestrator.routing.clauses import MAX_CLAUSES, masked
-from orchestrator.routing.router import Router
-from orchestrator.routing.understand import understand
+from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 
 WORDS = (

@@ -16,7 +16,7 @@ FOLDERS = {
     "workflows": "orchestrator.workflows",
 }
 LAYERS = (
-    "errors records",
+    "errors records common",
     "options",
     "telemetry",
     "catalogue",
@@ -24,7 +24,8 @@ LAYERS = (
     "experience",
     "store",
     "mcp",
-    "routing",
+    "pipeline",
+    "runtime",
     "planning",
     "llm",
     "temporal activities workflows",
@@ -39,7 +40,7 @@ LAYERS = (
 WHEN_CALLED = {
     ("orchestrator.records.decision", "orchestrator.catalogue.export"),
     ("orchestrator.records.delta", "orchestrator.catalogue.export"),
-    ("orchestrator.routing.router", "orchestrator.llm.client"),
+    ("orchestrator.runtime.router", "orchestrator.llm.client"),
 }
 """A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models that its
 options name."""

@@ -29,7 +29,7 @@ QUERIES = ("refund a charge", "send an email, then read the file", "add it", "us
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr("orchestrator.routing.indexes.KEPT_FROM", 1)
+    monkeypatch.setattr("orchestrator.runtime.index_cache.KEPT_FROM", 1)
     store = Store(tmp_path / "store", embedder=shipped(), timeout_s=5)
     store.replace_servers("local", by_server([*sample(), *ODD, *MAIL]))
     store.replace_server(SHARED, "files", FILES)
@@ -120,7 +120,7 @@ def test_a_file_that_is_damaged_or_of_something_else_is_none(
         assert len(read) >= len(store.load("local").tools)
         assert len(file.read_bytes()) == len(good)
     assert not (tmp_path / "boom").exists()
-    monkeypatch.setattr("orchestrator.routing.index_file._code", lambda: "other code")
+    monkeypatch.setattr("orchestrator.runtime.index_file._code", lambda: "other code")
     read.clear()
     assert decisions(store) == built
     assert len(read) >= len(store.load("local").tools)
@@ -142,7 +142,7 @@ def test_another_embedders_vectors_are_not_taken_from_a_file(store: Store, tmp_p
 
 
 def test_a_file_holds_what_a_tool_is(store: Store) -> None:
-    from orchestrator.routing import index_file
+    from orchestrator.runtime import index_file
 
     decisions(store)
     version = store.load("local").version

@@ -11,7 +11,7 @@ from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.request import RouteRequest
-from orchestrator.routing.indexes import Indexes
+from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.store.store import SHARED, Store, Stored
 from tests.stores import FILES, MAIL, shipped
 
@@ -63,7 +63,7 @@ async def loading(store: CountingStore, loads: int = 1) -> None:
 
 async def test_many_callers_share_one_load_and_one_who_leaves_takes_it_from_nobody(counting: CountingStore) -> None:
     counting.gate.clear()
-    indexes = Indexes(None, counting, (), 8)
+    indexes = IndexCache(None, counting, (), 8)
     first, *others = [asyncio.create_task(indexes.get("org:1")) for _ in range(50)]
     await loading(counting)
     first.cancel()
@@ -75,7 +75,7 @@ async def test_many_callers_share_one_load_and_one_who_leaves_takes_it_from_nobo
 
 
 async def test_threads_with_event_loops_of_their_own_are_all_answered(counting: CountingStore) -> None:
-    indexes = Indexes(None, counting, (), 8)
+    indexes = IndexCache(None, counting, (), 8)
     counting.gate.clear()
     answers = asyncio.gather(*(asyncio.to_thread(lambda: asyncio.run(indexes.get("org:1"))) for _ in range(4)))
     await loading(counting, 4)
@@ -85,7 +85,7 @@ async def test_threads_with_event_loops_of_their_own_are_all_answered(counting: 
 
 async def test_the_least_recently_used_tenant_goes_first_and_the_bound_holds(counting: CountingStore) -> None:
     counting.replace_server(SHARED, "mail", MAIL)
-    indexes = Indexes(None, counting, (), 2)
+    indexes = IndexCache(None, counting, (), 2)
     for tenant in ("org:1", "org:2", "org:1", "org:3"):
         await indexes.get(tenant)
     assert [indexes.at_hand(f"org:{number}") is not None for number in (1, 2, 3)] == [True, False, True]
@@ -95,7 +95,7 @@ async def test_the_least_recently_used_tenant_goes_first_and_the_bound_holds(cou
 
 
 async def test_an_index_is_renewed_when_its_tenants_tools_change_and_only_then(counting: CountingStore) -> None:
-    indexes = Indexes(None, counting, (), 8)
+    indexes = IndexCache(None, counting, (), 8)
     first, _ = await indexes.get("org:1")
     writer = Store(counting.location, embedder=shipped())  # Another process would do the same.
     writer.replace_server("org:2", "mail", MAIL)
@@ -108,7 +108,7 @@ async def test_an_index_is_renewed_when_its_tenants_tools_change_and_only_then(c
 async def test_a_store_that_fails_in_mid_flight_leaves_the_known_tools_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.routing.indexes.PATIENCE_S", 0.2)
+    monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 0.2)
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL)
     (head,) = (tmp_path / "store").glob("tenants/*/tools/head.json")
     healthy = head.read_text()
@@ -134,8 +134,8 @@ async def test_a_store_that_fails_in_mid_flight_leaves_the_known_tools_with_a_wa
 async def test_a_slow_store_is_waited_for_so_long_at_most_and_its_answer_taken_when_it_comes(
     counting: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.routing.indexes.PATIENCE_S", 0.2)
-    indexes = Indexes(None, counting, (), 8)
+    monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 0.2)
+    indexes = IndexCache(None, counting, (), 8)
     await indexes.get("org:1")
     empty = await indexes.get("org:2")
     counting.replace_server("org:1", "files", FILES)
@@ -157,7 +157,7 @@ async def test_a_slow_store_is_waited_for_so_long_at_most_and_its_answer_taken_w
 
 
 async def test_a_catalogue_is_one_index_for_all_tenants(tmp_path: Path) -> None:
-    indexes = Indexes(Catalogue(MAIL), None, (), 8)
+    indexes = IndexCache(Catalogue(MAIL), None, (), 8)
     assert (await indexes.get("org:1"))[0] is (await indexes.get("org:2"))[0]
     with pytest.raises(InvalidCatalogue, match="does not exist"):
-        await Indexes(tmp_path / "none.jsonl", None, (), 8).get("org:1")
+        await IndexCache(tmp_path / "none.jsonl", None, (), 8).get("org:1")

@@ -35,7 +35,7 @@ from orchestrator.integrations.pydantic_ai import ToolRouting, catalogue_of
 from orchestrator.integrations.toolbox import Toolbox, now
 from orchestrator.records import durable_names as names
 from orchestrator.temporal.plugin import OrchestratorPlugin
-from orchestrator.testing import Asked, Reply, ScriptedModel, ToolCalls
+from orchestrator.testing import ModelRequest, Reply, ScriptedModel, ToolCalls
 from tests.agent_workflow import AGENT, LOST, TOOLS, Assistant, Lost
 
 WEATHER = ToolCalls([("current_weather", {"city": "Oslo"})])
@@ -56,7 +56,7 @@ def script(model: ScriptedModel, *replies: Reply) -> None:
     model._replies = list(replies)
 
 
-def offered(asked: Sequence[Asked]) -> list[list[str]]:
+def offered(asked: Sequence[ModelRequest]) -> list[list[str]]:
     return [request.tools for request in asked]
 
 
@@ -190,7 +190,7 @@ async def test_agents_on_one_middleware_at_once_are_each_learnt_from_by_their_ow
         create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=middleware) for tools in ([weather], others)
     ]
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: ModelRequest) -> Reply:
         return WEATHER if asked.tools == ["current_weather"] and not asked.called else "Grey."
 
     model._replies = answer

@@ -24,9 +24,9 @@ from orchestrator.options import Options
 from orchestrator.records.completion import Usage
 from orchestrator.testing import (
     NO_CREDIT,
-    Asked,
     CutOff,
     Fault,
+    ModelRequest,
     Raw,
     Refusal,
     ScriptedModel,
@@ -183,7 +183,7 @@ async def test_an_answer_beyond_any_limit_is_cut_as_if_the_endpoint_had_kept_to_
 async def test_a_limit_that_is_too_large_by_either_name_is_two_requests_and_the_endpoints_own_words() -> None:
     """As vLLM tells it, whose words name both."""
 
-    def small(asked: Asked) -> Any:
+    def small(asked: ModelRequest) -> Any:
         if asked.body.get("max_tokens") == 10:
             return "hello"
         return Fault(400, "'max_tokens' or 'max_completion_tokens' is too large: 9000. The context has 4096 tokens.")
@@ -199,7 +199,7 @@ async def test_a_limit_that_is_too_large_by_either_name_is_two_requests_and_the_
 
 
 async def test_an_endpoint_that_knows_neither_a_schema_nor_the_limits_name_learns_both_in_one_question() -> None:
-    def odd(asked: Asked) -> Any:
+    def odd(asked: ModelRequest) -> Any:
         if asked.wants == "Sky":
             return Fault(400, "response_format: json_schema is not supported")
         if "max_tokens" in asked.body:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from orchestrator.common.digests import same_server
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
-from orchestrator.records.digests import same_server
 
 
 def one(server: object, name: str = "it") -> ServerSpec:

@@ -9,7 +9,7 @@ import pytest
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options, misspelt
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import sample
 from tests.stores import MAIL

@@ -15,8 +15,8 @@ from orchestrator.errors import StoreBusy
 from orchestrator.index.embed import Vectors
 from orchestrator.options import Options
 from orchestrator.records.outcome import Use
-from orchestrator.routing.learning import masked
-from orchestrator.routing.router import Router
+from orchestrator.runtime.recording import masked
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from orchestrator.store.vectors import collection_of
 from tests.catalogues import sample

@@ -6,16 +6,16 @@ from functools import partial
 import pytest
 
 from orchestrator.errors import InvalidInput
+from orchestrator.pipeline.decide import decide
+from orchestrator.pipeline.fusion import fuse
+from orchestrator.pipeline.legs.keyword import keyword
+from orchestrator.pipeline.legs.semantic import semantic
+from orchestrator.pipeline.pipeline import PRESETS, Leg, Pipeline
+from orchestrator.pipeline.state import Found, Ranking, Task
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion
 from orchestrator.records.tool import Stage
-from orchestrator.routing.decide import decide
-from orchestrator.routing.pipeline import PRESETS, Leg, Pipeline
-from orchestrator.routing.router import Router
-from orchestrator.routing.stages.fusion import fuse
-from orchestrator.routing.stages.keyword import keyword
-from orchestrator.routing.stages.semantic import semantic
-from orchestrator.routing.task import Found, Ranking, Task
+from orchestrator.runtime.router import Router
 from tests.catalogues import sample
 
 DEFAULT = Pipeline.named("default")

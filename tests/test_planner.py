@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.pipeline.clauses import MAX_CLAUSES, MAX_CUT
 from orchestrator.planning.planner import OF_PART, SURE, plan
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest
 from orchestrator.records.tool import Match, Stage, Tool
-from orchestrator.routing.clauses import MAX_CLAUSES, MAX_CUT
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, decision, schema
 
 

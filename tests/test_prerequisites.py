@@ -15,7 +15,7 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Gives, Match, Tool
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.testing import ScriptedModel
 from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import Run

@@ -9,17 +9,17 @@ import pytest
 from orchestrator import Catalogue, Router, RouteRequest
 from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.experience.calls import Calls
+from orchestrator.pipeline.legs.lists import rrf, weighted
+from orchestrator.pipeline.pipeline import PRESETS, Pipeline
+from orchestrator.pipeline.refiners.diversify import diversify
+from orchestrator.pipeline.refiners.graph_rerank import graph_rerank
+from orchestrator.pipeline.refiners.health import health
+from orchestrator.pipeline.running import Clock
+from orchestrator.pipeline.select import recommend
+from orchestrator.pipeline.state import Found, Ranking
 from orchestrator.records.outcome import Use
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Match, Tool
-from orchestrator.routing.health import health
-from orchestrator.routing.lists import rrf, weighted
-from orchestrator.routing.pipeline import PRESETS, Pipeline
-from orchestrator.routing.refiners.diversify import diversify
-from orchestrator.routing.refiners.graph_rerank import graph_rerank
-from orchestrator.routing.running import Clock
-from orchestrator.routing.select import recommend
-from orchestrator.routing.task import Found, Ranking
 from tests.catalogues import sample, tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"

@@ -8,10 +8,10 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.documents import is_outdated
 from orchestrator.index.index import Index
+from orchestrator.pipeline.refiners.floors import MOST_LIFTED
+from orchestrator.pipeline.refiners.parts import in_turn
 from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.routing.refiners.floors import MOST_LIFTED
-from orchestrator.routing.refiners.parts import in_turn
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 
 THREE = "refund charge ch_3PqX, then create a jira issue for the bug, and then tell the team in the channel"

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.records.tool import Tool
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from orchestrator.testing import Fault, ScriptedModel, environment
 from tests.catalogues import EXAMPLES, sample

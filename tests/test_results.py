@@ -15,8 +15,8 @@ from mcp.types import (
 )
 
 from orchestrator.catalogue.tokens import count_tokens
+from orchestrator.common.redact import Secrets
 from orchestrator.mcp.results import Answered, as_mcp_result, as_tool_result
-from orchestrator.records.redact import Secrets
 
 SECRET = "sk-live-9a8b7c6d"
 

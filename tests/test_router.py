@@ -19,7 +19,7 @@ from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Stage
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
 
 CLEAR = "refund charge ch_3PqX, the customer paid twice"

@@ -5,8 +5,8 @@ import pytest
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens
+from orchestrator.pipeline.select import by_popularity, fit, recommend, repeated
 from orchestrator.records.tool import Match, Tool
-from orchestrator.routing.select import by_standing, fit, recommend, repeated
 from tests.catalogues import sample, taking, tool
 
 SEARCH = "Search the web for pages about anything and return the best"
@@ -62,7 +62,7 @@ def test_where_nothing_matched_the_most_used_and_best_kept_come_first() -> None:
     usage = {"unknown": {}, "old": {"usage": "5", "maturity": "deprecated"}, "new": {"usage": "5"}}
     usage |= {"kept": {"usage": "5", "maturity": "stable"}, "used": {"usage": "70"}, "odd": {"usage": "often"}}
     tools = [tool(f"a:{name}", labels=labels) for name, labels in usage.items()]
-    assert [tools[place].name for place in by_standing(tools)] == ["used", "kept", "new", "old", "unknown", "odd"]
+    assert [tools[place].name for place in by_popularity(tools)] == ["used", "kept", "new", "old", "unknown", "odd"]
 
 
 def tokens(tool: Tool) -> int:

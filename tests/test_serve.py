@@ -20,7 +20,7 @@ from orchestrator.records.request import RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.server import gateway as module
-from orchestrator.server.gateway import Followed, Gateway
+from orchestrator.server.gateway import Gateway, WatchedConfig
 from orchestrator.server.protocol import make_server
 from tests.catalogues import taking, tool
 from tests.servers.real import python_entry
@@ -258,7 +258,7 @@ async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(module, "_WAIT_KNOWN_S", 20.0)
     file = write(tmp_path / "mcp.json", quick=QUICK)
-    async with gateway(tmp_path, config(quick=QUICK), changed=Followed(file).changed) as served:
+    async with gateway(tmp_path, config(quick=QUICK), changed=WatchedConfig(file).changed) as served:
         await search(served)
         pid = text_of(await served.call("org:1", "quick:pid", {}))
         write(file, quick=QUICK, library=PLAIN)
@@ -273,7 +273,7 @@ async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
 
 async def test_a_file_that_cannot_be_read_takes_nothing_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = write(tmp_path / "mcp.json", quick=QUICK)
-    async with gateway(tmp_path, config(quick=QUICK), changed=Followed(file).changed) as served:
+    async with gateway(tmp_path, config(quick=QUICK), changed=WatchedConfig(file).changed) as served:
         file.write_text('{"mcpServers": {', encoding="utf-8")
         for _ in range(2):
             assert text_of(await served.call("org:1", "quick:add", SUM)) == "3"
@@ -286,7 +286,7 @@ def test_a_pipe_is_read_once() -> None:
     read, written = os.pipe()
     with os.fdopen(written, "w", encoding="utf-8") as pipe:
         json.dump(config(quick=QUICK), pipe)
-    followed = Followed(Path(f"/dev/fd/{read}"))
+    followed = WatchedConfig(Path(f"/dev/fd/{read}"))
     assert (list(followed.config.servers), followed.changed()) == (["quick"], None)
     os.close(read)
 

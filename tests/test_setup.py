@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from orchestrator.catalogue.reading import read_json, without_comments
+from orchestrator.common.json_input import read_json, without_comments
 from orchestrator.mcp.clients import CLIENTS, ClientFile
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.takeover import served, take_over

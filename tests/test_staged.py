@@ -15,12 +15,12 @@ from temporalio.testing import ActivityEnvironment
 from orchestrator.activities.activities import Activities
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.options import Options
+from orchestrator.pipeline.pipeline import PRESETS
+from orchestrator.pipeline.state import Found
 from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
-from orchestrator.routing.pipeline import PRESETS
-from orchestrator.routing.task import Found
 from orchestrator.temporal import payload, staged
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.plugin import OrchestratorPlugin

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.manifest import CATALOGUES
 from orchestrator.store.store import Store
 from tests.catalogues import tool

@@ -20,8 +20,8 @@ from click.testing import CliRunner
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.files import read_tools
 from orchestrator.cli import cli
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
-from orchestrator.records.digests import digest
 from orchestrator.records.outcome import Outcome, Use
 from orchestrator.store import manifest
 from orchestrator.store.folder import Folder

@@ -26,7 +26,7 @@ from tests.temporal import replays
 pytestmark = pytest.mark.slow
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["__main__", "tests.survival_worker", "orchestrator.routing.router"])
+FORKS.set_forkserver_preload(["__main__", "tests.survival_worker", "orchestrator.runtime.router"])
 """Workers are forked from a process that has imported all they need: a dozen starts cost what one did."""
 
 

@@ -229,12 +229,12 @@ async def test_the_log_names_neither_task_nor_secret_at_info_whatever_runs(
     monkeypatch.setenv("TOOLROUTE_STORE", str(user.path / "store"))
     task = f"What is the current time in Europe/Berlin? {SENTINEL} {KEY}"
     _, _, routed = await user.toolroute("-v", "route", task, "--catalogue", "tools.jsonl")
-    assert "orchestrator.routing: routed for local" in routed
+    assert "orchestrator.runtime: routed for local" in routed
     code, _, ran = await user.toolroute("-v", "--log-format", "json", *user.command(task, "--approve", "never"))
     assert code == 0, ran
     logged = [json.loads(line) for line in ran.splitlines()]
     packages = {one["logger"] for one in logged if one["level"] == "INFO"}
-    assert {"orchestrator", "orchestrator.routing", "orchestrator.mcp", "orchestrator.llm"} <= packages
+    assert {"orchestrator", "orchestrator.runtime", "orchestrator.mcp", "orchestrator.llm"} <= packages
     for said in (routed, ran, await _served(user, task)):
         assert SENTINEL not in said
         assert KEY[6:] not in said

@@ -13,10 +13,10 @@ from temporalio.testing import ActivityEnvironment
 
 from orchestrator import OrchestratorPlugin, Router
 from orchestrator.activities.activities import Activities
+from orchestrator.common.tenant import tenant_of
 from orchestrator.errors import UnknownTenant
 from orchestrator.records.call import SyncRequest
 from orchestrator.records.request import RouteRequest
-from orchestrator.records.tenant import tenant_of
 from orchestrator.records.tool import Tool
 from orchestrator.store.store import SHARED, Store
 from tests.catalogues import sample, tool

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from orchestrator.testing import (
     NO_CREDIT,
-    Asked,
     CutOff,
     Fault,
+    ModelRequest,
     Raw,
     Refusal,
     ScriptedModel,
@@ -92,7 +92,7 @@ def test_both_apis_stream_what_they_also_give_whole(model: ScriptedModel) -> Non
     assert model.left == 0
 
 
-def _wrong(asked: Asked) -> str:
+def _wrong(asked: ModelRequest) -> str:
     assert "rain" in asked.text
     return "grey"
 
@@ -181,7 +181,7 @@ def test_it_refuses_what_openai_refuses(given: dict[str, Any], named: str, model
 
 
 async def test_a_script_may_be_a_function_of_what_was_asked_sync_or_async() -> None:
-    async def slowly(asked: Asked) -> str:
+    async def slowly(asked: ModelRequest) -> str:
         return f"you said {asked.text}"
 
     for replies in (slowly, lambda asked: f"you said {asked.text}"):

@@ -13,7 +13,7 @@ from orchestrator.index.text import (
     split_words,
     terms,
 )
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from tests.catalogues import taking, tool
 
 

@@ -18,8 +18,8 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import Unavailable
 from orchestrator.options import Options
 from orchestrator.records.run import StepStatus
-from orchestrator.routing.router import Router
-from orchestrator.temporal.desk import Desk
+from orchestrator.runtime.router import Router
+from orchestrator.temporal.run_client import RunClient
 from orchestrator.ui.app import make_app
 from orchestrator.ui.decision import path
 from orchestrator.ui.scope import Scope
@@ -44,7 +44,7 @@ GET = [
 POST = ["/decision", "/servers", "/runs/some-run", "/replay"]
 
 
-async def away() -> Desk:
+async def away() -> RunClient:
     raise Unavailable("no Temporal server answers at <nowhere>")
 
 
@@ -158,7 +158,7 @@ async def test_the_gate_is_shown_as_it_went_whatever_the_pipeline(app: Any) -> N
 
 
 async def test_a_page_that_breaks_says_so_and_takes_no_other_with_it(app: Any, caplog: Any) -> None:
-    async def broken() -> Desk:
+    async def broken() -> RunClient:
         raise RuntimeError("a secret")
 
     scope = replace(app.state.scope, desk=broken)
@@ -175,8 +175,8 @@ async def test_a_run_shows_the_exact_call_and_asks_for_no_word_once_it_has_ended
     handle = await runner.start(task, name="a?b%2F", approve="changes")
     await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
 
-    async def desk() -> Desk:
-        return Desk(runner.client, "org:1")
+    async def desk() -> RunClient:
+        return RunClient(runner.client, "org:1")
 
     async with client(make_app(replace(app.state.scope, desk=desk), TOKEN)) as visitor:
         await visitor.get(f"/?token={TOKEN}")

@@ -15,7 +15,7 @@ from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import SHORTEST_S
 from orchestrator.records.tool import Tool
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.catalogues import sample, taking, tool

@@ -4,8 +4,8 @@ import pytest
 
 from orchestrator.index.intent import known_actions
 from orchestrator.index.text import terms
-from orchestrator.routing.clauses import clean
-from orchestrator.routing.understand import QUOTED, understand
+from orchestrator.pipeline.clauses import clean
+from orchestrator.pipeline.understand import QUOTED, understand
 
 
 def test_control_characters_and_lone_surrogates_separate_words() -> None:

@@ -22,13 +22,13 @@ from orchestrator.records.budget import Limits
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
-from orchestrator.testing import NO_CREDIT, Asked, Fault, ScriptedModel, Slow
+from orchestrator.testing import NO_CREDIT, Fault, ModelRequest, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed
 from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import decision
 from tests.my_workflow import Apart, FollowUp
 from tests.runner import Runner, Serve, statuses
-from tests.running import Desk, plugin_over
+from tests.running import RunClient, plugin_over
 from tests.temporal import activities_of, replays, until
 
 ROUTE, PLAN, CALL, COMPLETE = names.ROUTE, names.PLAN, names.CALL_TOOL, names.COMPLETE
@@ -71,7 +71,7 @@ class Assisted:
 
 @asynccontextmanager
 async def assisted(serve: Serve, replies: Any, **options: Any) -> AsyncIterator[Assisted]:
-    desk = Desk()
+    desk = RunClient()
     async with ScriptedModel(replies, key=KEY) as model:
         settings = Options(model="m", model_url=model.url, **options)
         made = plugin_over(desk, options=settings, models=lambda: Models(settings, api_key=KEY))
@@ -181,7 +181,7 @@ async def test_what_the_results_do_not_give_is_needed_from_the_user(serve: Serve
 async def test_a_model_lost_on_the_way_leaves_needs_input_and_the_results_as_they_came(serve: Serve) -> None:
     script: list[Any] = [PLANNED, STEPS]
 
-    def lost(_: Asked) -> Any:
+    def lost(_: ModelRequest) -> Any:
         return script.pop(0) if script else Fault(500)
 
     async with assisted(serve, lost) as at:

@@ -17,14 +17,14 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput
-from orchestrator.records.digests import digest
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.payload import MAX_RESULT_BYTES
 from orchestrator.temporal.results import KEPT_S, Results
 from tests.my_workflow import Paging
 from tests.runner import Serve
-from tests.running import Desk, plugin_over
+from tests.running import RunClient, plugin_over
 
 LONG = "".join(f"line {number} of a long file\n" for number in range(110_000))
 
@@ -57,7 +57,7 @@ def kept_in(folder: Path) -> list[Path]:
 async def test_three_megabytes_are_read_page_by_page_and_reach_another_tool_whole(
     serve: Serve, tmp_path: Path, external: bool
 ) -> None:
-    shelf, desk = Shelf(), Desk()
+    shelf, desk = Shelf(), RunClient()
     desk.padding = LONG
     settings = {}
     if external:

@@ -28,14 +28,14 @@ from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ
 from tests.my_workflow import Apart, Assistant, Direct, FollowUp, OwnModel, Patient, Publish, Stubborn
 from tests.runner import Runner, Serve, statuses
-from tests.running import TENANT, Desk, plugin_over
+from tests.running import TENANT, RunClient, plugin_over
 from tests.temporal import activities_of, child_of, replays, until
 
 PUBLISHING = 'Publish the report titled "May"'
 
 
-def publisher(desk: Desk | None = None) -> OrchestratorPlugin:
-    return OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=(desk or Desk()).executors)
+def publisher(desk: RunClient | None = None) -> OrchestratorPlugin:
+    return OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=(desk or RunClient()).executors)
 
 
 async def test_a_decision_comes_back_whole_and_replays(runner: Runner) -> None:
@@ -182,7 +182,7 @@ async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(serve:
 async def test_a_child_workflow_that_did_not_end_itself_may_have_taken_effect_and_its_run_goes_on(
     serve: Serve, ended: str
 ) -> None:
-    desk, limited = Desk(), replace(PUBLISH, labels={"timeout_s": "1"} if ended == "late" else {})
+    desk, limited = RunClient(), replace(PUBLISH, labels={"timeout_s": "1"} if ended == "late" else {})
     plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, limited]), executors=desk.executors)
     runner = await serve(plugin, Patient)
     desk.release.clear()

@@ -7,11 +7,11 @@ from temporalio import workflow
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
+from orchestrator.common.lines import inline
+from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.records import durable_names as names
-from orchestrator.records.lines import inline
 from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult, Standing
-from orchestrator.records.tenant import check_tenant
 from orchestrator.temporal.payload import MAX_PAYLOAD_BYTES, NOTHING, check_size, read_input
 from orchestrator.temporal.run import Run
 from orchestrator.temporal.step import StepStanding

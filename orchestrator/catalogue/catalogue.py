@@ -9,8 +9,8 @@ from typing import Any
 
 from orchestrator.catalogue.files import read_tools
 from orchestrator.catalogue.formats import tool_from
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidCatalogue, UnknownTool
-from orchestrator.records.digests import digest
 from orchestrator.records.tool import CatalogueVersion, Tool
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from orchestrator.catalogue.reading import read_json
 from orchestrator.catalogue.schema import (
     UnusableSchema,
     accepted,
@@ -18,8 +17,9 @@ from orchestrator.catalogue.schema import (
     plain_names,
     with_plain_names,
 )
+from orchestrator.common.digests import digest
+from orchestrator.common.json_input import read_json
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
-from orchestrator.records.digests import digest
 from orchestrator.records.tool import Tool
 
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from orchestrator.catalogue.formats import tool_from, tool_to_json
-from orchestrator.catalogue.reading import numbered_lines, read_json, why_unread
+from orchestrator.common.json_input import numbered_lines, read_json, why_unread
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.tool import Tool
 

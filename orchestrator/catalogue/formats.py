@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from orchestrator.common.forms import misspelt, spellings
 from orchestrator.errors import InvalidCatalogue
-from orchestrator.records.forms import misspelt, spellings
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
 

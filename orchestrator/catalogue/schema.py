@@ -13,8 +13,8 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from orchestrator.common.digests import digest
 from orchestrator.errors import FAULTS
-from orchestrator.records.digests import digest
 
 STEPS, STEPS_A_CHARACTER = 10_000, 10
 """Keywords looked at for one value, and more for each character of its JSON; 10,000 take a quarter of a second."""

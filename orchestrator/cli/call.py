@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.catalogue.reading import read_json
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import echo_json, echo_text, warn, warn_of_flagged
+from orchestrator.common.json_input import read_json
 from orchestrator.errors import InvalidArguments
 from orchestrator.mcp.config import McpConfig
 

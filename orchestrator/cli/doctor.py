@@ -15,12 +15,12 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import console, counted, dim, lines, present, progress, warn_of_flagged
 from orchestrator.cli.temporal import connect, target
+from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.safety import suspects
 from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
 from orchestrator.options import Options, misspelt, model_key
-from orchestrator.records.lines import inline
 
 if TYPE_CHECKING:
     from orchestrator.evaluate.findability import Findability

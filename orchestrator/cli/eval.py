@@ -12,12 +12,12 @@ import click
 from orchestrator.cli.experience import check_learns, read_log
 from orchestrator.cli.options import FILE, LOG, PATH, TOOLS, taking, typed
 from orchestrator.cli.output import console, counted, dim, note, present, progress, table, warn
+from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, Level, QuerySet, Stages, answer_all, by_category, read_set, report
 from orchestrator.experience.logs import Past
 from orchestrator.options import Options
-from orchestrator.records.lines import one_line
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 _ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
 _CONFIDENCE = ("ece", "resolved", "precision")

@@ -20,16 +20,16 @@ from orchestrator.cli.output import (
     table,
     warn,
 )
+from orchestrator.common.digests import digest_of
+from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput
 from orchestrator.experience.figures import figures
 from orchestrator.experience.logs import FORM, Past, read_past, seconds, with_keys
 from orchestrator.options import Options
-from orchestrator.records.digests import digest_of
-from orchestrator.records.lines import inline
 from orchestrator.records.outcome import Outcome
 from orchestrator.records.tool import Tool
-from orchestrator.routing.learning import person
-from orchestrator.routing.router import Router
+from orchestrator.runtime.recording import person
+from orchestrator.runtime.router import Router
 from orchestrator.store.outcomes import Kept
 from orchestrator.store.store import Store
 

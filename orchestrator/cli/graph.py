@@ -8,15 +8,15 @@ import click
 
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import counted, echo_json, echo_text, note, warn
+from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.index.graph import More
 from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.records.lines import one_line
+from orchestrator.pipeline.legs.experience import used_together
+from orchestrator.pipeline.running import Clock
 from orchestrator.records.relation import NEEDS, Edge
 from orchestrator.records.request import RouteRequest
-from orchestrator.routing.running import Clock
-from orchestrator.routing.stages.experience import used_together
 
 
 @click.command()

@@ -16,17 +16,17 @@ from click import option
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.reading import first_problem, numbered_lines, why_unread
 from orchestrator.cli.output import counting, note, progress, warn
+from orchestrator.common.json_input import first_problem, numbered_lines, why_unread
+from orchestrator.common.tenant import tenant_of
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
 from orchestrator.options import Options, default_store, stores_of
+from orchestrator.pipeline.pipeline import PRESETS
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.run import Approve
-from orchestrator.records.tenant import tenant_of
-from orchestrator.routing.pipeline import PRESETS
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Changes, Store
 

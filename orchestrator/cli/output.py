@@ -14,8 +14,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from orchestrator.common.lines import as_json, inline, plain
 from orchestrator.index.safety import suspects
-from orchestrator.records.lines import as_json, inline, plain
 from orchestrator.records.tool import Tool
 from orchestrator.telemetry import trace_ids
 

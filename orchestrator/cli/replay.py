@@ -13,7 +13,7 @@ from orchestrator.cli.output import console, counted, dim, present, progress, ta
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.replay import Replayed, read_tasks, replay, summary, tasks_of
 from orchestrator.options import Options
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 _SHOWN = 20
 _MEANS = ("confidence", "tokens", "servers")

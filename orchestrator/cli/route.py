@@ -13,11 +13,11 @@ from orchestrator.cli.options import FILE, Place, taking, typed
 from orchestrator.cli.output import echo_json, echo_text, present, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
+from orchestrator.pipeline.explain import explained
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Stage
-from orchestrator.routing.explain import explained
 
 NEEDS_USER = 5
 """Exit code: nothing went wrong, and a person's input or approval is needed."""

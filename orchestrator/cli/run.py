@@ -30,13 +30,13 @@ from orchestrator.cli.temporal import (
     unwrap,
 )
 from orchestrator.cli.worker import make_worker, pollers
+from orchestrator.common.digests import digest_of
+from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
-from orchestrator.records.digests import digest_of
-from orchestrator.records.lines import as_json, inline, one_line
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import (
     Approval,
@@ -50,7 +50,7 @@ from orchestrator.records.run import (
     StepStatus,
 )
 from orchestrator.records.tool_limits import SHORTEST_S
-from orchestrator.temporal.desk import page_of
+from orchestrator.temporal.run_client import page_of
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure

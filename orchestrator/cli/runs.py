@@ -10,11 +10,11 @@ import click
 from orchestrator.cli.options import Place, pairs, taking
 from orchestrator.cli.output import console, counted, dim, lines, note, present, table
 from orchestrator.cli.temporal import connect, quiet, target, ui_pages
+from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
-from orchestrator.records.lines import as_json
 from orchestrator.records.run import Approval, Progress
-from orchestrator.temporal.desk import SOON, Desk, Listed
+from orchestrator.temporal.run_client import SOON, Listed, RunClient
 
 _BY = click.option("--by", default="the command line", metavar="NAME", help="Who says so, for the history.")
 
@@ -24,15 +24,15 @@ def runs() -> None:
     """List, show, approve, refuse and cancel runs."""
 
 
-async def open_desk(place: Place, options: Options) -> Desk:
+async def open_desk(place: Place, options: Options) -> RunClient:
     """Return the tenant's view of the Temporal server that the options name."""
     quiet()
     to = target(options)
-    return Desk(await connect(to), place.tenant, ui_pages(to, options))
+    return RunClient(await connect(to), place.tenant, ui_pages(to, options))
 
 
 @asynccontextmanager
-async def _desk(place: Place, options: Options) -> AsyncIterator[Desk]:
+async def _desk(place: Place, options: Options) -> AsyncIterator[RunClient]:
     from orchestrator.temporal.devserver import settle
 
     try:
@@ -53,7 +53,7 @@ async def list_runs(place: Place, options: Options, ended: bool, waiting: bool, 
         present(output, [asdict(one) for one in found], lambda: _show_list(desk, found))
 
 
-def _show_list(desk: Desk, found: list[Listed]) -> None:
+def _show_list(desk: RunClient, found: list[Listed]) -> None:
     out, rows = console(), table("run", "status", "started", "waits for")
     for one in found:
         rows.add_row(one.id, one.status, one.started, ", ".join(one.waiting))

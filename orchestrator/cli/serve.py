@@ -46,18 +46,18 @@ async def serve(
     is refused with what to do.
     """
     from orchestrator.mcp.extra import check_extra
-    from orchestrator.routing.router import Router
+    from orchestrator.runtime.router import Router
 
     check_extra()
-    from orchestrator.server.gateway import Followed, Gateway
+    from orchestrator.server.concurrency_limit import share
+    from orchestrator.server.gateway import Gateway, WatchedConfig
     from orchestrator.server.http import Tokens, make_app, new_token, serve_http
-    from orchestrator.server.places import share
     from orchestrator.server.protocol import make_server, serve_stdio
 
     if transport == "stdio":
         _check_for_stdio()
     log(logging.WARNING)
-    file, router = Followed(place.config_file()), Router(stores=place.stores, options=options)
+    file, router = WatchedConfig(place.config_file()), Router(stores=place.stores, options=options)
     async with Gateway(file.config, router, warm=warm, changed=file.changed, note=note) as gateway:
         if transport == "stdio":
             interrupted = await serve_stdio(gateway, make_server(gateway, place.tenant, approve=Approve(approve)))

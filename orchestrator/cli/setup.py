@@ -14,12 +14,12 @@ import click
 
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import console, counted, counting, note, present, table, warn
+from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.clients import CLIENTS, Client, ClientFile, copies, write
 from orchestrator.mcp.config import McpConfig, find_config
 from orchestrator.mcp.takeover import Taken, served, take_over, with_usable_entry
 from orchestrator.options import Options, set_variables
-from orchestrator.records.lines import inline
 
 _NAMES = [client.name for client in CLIENTS]
 

@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.cli.output import console, counted, dim, echo_text, lines, print_warnings, table
+from orchestrator.common.lines import inline, one_line
 from orchestrator.options import Options
 from orchestrator.records.about import DEFINITION, About
 from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
-from orchestrator.records.lines import inline, one_line
 from orchestrator.records.outcome import Near
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan, Step
 from orchestrator.records.run import RunResult, StepOutcome, StepStatus

@@ -15,10 +15,10 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, noting_reports, store_tools, taking
 from orchestrator.cli.output import console, counted, echo_json, note, present, table, warn_of_flagged
+from orchestrator.common.lines import inline, one_line
+from orchestrator.common.tenant import SHARED
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.mcp.config import McpConfig
-from orchestrator.records.lines import inline, one_line
-from orchestrator.records.tenant import SHARED
 from orchestrator.records.tool import Tool
 
 _ALL_SHOWN = "`toolroute tools list` shows all tools"

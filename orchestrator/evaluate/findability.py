@@ -13,7 +13,7 @@ from orchestrator.evaluate.runner import Query, Stages, answer_all, failures
 from orchestrator.index.text import parameter_text, sentences, spaced, terms
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 MOST_TOOLS = 400
 """Tools whose queries are tried; of a larger catalogue as many are drawn, with SEED."""

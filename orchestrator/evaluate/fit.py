@@ -11,7 +11,7 @@ from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Answer, QuerySet, Stages, answer_all, failures
 from orchestrator.index.calibration import Calibration, Correction, Fit, shipped
 from orchestrator.options import Options
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 PRIOR = 10.0
 """Queries that the built-in map counts as: chosen on the development sets (docs/calibration.md)."""

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
+from orchestrator.common.json_input import first_problem, numbered_lines, read_json, why_unread
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import embed_ahead
+from orchestrator.pipeline.legs.semantic import why_failed
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Outcome
 from orchestrator.records.request import MAX_QUERY_CHARS, RouteRequest
-from orchestrator.routing.router import Router
-from orchestrator.routing.stages.semantic import why_failed
+from orchestrator.runtime.router import Router
 
 FORM = "give Decisions by `toolroute route -o json`, or a workflow's history by `temporal workflow show -o json`"
 

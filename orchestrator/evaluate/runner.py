@@ -18,15 +18,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.files import read_tools
-from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
+from orchestrator.common.json_input import first_problem, numbered_lines, read_json, why_unread
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.evaluate import metrics
 from orchestrator.index.calibration import Calibration, shipped
+from orchestrator.pipeline.legs.semantic import why_failed
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
-from orchestrator.routing.router import Router
-from orchestrator.routing.stages.semantic import why_failed
+from orchestrator.runtime.router import Router
 
 Level = Literal["tool", "server"]
 CUTS = (1, 3, 5, 10)

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
 from orchestrator.catalogue.export import keys_by_name
-from orchestrator.catalogue.reading import first_problem, numbered_lines, read_json, why_unread
+from orchestrator.common.forms import misspelt, spellings
+from orchestrator.common.json_input import first_problem, numbered_lines, read_json, why_unread
 from orchestrator.errors import InvalidInput
-from orchestrator.records.forms import misspelt, spellings
 from orchestrator.records.outcome import WHEN, Use, is_past
 from orchestrator.records.request import MAX_QUERY_CHARS
 from orchestrator.records.tool import Tool

@@ -23,7 +23,7 @@ K1, B = 1.5, 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Everything:
+class GlobalStatistics:
     """All documents, where only some of them are at hand: their number, mean length (0: as those at hand), and how
     many hold each term."""
 
@@ -45,7 +45,7 @@ class Corpus:
     runs: NDArray[np.int64]
     weights: Sequence[float]
     size: int
-    every: Everything | None = None
+    every: GlobalStatistics | None = None
 
     @classmethod
     def of(cls, documents: Sequence[Sequence[Sequence[str]]], weights: Sequence[float]) -> Self:
@@ -76,7 +76,7 @@ class Counts:
     frequency: NDArray[np.float32]
     fields: NDArray[np.uint8]
     size: int
-    every: Everything | None = None
+    every: GlobalStatistics | None = None
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
-from orchestrator.catalogue.reading import first_problem, why_unread
+from orchestrator.common.json_input import first_problem, why_unread
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.features import ASKED, KEYWORD, SEMANTIC, Rows
 
@@ -186,12 +186,14 @@ def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[floa
     return 0.0 if few else min(1.0, 2 * held, float(probabilities[best]) + ABOVE)
 
 
-NOT_IDLE = -1.0
+UNKNOWN_NO_TOOL_SIMILARITY = -1.0
 """The cosine of a query with what needs no tool, for an embedder without such a vector: as far as can be."""
 
 
-def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[np.bool_], idle: float) -> float:
-    """Return the most confidence that the best candidate's cosine supports; idle: the cosine with what needs no tool.
+def most_by_meaning(
+    probabilities: Probabilities, rows: Rows, overlap: NDArray[np.bool_], no_tool_similarity: float
+) -> float:
+    """Return the most confidence that the best candidate's cosine supports; by its similarity to "no tool".
 
     In a catalogue of five tools one is always far ahead, also for a query that means nothing. On small catalogues drawn
     from the development sets 8 % of the best tools without a shared word were right at a cosine of .25, 56 % at .45;
@@ -203,7 +205,7 @@ def most_by_meaning(probabilities: Probabilities, rows: Rows, overlap: NDArray[n
     supported = 10 * (cosine - 0.16)
     if not overlap[best]:
         supported = min(supported, 2 * cosine - 0.2)
-    return min(1.0, max(0.0, min(supported, 0.3 - 3 * (idle - cosine))))
+    return min(1.0, max(0.0, min(supported, 0.3 - 3 * (no_tool_similarity - cosine))))
 
 
 LEAST_SLOPE = 0.1

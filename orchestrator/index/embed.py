@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from orchestrator.catalogue.catalogue import places_of_servers
-from orchestrator.catalogue.reading import why_unread
+from orchestrator.common.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
+from orchestrator.common.json_input import why_unread
+from orchestrator.common.redact import LogFilter
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
-from orchestrator.index.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
 from orchestrator.index.text import card, facets
 from orchestrator.options import Options, model_key
-from orchestrator.records.redact import LogFilter
 from orchestrator.records.tool import Tool
 
 Vectors = NDArray[np.float32]

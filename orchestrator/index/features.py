@@ -38,7 +38,7 @@ def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) 
     ]
 
 
-class Chosen:
+class CandidateSet:
     """The candidates of each part of a query, one part's behind the other's, the whole's first.
 
     `clauses`: the parts right behind the whole, by which its candidates are judged, too. `positions` [rows]: the tool
@@ -63,7 +63,7 @@ class Chosen:
         return of_parts[0][columns] if self._part is None else of_parts[self._part, columns]
 
 
-def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen) -> Rows:
+def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: CandidateSet) -> Rows:
     """Return KEYWORD for the chosen candidates."""
     if not len(chosen):
         return np.zeros((0, len(KEYWORD)))
@@ -94,7 +94,7 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Chosen)
 def semantic_features(
     index: SemanticIndex,
     cosines: NDArray[np.float32],
-    chosen: Chosen,
+    chosen: CandidateSet,
     among: NDArray[np.bool_] | None = None,
     spread: tuple[Rows, Rows] | None = None,
 ) -> Rows:
@@ -132,7 +132,7 @@ def _spread(cosines: Rows) -> tuple[Rows, Rows]:
     return mean, np.sqrt(np.maximum((cosines * cosines).sum(axis=1) / cosines.shape[1] - mean * mean, 1e-12))
 
 
-def _standing(values: Rows, chosen: Chosen) -> tuple[Rows, Rows, NDArray[np.int64]]:
+def _standing(values: Rows, chosen: CandidateSet) -> tuple[Rows, Rows, NDArray[np.int64]]:
     """Return each part's best value, each value's lead over its part's best other one, and its rank in its part.
 
     Leads are negative for all but the best; ranks begin at 0, and equal values keep their order.
@@ -157,7 +157,7 @@ def _best_rank(clauses: NDArray[Any]) -> Rows:
     return np.asarray(np.log1p(ranks.min(axis=0)), np.float64)
 
 
-def _holdings(scores: KeywordScores, chosen: Chosen) -> tuple[Rows, Rows, Rows]:
+def _holdings(scores: KeywordScores, chosen: CandidateSet) -> tuple[Rows, Rows, Rows]:
     """Return the share of its part's weight that each candidate holds, that its name holds, and its name's weight."""
     columns = scores.columns
     weight = columns.idf * scores.asked

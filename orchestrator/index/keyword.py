@@ -61,7 +61,7 @@ class KeywordIndex:
         self._name_sizes = np.array([max(len(words), 1) for words in self.server_terms], np.float64)
         self.actions = known_actions() | reading.actions
         """The words that begin an action."""
-        self.changing_twins = reading.changing_twins
+        self.write_variants = reading.write_variants
 
     @property
     def terms(self) -> Container[str]:

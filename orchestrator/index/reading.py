@@ -7,7 +7,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Corpus, Everything
+from orchestrator.index.bm25 import Corpus, GlobalStatistics
 from orchestrator.index.documents import Document, standing
 from orchestrator.records.tool import Tool
 
@@ -38,7 +38,7 @@ class Documents:
 class Reading:
     """What a catalogue says: its terms, `words` in lower case, and the `actions` that its names begin with.
 
-    `suspicions` by position, of the few tools that are flagged. `changing_twins`: for each tool whether it may change
+    `suspicions` by position, of the few tools that are flagged. `write_variants`: for each tool whether it may change
     something and has a twin that only reads [tools]: where a task reads, it is hardly meant. `standing`: what to
     multiply each tool's odds with [tools]; None where no tool is deprecated.
     """
@@ -47,7 +47,7 @@ class Reading:
     words: frozenset[str]
     actions: frozenset[str]
     suspicions: Mapping[int, tuple[str, ...]]
-    changing_twins: NDArray[np.bool_]
+    write_variants: NDArray[np.bool_]
     standing: NDArray[np.float64] | None
 
     @classmethod
@@ -55,7 +55,7 @@ class Reading:
         cls,
         documents: Sequence[Document],
         places: Mapping[str, slice],
-        every: Everything | None = None,
+        every: GlobalStatistics | None = None,
         asked: Iterable[str] = (),
     ) -> "Reading":
         """Read documents; of `every`, where these are only some, the terms that are `asked` for are known, too."""
@@ -71,6 +71,6 @@ class Reading:
             words=frozenset[str]().union(*(document.words for document in documents)),
             actions=frozenset(document.action for document in documents),
             suspicions={place: own.suspicions for place, own in enumerate(documents) if own.suspicions},
-            changing_twins=np.array(twins, np.bool_),
+            write_variants=np.array(twins, np.bool_),
             standing=standing(documents, places),
         )

@@ -10,8 +10,8 @@ from functools import wraps
 from typing import Annotated, Any
 
 from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, named, own_tool
-from orchestrator.routing.router import LOCAL
-from orchestrator.server.learning import Learner
+from orchestrator.runtime.router import LOCAL
+from orchestrator.server.outcome_recorder import OutcomeRecorder
 
 try:
     from fastmcp import Context
@@ -35,7 +35,7 @@ class ToolRouterSearch(BaseSearchTransform):
     def __init__(self, toolbox: Toolbox | None = None, *, max_results: int = 5, **settings: Any) -> None:
         super().__init__(max_results=max_results, **settings)
         self._toolbox = toolbox or Toolbox(limit=max_results)
-        self._learner = Learner(self._toolbox.over(()), logger.warning)
+        self._learner = OutcomeRecorder(self._toolbox.over(()), logger.warning)
 
     async def aclose(self) -> None:
         """Record what is left."""

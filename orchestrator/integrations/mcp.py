@@ -17,7 +17,7 @@ from orchestrator.mcp.results import as_mcp_result
 from orchestrator.records.delta import Delta
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteRequest, Turn
-from orchestrator.routing.router import Router
+from orchestrator.runtime.router import Router
 
 try:
     from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
 from orchestrator.records.decision import Decision
 from orchestrator.records.delta import Delta
-from orchestrator.records.digests import digest
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.routing.router import LOCAL, Router
+from orchestrator.runtime.router import LOCAL, Router
 from orchestrator.temporal.workflow import ToolRouter
 
 logger = logging.getLogger(__name__)

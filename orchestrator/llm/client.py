@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.catalogue.tokens import compact, count_tokens
+from orchestrator.common.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
+from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import (
     AnswerInvalid,
     InvalidConfig,
@@ -25,10 +27,8 @@ from orchestrator.errors import (
     ToolrouteError,
     Unauthorised,
 )
-from orchestrator.index.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
 from orchestrator.options import Options, model_key
 from orchestrator.records.completion import Usage
-from orchestrator.records.redact import LogFilter, Secrets
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -13,9 +13,9 @@ from itertools import accumulate, groupby
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
+from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.records.decision import Decision
-from orchestrator.records.lines import one_line
 from orchestrator.records.tool import Tool
 
 MAX_TOKENS = 8_000

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from orchestrator.catalogue.export import check_arguments, read_arguments
+from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
-from orchestrator.records.redact import Secrets
 from orchestrator.records.tool import Tool
 
 MAX_RESULT_TOKENS = 8_000

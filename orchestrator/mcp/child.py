@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
+from orchestrator.common.redact import Secrets
 from orchestrator.mcp import faults
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.transport import Pace
-from orchestrator.records.redact import Secrets
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

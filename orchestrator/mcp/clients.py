@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.catalogue.reading import read_json, why_unread, without_comments
+from orchestrator.common.json_input import read_json, why_unread, without_comments
 from orchestrator.errors import InvalidConfig
 
 OURS = "toolroute"

@@ -23,12 +23,12 @@ from pydantic import (
     model_validator,
 )
 
-from orchestrator.catalogue.reading import first_problem, read_json, why_unread, without_comments
+from orchestrator.common.digests import OF_SERVER, digest
+from orchestrator.common.forms import misspelt, spellings
+from orchestrator.common.json_input import first_problem, read_json, why_unread, without_comments
+from orchestrator.common.redact import Secrets, argument_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import VARIABLE, Launch, environment, expand
-from orchestrator.records.digests import OF_SERVER, digest
-from orchestrator.records.forms import misspelt, spellings
-from orchestrator.records.redact import Secrets, argument_secrets, url_secrets
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")
@@ -48,7 +48,7 @@ _Seconds = Annotated[float, Field(gt=0)]
 _Text = Annotated[str, BeforeValidator(_shell_text)]
 
 
-class Limits(BaseModel):
+class ServerLimits(BaseModel):
     """How long a server may take to connect and to answer, and how long it stays open unused; 0 where not given.
 
     The rest is for its tools' calls on Temporal, as the labels of a tool are: `labels` are those that it stands for.
@@ -92,7 +92,7 @@ class ServerSpec(BaseModel):
     disabled_tools: frozenset[str] = Field(frozenset(), validation_alias=AliasChoices("disabledTools", "excludeTools"))
     only_tools: frozenset[str] | None = Field(None, validation_alias=AliasChoices("includeTools"))
     trust_annotations: bool = True
-    limits: Limits = Field(Limits(), validation_alias=AliasChoices("toolroute"))
+    limits: ServerLimits = Field(ServerLimits(), validation_alias=AliasChoices("toolroute"))
 
     @model_validator(mode="before")
     @classmethod

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from orchestrator.catalogue.reading import first_problem
+from orchestrator.common.json_input import first_problem
+from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
 from orchestrator.mcp.child import Child, Watcher
-from orchestrator.mcp.config import Limits, ServerSpec
+from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
 from orchestrator.mcp.transport import Pace, Watched, http
-from orchestrator.records.redact import LogFilter, Secrets
 from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Connection:
     def __init__(
         self,
         spec: ServerSpec,
-        limits: Limits,
+        limits: ServerLimits,
         on_settled: Callable[["Connection"], None],
         *,
         handshake: bool,

@@ -16,7 +16,7 @@ from orchestrator import telemetry
 from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
 from orchestrator.mcp.calls import Call
 from orchestrator.mcp.child import Watcher
-from orchestrator.mcp.config import Limits, McpConfig, ServerSpec
+from orchestrator.mcp.config import McpConfig, ServerLimits, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
 from orchestrator.mcp.extra import check_extra
 from orchestrator.mcp.results import Answered, as_tool_result
@@ -64,7 +64,7 @@ class Connections:
         for name, value in {**times, **counts}.items():
             if not value > 0:
                 raise InvalidConfig(f"{name}={value!r}: give a number above 0")
-        self._limits = Limits.model_validate(times)
+        self._limits = ServerLimits.model_validate(times)
         self.config = McpConfig.of(config)
         self._servers = {name: self._server_of(spec) for name, spec in self.config.servers.items()}
         self._environ = environ

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.catalogue.reading import why_unread
+from orchestrator.common.json_input import why_unread
+from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
-from orchestrator.records.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 
 if TYPE_CHECKING:
     from orchestrator.mcp.config import ServerSpec

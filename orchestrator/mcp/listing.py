@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import anyio.lowlevel
 
 from orchestrator.catalogue.formats import RELATIONS, tool_from
-from orchestrator.catalogue.reading import first_problem
 from orchestrator.catalogue.tokens import compact
+from orchestrator.common.json_input import first_problem
+from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config import ServerSpec
-from orchestrator.records.redact import Secrets
 from orchestrator.records.tool import Annotations, Tool
 
 if TYPE_CHECKING:

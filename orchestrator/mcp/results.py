@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
+from orchestrator.common.redact import Secrets
 from orchestrator.mcp.calls import WHOLE
 from orchestrator.records.call import ToolResult
-from orchestrator.records.redact import Secrets
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from orchestrator.errors import InvalidConfig, ToolrouteError
-from orchestrator.mcp.config import Limits, ServerSpec
+from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.connection import Connection
 
 
@@ -40,7 +40,7 @@ class ServerState:
 class Server:
     """A configured server's place in the pool: its connection, and what is remembered between connections."""
 
-    def __init__(self, spec: ServerSpec, limits: Limits) -> None:
+    def __init__(self, spec: ServerSpec, limits: ServerLimits) -> None:
         self.spec, self.limits = spec, limits
         self.connection: Connection | None = None
         self.tools: int | None = None

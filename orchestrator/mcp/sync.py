@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.digests import same_server
 from orchestrator.errors import ToolrouteError
 from orchestrator.index.safety import VOUCHED
 from orchestrator.mcp.calls import as_chosen
@@ -15,7 +16,6 @@ from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connection import OnListed
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
-from orchestrator.records.digests import same_server
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.store import Changes, Store
 

@@ -12,12 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from orchestrator.common.redact import argument_secrets, setting_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.clients import OURS, Client, ClientFile
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.extra import check_extra
 from orchestrator.mcp.launch import VARIABLE
-from orchestrator.records.redact import argument_secrets, setting_secrets, url_secrets
 
 _NO_LETTER = re.compile(r"[^A-Z0-9]+")
 _URLS = ("url", "httpUrl", "serverUrl")

@@ -14,8 +14,8 @@ from typing import Any
 
 from orchestrator.catalogue.schema import UnusableSchema, faults, usable
 from orchestrator.index.text import spaced, stemmed
+from orchestrator.pipeline.clauses import MAX_CUT, QUOTE
 from orchestrator.records.tool import Tool
-from orchestrator.routing.clauses import MAX_CUT, QUOTE
 
 _FORMS: dict[str, re.Pattern[str]] = {
     "url": re.compile(r"\bhttps?://[^\s<>\"'`]+(?<![.,;:!?\])])"),

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens
+from orchestrator.common.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.index.intent import action_of, begins_action, known_actions, reads_only
+from orchestrator.pipeline.clauses import MAX_CUT, affirmed, is_too_long, split_clauses, split_left_out
 from orchestrator.planning.arguments import extract, given_for
 from orchestrator.records.decision import Decision, NamedServer
-from orchestrator.records.digests import digest_of
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage
-from orchestrator.routing.clauses import MAX_CUT, affirmed, is_too_long, split_clauses, split_left_out
 
 OF_PART = 2 / 3
 """The share of the needed confidence with which a part is bound to a tool: the whole task is surer than its parts."""

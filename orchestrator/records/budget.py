@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from orchestrator.records.forms import TOKENS, Form, check_forms
+from orchestrator.common.forms import TOKENS, Form, check_forms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

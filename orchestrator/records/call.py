@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.records.forms import TOKENS, Form, check_forms
-from orchestrator.records.tenant import check_tenant
+from orchestrator.common.forms import TOKENS, Form, check_forms
+from orchestrator.common.tenant import check_tenant
 from orchestrator.records.tool import Tool
 
 

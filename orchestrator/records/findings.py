@@ -10,7 +10,7 @@ from orchestrator.records.outcome import Recalled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AlwaysMatch:
     """An always-available capability that a task asks for: by which phrase, and the least that it scores."""
 
     phrase: str
@@ -91,7 +91,7 @@ class Findings:
     """
 
     catalogue: str = ""
-    always: dict[str, Asked] = field(default_factory=dict)
+    always: dict[str, AlwaysMatch] = field(default_factory=dict)
     settled: bool = False
     explicit: Explicit = field(default_factory=Explicit)
     allowed: str = ""
@@ -99,7 +99,7 @@ class Findings:
     gate_open: bool = False
     semantic_ran: bool = False
     parts: tuple[PartEvidence, ...] = ()
-    idle: float = 0.0
+    no_tool_similarity: float = 0.0
     near_flagged: dict[str, float] = field(default_factory=dict)
     votes: dict[str, dict[str, float]] = field(default_factory=dict)
     lists: dict[str, dict[str, float]] = field(default_factory=dict)

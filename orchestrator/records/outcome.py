@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from orchestrator.common.forms import Form, check_forms
 from orchestrator.errors import InvalidInput
-from orchestrator.records.forms import Form, check_forms
 
-Source = Literal["run", "serve", "api", "import"]
+OutcomeSource = Literal["run", "serve", "api", "import"]
 Name = tuple[str, str]
 """A tool's key and the hash of its definition."""
 Known = Callable[[str, str], bool]
@@ -78,7 +78,7 @@ class Outcome:
     ok: bool = True
     actor: str = ""
     at: float = 0.0
-    source: Source = "api"
+    source: OutcomeSource = "api"
     offered: tuple[Offer, ...] = ()
     words: Claim | None = None
     both: Claim | None = None
@@ -112,7 +112,7 @@ class RecordRequest:
     ok: bool = True
     actor: str = ""
     at: float | None = None
-    source: Source = "api"
+    source: OutcomeSource = "api"
     name: str = ""
     chosen: bool = True
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from orchestrator.common.forms import PROBABILITY, check_forms
 from orchestrator.records.completion import NO_MODEL, Choice, Usage
 from orchestrator.records.decision import Decision
-from orchestrator.records.forms import PROBABILITY, check_forms
 from orchestrator.records.request import Turn
 
 MIN_CONFIDENCE = 0.3

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from orchestrator.common.forms import Form, check_forms
 from orchestrator.errors import InvalidCatalogue
-from orchestrator.records.forms import Form, check_forms
 
 NEEDS, USED_WITH, USED_AFTER, SIMILAR, REPLACES = "needs", "used_with", "used_after", "similar", "replaces"
 ASIDE = frozenset({USED_WITH, USED_AFTER, SIMILAR, REPLACES})

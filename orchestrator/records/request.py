@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import NoneType
 
+from orchestrator.common.forms import Form, check_forms, member
+from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput
-from orchestrator.records.forms import Form, check_forms, member
-from orchestrator.records.tenant import check_tenant
 
 MAX_LIMIT = 50
 MAX_QUERY_CHARS = 100_000

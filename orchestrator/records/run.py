@@ -5,12 +5,12 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any
 
+from orchestrator.common.forms import PROBABILITY, Form, check_forms, member
 from orchestrator.errors import InvalidInput
 from orchestrator.records.budget import BudgetReport, Limits
 from orchestrator.records.call import ToolResult
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
-from orchestrator.records.forms import PROBABILITY, Form, check_forms, member
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool_limits import MOST_S, SHORTEST_S

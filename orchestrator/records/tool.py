@@ -7,9 +7,9 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any
 
+from orchestrator.common.digests import digest
+from orchestrator.common.forms import Form, check_forms, member
 from orchestrator.errors import InvalidCatalogue
-from orchestrator.records.digests import digest
-from orchestrator.records.forms import Form, check_forms, member
 from orchestrator.records.relation import Relation
 
 

@@ -21,12 +21,12 @@ from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.results import as_mcp_result
 from orchestrator.mcp.sync import ServerReport, keep_current, not_listed, sync
+from orchestrator.pipeline import select
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
-from orchestrator.routing import select
-from orchestrator.routing.ahead import servers_ahead
-from orchestrator.routing.router import Router
-from orchestrator.server.learning import Learner
+from orchestrator.runtime.prewarm import servers_to_prewarm
+from orchestrator.runtime.router import Router
+from orchestrator.server.outcome_recorder import OutcomeRecorder
 from orchestrator.store.store import Store
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _AGAIN_S = 60.0
 """How long after a listing that failed the next one is tried."""
 
 
-class Followed:
+class WatchedConfig:
     """An mcpServers file that is read again when it has changed; InvalidConfig where it cannot be read at first."""
 
     def __init__(self, path: Path) -> None:
@@ -105,9 +105,9 @@ class Gateway:
         self._store, self._router = router.store, router
         self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
         self._pools: dict[str, Connections] = {}
-        self._unlisted: dict[str, Unlisted] = {}
+        self._unlisted: dict[str, InitialSync] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
-        self._learner = Learner(router, note)
+        self._learner = OutcomeRecorder(router, note)
 
     async def __aenter__(self) -> Self:
         return self
@@ -146,7 +146,7 @@ class Gateway:
             self._remember(tenant, match.tool)
         shown, of = {match.tool.key for match in matches}, {match.tool.server for match in matches}
         servers = [server for server in decision.servers if server in of]
-        self._pool(tenant).warm(servers_ahead(usable, self._warm))
+        self._pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
             named = ", ".join(match.tool.key for match in dropped)
@@ -210,7 +210,7 @@ class Gateway:
             raise UnknownTool(f"{key!r} is not called through MCP servers: {reason}")
         return tool
 
-    async def _catalogue(self, tenant: str, listed: "Unlisted", key: str) -> Catalogue:
+    async def _catalogue(self, tenant: str, listed: "InitialSync", key: str) -> Catalogue:
         """Return the tenant's catalogue with what was just listed: a busy store answers with an earlier one.
 
         Of a large one at least the tool of this key.
@@ -264,10 +264,10 @@ class Gateway:
         while len(self._offered) > _REMEMBERED:
             self._offered.popitem(last=False)
 
-    async def _listed(self, tenant: str, server: str | None = None) -> "Unlisted":
+    async def _listed(self, tenant: str, server: str | None = None) -> "InitialSync":
         """Wait for what the store lacks of the tenant's servers: all, or the one that is needed."""
         if tenant not in self._unlisted:
-            self._unlisted[tenant] = Unlisted(self._pool(tenant), self._store, tenant, self._note)
+            self._unlisted[tenant] = InitialSync(self._pool(tenant), self._store, tenant, self._note)
         unlisted = self._unlisted[tenant]  # Another configuration may be taken over while it is waited for.
         await unlisted.listed(server)
         return unlisted
@@ -290,7 +290,7 @@ def _match_json(match: Match) -> dict[str, Any]:
     }
 
 
-class Unlisted:
+class InitialSync:
     """The servers that one tenant's store does not hold: listed before its first search, and again where one fails.
 
     Later listings, a minute or more after one that failed, run while searches are answered.

@@ -17,11 +17,11 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.middleware.authentication import AuthenticationMiddleware
 
-from orchestrator.catalogue.reading import read_json, why_unread
+from orchestrator.common.json_input import read_json, why_unread
+from orchestrator.common.tenant import is_tenant
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import environment
-from orchestrator.records.tenant import is_tenant
-from orchestrator.server import places
+from orchestrator.server import concurrency_limit
 from orchestrator.server.protocol import on_signals
 
 PATH = "/mcp"
@@ -146,9 +146,12 @@ async def serve_http(
 
     cut_off = round(2 * _GRACE_S)
     config = uvicorn.Config(
-        places.closing_refused(app), access_log=False, timeout_graceful_shutdown=cut_off, **places.settings()
+        concurrency_limit.closing_refused(app),
+        access_log=False,
+        timeout_graceful_shutdown=cut_off,
+        **concurrency_limit.settings(),
     )
-    places.log_seldom()
+    concurrency_limit.log_seldom()
     await Stoppable(config).serve([listening])
 
 

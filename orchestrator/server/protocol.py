@@ -37,12 +37,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from orchestrator.catalogue.export import read_arguments
-from orchestrator.catalogue.reading import first_problem
+from orchestrator.common.digests import digest
+from orchestrator.common.json_input import first_problem
+from orchestrator.common.lines import inline
 from orchestrator.errors import Busy, InvalidArguments, ToolrouteError, UnknownTenant
 from orchestrator.planning.approval import needs_approval
-from orchestrator.records.digests import digest
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
-from orchestrator.records.lines import inline
 from orchestrator.records.request import MAX_LIMIT, RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool

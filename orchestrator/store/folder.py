@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable
-from orchestrator.records.digests import digest
 from orchestrator.store import shard
 from orchestrator.store.points import Fields, New, Payload, Points, Probe, Record, Vectors, Where, Words
 from orchestrator.store.shard import Damaged, Shard

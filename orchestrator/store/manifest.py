@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from orchestrator.common.digests import digest
+from orchestrator.common.tenant import SHARED
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
-from orchestrator.records.digests import digest
 from orchestrator.records.relation import Relation
-from orchestrator.records.tenant import SHARED
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.store.points import Points
 from orchestrator.store.qdrant import Qdrant

@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import at_home, store_key
-from orchestrator.records.lines import one_line
 from orchestrator.store.client import ClientPoints
 from orchestrator.store.folder import Folder, Moved
 from orchestrator.store.points import Points, Record, Vectors

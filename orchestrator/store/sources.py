@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.tenant import SHARED, check_tenant, is_tenant
 from orchestrator.errors import InvalidInput, StoreUnavailable, ToolrouteError
-from orchestrator.records.tenant import SHARED, check_tenant, is_tenant
 from orchestrator.store.points import Vectors
 from orchestrator.store.qdrant import shown
 from orchestrator.store.snapshot import Stored

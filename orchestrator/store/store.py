@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.digests import same_server
+from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.index.embed import Embedder
-from orchestrator.records.digests import same_server
-from orchestrator.records.tenant import SHARED, check_tenant
 from orchestrator.records.tool import Tool
-from orchestrator.store import beyond, manifest
-from orchestrator.store.beyond import Searched
+from orchestrator.store import large_tenant, manifest
+from orchestrator.store.large_tenant import Searched
 from orchestrator.store.manifest import Changes, Definitions, Manifest, stored_tool, tool_id
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Points
@@ -113,7 +113,7 @@ class Store:
             return None
         collection = self._tool_points.collection
         owners = dict.fromkeys((tenant, SHARED))
-        found = {owner: beyond.held(self.qdrant, owner, collection, self.index_limit) for owner in owners}
+        found = {owner: large_tenant.held(self.qdrant, owner, collection, self.index_limit) for owner in owners}
         many = {owner: own for owner, own in found.items() if own is not None}
         if not many:
             return None
@@ -330,7 +330,7 @@ class Store:
                 self._tool_points.add(points, missing, self._tool_points.embed(list(missing.values())))
             after = before.changed(now, entries, self._tool_points.collection)
             if after.count > self.index_limit:
-                after = beyond.with_census(points, before, after)
+                after = large_tenant.with_census(points, before, after)
             if after == before or manifest.swap(points, before, after):
                 break
         else:
@@ -342,7 +342,7 @@ class Store:
 
     def _sweep(self, points: Points, before: Manifest, after: Manifest, *, scan: bool) -> None:
         """Remove the points that were named and are no more; after a writer's death also those that never were."""
-        beyond.forget(points, before, after, scan=scan)
+        large_tenant.forget(points, before, after, scan=scan)
         if before.collection not in ("", after.collection):
             points.drop(before.collection)
         named = {point for point, *_ in after.points()}

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import Embedder, Vectors, embed_tools
 from orchestrator.index.safety import cleaned, suspects
-from orchestrator.records.digests import digest
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Tool
 from orchestrator.store.manifest import Manifest, stored_tool, tool_payload

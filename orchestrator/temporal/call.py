@@ -25,10 +25,10 @@ from temporalio.exceptions import (
 )
 from temporalio.exceptions import TimeoutError as TimedOut
 
+from orchestrator.common.digests import digest_of
 from orchestrator.errors import OutcomeUnknown, ToolrouteError
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.records.digests import digest_of
 from orchestrator.records.tool import Kind
 from orchestrator.records.tool_limits import ToolLimits
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, as_result, check_size, hold_bytes, read

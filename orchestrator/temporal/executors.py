@@ -16,6 +16,9 @@ from pydantic_core import from_json
 from orchestrator import telemetry
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut, plain_size
+from orchestrator.common.endpoints import address
+from orchestrator.common.redact import LogFilter, Secrets, setting_secrets, url_secrets
+from orchestrator.common.threads import Threads
 from orchestrator.errors import (
     InvalidConfig,
     OutcomeUnknown,
@@ -24,15 +27,12 @@ from orchestrator.errors import (
     ToolrouteError,
     Unauthorised,
 )
-from orchestrator.index.endpoints import address
-from orchestrator.index.threads import Threads
 from orchestrator.mcp.calls import WHOLE
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.plan import MAX_STEPS
-from orchestrator.records.redact import LogFilter, Secrets, setting_secrets, url_secrets
 from orchestrator.records.tool import Kind, Tool
+from orchestrator.temporal.concurrency_limit import ConcurrencyLimit
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, as_result, hold_bytes
-from orchestrator.temporal.places import Places
 
 if TYPE_CHECKING:
     from orchestrator.mcp.connections import Connections
@@ -66,9 +66,9 @@ class Executors:
     def __init__(self, registered: Mapping[str, Registered] | None = None, keep: Keep | None = None) -> None:
         self._keep = keep
         self._threads = Threads(MAX_THREADS, "toolroute function")
-        places = Places(MAX_THREADS, "let its functions that are not async end sooner")
+        limit = ConcurrencyLimit(MAX_THREADS, "let its functions that are not async end sooner")
         self._by_name = {
-            name: _executor(name, given, self._threads, places) for name, given in (registered or {}).items()
+            name: _executor(name, given, self._threads, limit) for name, given in (registered or {}).items()
         }
 
     def close(self) -> None:
@@ -184,8 +184,10 @@ class HttpExecutor(Executor):
 class _FunctionExecutor(Executor):
     """Calls a function; its errors are raised as they are. One that is not async keeps a thread until it ends."""
 
-    def __init__(self, function: Callable[..., Any], whole_call: bool, threads: Threads, places: Places) -> None:
-        self._function, self._whole_call, self._threads, self._places = function, whole_call, threads, places
+    def __init__(
+        self, function: Callable[..., Any], whole_call: bool, threads: Threads, limit: ConcurrencyLimit
+    ) -> None:
+        self._function, self._whole_call, self._threads, self._limit = function, whole_call, threads, limit
 
     async def execute(self, call: ToolCall) -> ToolResult:
         given: tuple[Any, ...] = (call,) if self._whole_call else ()
@@ -198,7 +200,7 @@ class _FunctionExecutor(Executor):
 
     async def _in_thread(self, call: ToolCall, /, *given: Any, **named: Any) -> ToolResult:
         """Return the function's answer, read in the thread too: what comes bit by bit is computed as it is read."""
-        give_back = self._places.take(call.tenant)
+        give_back = self._limit.take(call.tenant)
         work = self._threads.begin(lambda: as_result(self._function(*given, **named)))
         work.add_done_callback(lambda _: give_back())
         return await asyncio.wrap_future(work)
@@ -231,7 +233,7 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
     return replace(held, tokens=count_tokens(held.text))
 
 
-def _executor(name: str, given: Registered, threads: Threads, places: Places) -> Executor:
+def _executor(name: str, given: Registered, threads: Threads, limit: ConcurrencyLimit) -> Executor:
     server, colon, tool = name.partition(":")
     if not (colon and server and tool) and name not in tuple(Kind):
         kinds = ", ".join(Kind)
@@ -240,7 +242,7 @@ def _executor(name: str, given: Registered, threads: Threads, places: Places) ->
         return given
     if not callable(given):
         raise InvalidConfig(f"executor {name!r} is {given!r}: give a function or an Executor")
-    return _FunctionExecutor(given, not colon or tool == "*", threads, places)
+    return _FunctionExecutor(given, not colon or tool == "*", threads, limit)
 
 
 def _remedy(tool: Tool) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from temporalio.exceptions import FailureError
 
+from orchestrator.common.lines import inline
 from orchestrator.records.completion import (
     FILLING_TOKENS,
     MOST_ASKED,
@@ -19,7 +20,6 @@ from orchestrator.records.completion import (
     Purpose,
     Usage,
 )
-from orchestrator.records.lines import inline
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import StepOutcome, StepStatus
 from orchestrator.records.tool import Tool

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from orchestrator.index.embed import Embedder
     from orchestrator.llm.client import Models
     from orchestrator.options import Options
-    from orchestrator.routing.router import Router
+    from orchestrator.runtime.router import Router
     from orchestrator.store.sources import Source
 
 NAME = "toolroute.OrchestratorPlugin"
@@ -87,7 +87,7 @@ class OrchestratorPlugin(SimplePlugin):
 
         def make_router() -> "Router":
             from orchestrator.options import Options, default_store, stores_of
-            from orchestrator.routing.router import Router
+            from orchestrator.runtime.router import Router
 
             settings = options or Options.from_env()
             places = stores or ([store] if store else [])
@@ -136,7 +136,7 @@ class OrchestratorPlugin(SimplePlugin):
             if config.get("max_heartbeat_throttle_interval", THEIR_THROTTLE) == THEIR_THROTTLE:
                 config["max_heartbeat_throttle_interval"] = THROTTLE
             if config.get("tuner") is None:
-                self.resources.places.most = config["max_concurrent_activities"] = (
+                self.resources.calls_limit.most = config["max_concurrent_activities"] = (
                     config.get("max_concurrent_activities") or SLOTS
                 )
             config["graceful_shutdown_timeout"] = config.get("graceful_shutdown_timeout") or GRACE

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.common.threads import Threads
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
-from orchestrator.index.threads import Threads
 from orchestrator.mcp.config import McpConfig
 from orchestrator.options import default_store
 from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.routing.ahead import servers_ahead
+from orchestrator.runtime.prewarm import servers_to_prewarm
+from orchestrator.temporal.concurrency_limit import ConcurrencyLimit
 from orchestrator.temporal.executors import Executors, HttpExecutor, Registered
-from orchestrator.temporal.places import Places
 from orchestrator.temporal.results import Results
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from orchestrator.mcp.sync import SyncReport
     from orchestrator.records.decision import Decision
     from orchestrator.records.tool import Match
-    from orchestrator.routing.router import Router
+    from orchestrator.runtime.router import Router
 
 ServerConfig = McpConfig | Mapping[str, Any] | str | Path
 """An `mcpServers` configuration: a mapping, or the path of the JSON file, or one already read."""
@@ -75,7 +75,7 @@ class Resources:
         self._models: Models | None = None
         self._router: Router | None = None
         self._tenants: OrderedDict[str, Connections | None] = OrderedDict()
-        self.places = Places(SLOTS, "run more workers, or give this one more max_concurrent_activities")
+        self.calls_limit = ConcurrencyLimit(SLOTS, "run more workers, or give this one more max_concurrent_activities")
         self._limits: dict[str, _Limits] = {}
         self._limits_read = 0.0
         self._warm, self._warming = warm, set[asyncio.Task[None]]()
@@ -119,7 +119,7 @@ class Resources:
         call = replace(call, arguments=await self.results.expand(call.tenant, call.arguments))
         connections = await self._connections_for(call)
         entry = connections.config.servers.get(call.tool.server) if connections else None
-        give_back = self.places.take(call.tenant)
+        give_back = self.calls_limit.take(call.tenant)
         try:
             await self._evict()
             return await self._executors.execute(call, connections)
@@ -154,7 +154,7 @@ class Resources:
         return replace(decision, matches=matches, warnings=(*decision.warnings, *warnings))
 
     def _begin_to_warm(self, decision: "Decision") -> None:
-        if servers := servers_ahead(decision.matches, self._warm):
+        if servers := servers_to_prewarm(decision.matches, self._warm):
             task = asyncio.create_task(self._connect(decision.tenant, servers))
             self._warming.add(task)
             task.add_done_callback(self._warming.discard)
@@ -264,7 +264,7 @@ class Resources:
 
     async def _evict(self) -> None:
         """Close the connections of the tenants used longest ago, beyond the most; never one with a call in flight."""
-        idle = [tenant for tenant in self._tenants if not self.places.taken(tenant)]
+        idle = [tenant for tenant in self._tenants if not self.calls_limit.taken(tenant)]
         # All are taken out before any is waited for: meanwhile others evict too, and any tenant may call again.
         leaving = [self._tenants.pop(tenant) for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]]
         await asyncio.gather(*(connections.close() for connections in leaving if connections is not None))

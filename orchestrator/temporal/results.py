@@ -18,9 +18,9 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import DataConverter
 
 from orchestrator.catalogue.tokens import count_tokens
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput
 from orchestrator.records.call import PageRequest, ResultPage
-from orchestrator.records.digests import digest
 from orchestrator.temporal.payload import MAX_RESULT_BYTES
 
 REFERENCE = "toolroute-result:"

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from orchestrator.common.digests import digest_of
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.planning.approval import needs_approval
 from orchestrator.planning.budget import Budget, Grant, Verdict
 from orchestrator.records.call import ToolCall
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
-from orchestrator.records.digests import digest_of
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import Approval, RunRequest, StepOutcome, StepProgress, StepStatus
 from orchestrator.records.tool import Tool

@@ -22,7 +22,7 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
-from orchestrator.records.outcome import RecordRequest, Source, uses_of
+from orchestrator.records.outcome import OutcomeSource, RecordRequest, uses_of
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.run import Approval, Approve, Checkpoint, Progress, RunRequest, RunResult
@@ -170,7 +170,7 @@ class ToolRouter:
         ok: bool = True,
         actor: str = "",
         name: str = "",
-        source: Source = "api",
+        source: OutcomeSource = "api",
         chosen: bool = True,
         **options: Unpack[Config],
     ) -> None:

@@ -5,8 +5,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
-from orchestrator.routing.explain import explained
 from orchestrator.ui.decision import view
 from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope

@@ -7,12 +7,12 @@ from starlette.requests import Request
 
 from orchestrator.mcp.config import McpConfig
 from orchestrator.options import Options
+from orchestrator.pipeline.legs.experience import used_together
 from orchestrator.records.outcome import Outcome
 from orchestrator.records.relation import Edge
 from orchestrator.records.tool import Tool
-from orchestrator.routing.router import Router
-from orchestrator.routing.stages.experience import used_together
-from orchestrator.temporal.desk import Desk
+from orchestrator.runtime.router import Router
+from orchestrator.temporal.run_client import RunClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class Scope:
     router: Router
     tenant: str
     options: Options
-    desk: Callable[[], Awaitable[Desk]]
+    desk: Callable[[], Awaitable[RunClient]]
     stores: tuple[str, ...] = ()
     servers: McpConfig | None = None
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
-from orchestrator.catalogue.reading import first_problem, read_json
+from orchestrator.common.json_input import first_problem, read_json
 from orchestrator.errors import InvalidInput
 from orchestrator.records.relation import Edge, Related
 from orchestrator.records.tool import CatalogueVersion, Rejected, Stage, Tokens

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from orchestrator.records.lines import as_json, plain
+from orchestrator.common.lines import as_json, plain
 
 FOLDER = Path(__file__).parent
 

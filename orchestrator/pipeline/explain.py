@@ -1,0 +1,176 @@
+"""Explain: the words and fields that matched, why other tools were left out, and what a person should know."""
+
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import compress
+from typing import Any
+
+import numpy as np
+
+from orchestrator.index.bm25 import Columns
+from orchestrator.index.keyword import FIELDS
+from orchestrator.pipeline.state import Found, Ranking, Task
+from orchestrator.pipeline.understand import Understood
+from orchestrator.records.decision import Decision
+from orchestrator.records.outcome import Near
+from orchestrator.records.tool import Match, Rejected, Stage
+
+MAX_REJECTED = 20
+_SHOWN_WORDS = 6
+_MOST_COMPARED = 2_000
+_BY_STRENGTH = ("name", "server", "keywords", "description", "parameters")
+_STRONGEST = [next((f for f in _BY_STRENGTH if bits & 1 << FIELDS.index(f)), "") for bits in range(1 << len(FIELDS))]
+"""The field to name for each combination of fields' bits."""
+
+
+class Overlap:
+    """The query's words in the best tools, at these positions; gathered once a Decision."""
+
+    def __init__(self, columns: Columns, understood: Understood, positions: Sequence[int]) -> None:
+        self.positions = positions
+        strongest = np.argsort(-columns.idf, kind="stable")
+        known = [columns.words[row] for row in strongest.tolist()]
+        self._words = [understood.words.get(word, word) for word in known]
+        self._place = {understood.words[term]: place for place, term in enumerate(understood.terms)}
+        self._held = columns.held.take(positions, axis=1).take(strongest, axis=0).T
+
+    def by_field(self, count: int) -> list[dict[str, tuple[str, ...]]]:
+        """Return for each of the first tools the words in each field; a word stands once, in its strongest field."""
+        found = []
+        for bits_of_words in self._held[:count].tolist():
+            own: dict[str, tuple[str, ...]] = {}
+            for word, bits in zip(self._words, bits_of_words, strict=True):
+                if bits:
+                    field = _STRONGEST[bits]
+                    own[field] = (*own.get(field, ()), word)
+            found.append(own)
+        return found
+
+    def lacks(self, words: Collection[str]) -> list[list[str]]:
+        """Return for each tool those of these words that it lacks, in the query's order."""
+        rows = [row for row, word in enumerate(self._words) if word in words and word in self._place]
+        rows.sort(key=lambda row: self._place[self._words[row]])
+        wanted = [self._words[row] for row in rows]
+        return [list(compress(wanted, lacks)) for lacks in (self._held.take(rows, axis=1) == 0).tolist()]
+
+
+def explained(decision: Decision, past: Sequence[Near] = ()) -> dict[str, Any]:
+    """Return the JSON contract of `toolroute explain -o json`: a Decision, the words, and the past tasks like it."""
+    shown = decision.to_json()
+    for match, entry in zip(decision.matches, shown["matches"], strict=True):
+        entry["words"] = {field: list(found) for field, found in match.words.items()}
+    tasks = [{"query": near.query, "used": [*near.used], "cosine": round(near.cosine, 4)} for near in past]
+    return {**shown, **({"past_tasks": tasks} if tasks else {})}
+
+
+def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], notes: Sequence[str] = ()) -> str:
+    """Return one line for a person: the notes, the words by field, and the meaning."""
+    parts = list(notes)
+    for field, found in words.items():
+        more = f" and {len(found) - _SHOWN_WORDS} more" if len(found) > _SHOWN_WORDS else ""
+        parts.append(f"{field}: {', '.join(found[:_SHOWN_WORDS])}{more}")
+    if (meaning := evidence.get("semantic")) is not None:
+        parts.append(f"meaning {meaning:.2f}")
+    return "; ".join(parts) or "no shared word and little shared meaning"
+
+
+def rejected(
+    task: Task,
+    found: Found,
+    ranking: Ranking,
+    overlap: Overlap,
+    kept: Sequence[Match],
+    dropped: Sequence[Match],
+    room: str,
+) -> tuple[Rejected, ...]:
+    """Return why other tools are no matches: too large, left out, or beyond the limit; at most MAX_REJECTED.
+
+    dropped: matches that did not fit into `room`.
+    """
+    tools, limit = task.index.catalogue.tools, len(kept)
+    reasons = [Rejected(tool=match.tool.key, why=f"does not fit into {room}") for match in dropped]
+    reasons += [again for match in kept for again in _defined_again(task, match.tool.key)]
+    for server in [server for server in found.explicit.unwanted if server not in found.explicit.wanted]:
+        said = next(m.said for m in found.explicit.mentions if m.server == server)
+        own = task.index.catalogue.of_server(server)
+        reasons += [Rejected(tool=tool.key, why=f"the query leaves out {said!r}") for tool in own[:MAX_REJECTED]]
+    shown = {match.tool.key for match in (*kept, *dropped)}
+    last = set().union(*kept[-1].words.values()) if kept else set()
+    for position, lacks in zip(overlap.positions, overlap.lacks(last), strict=True):
+        if tools[position].key not in shown:
+            more = f"; lacks {', '.join(lacks[:_SHOWN_WORDS])}" if lacks else ""
+            reasons.append(
+                Rejected(
+                    tool=tools[position].key,
+                    why=f"score {ranking.scores[position]:.2f}, behind the {limit} matches{more}",
+                )
+            )
+    return tuple(reasons[:MAX_REJECTED])
+
+
+def _defined_again(task: Task, key: str) -> list[Rejected]:
+    """Return the other definitions of a key, which further sources have."""
+    first, *others = task.index.origins.get(key, ("",))
+    return [Rejected(tool=key, why=f"source {other} defines it otherwise; {first} is named first") for other in others]
+
+
+def warnings_of(
+    task: Task, found: Found, ranking: Ranking, stage: Stage, kept: Sequence[Match], room: str
+) -> list[str]:
+    """Return how the query was read where that may surprise, and why there is less than was asked for."""
+    said, index = task.understood, task.index
+    warnings = [f'no tool says "{slip}": read as "{word}"' for slip, word in said.corrected.items()]
+    warnings += [f'"{part}" is read as what is not wanted' for part in said.left_out]
+    warnings += [
+        f"{match.tool.key} is flagged: {'; '.join(index.flags[match.tool.key])}; it is shown without that text"
+        for match in kept
+        if match.tool.key in index.flags
+    ]
+    wanted = task.request.route_hint
+    if wanted.ordered_by and not found.lists.get(wanted.ordered_by):
+        warnings.append(f"route_hint {wanted!s}: this pipeline found nothing so, and all that it found counts")
+    warnings += [f"{m.said!r} is read as the server {m.server!r}" for m in found.explicit.mentions if m.corrected]
+    fits = {index.catalogue.tools[p].server for p in ranking.lifted} | {
+        k.partition(":")[0] for k in ranking.best_of_parts
+    }
+    warnings += [
+        f"the query names the server {server!r}, but none of its tools fits"
+        for server in found.explicit.wanted
+        if server not in fits
+    ]
+    for name, near in found.explicit.unknown.items():
+        hint = f"did you mean {' or '.join(near)}?" if near else "`toolroute servers` shows the known ones"
+        warnings.append(f"no server {name!r} is known here; {hint}")
+    return warnings + _why_little(task, found, ranking, stage, kept, room)
+
+
+def _why_little(
+    task: Task, found: Found, ranking: Ranking, stage: Stage, kept: Sequence[Match], room: str
+) -> list[str]:
+    """Return why nothing is given, or nothing that fits."""
+    if not len(task.index.catalogue):
+        add = "add tools with `toolroute tools import` or `toolroute tools sync`, or give a file that holds some"
+        return [f"the catalogue of {task.request.tenant} is empty: {add}"]
+    if found.allowed is not None and not found.allowed.any():
+        said = ", ".join(f"{name}={value}" for name, value in task.request.filters.items())
+        near = _labels_meant(task) or "`toolroute tools list` shows them all"
+        return [f"no tool is left by {said or 'what the query leaves out'}; {near}"]
+    if ranking.order and not kept:
+        remedy = "give a larger token cap" if task.request.token_cap else "shorten the tools' schemas"
+        return [f"not one definition fits into {room}: {remedy}"]
+    if task.understood.asks_nothing:
+        return ["the task says only what is not wanted; the matches are shown for information and marked low"]
+    if stage is Stage.NONE:
+        return ["no tool fits well; the matches are shown for information and marked low"]
+    return []
+
+
+def _labels_meant(task: Task) -> str:
+    """Return which labels may be meant by filters that no tool has; "" where none is like them."""
+    known, filters = task.index.labelled, task.request.filters
+    wrong = [(name, value) for name, value in filters.items() if (name, value) not in known]
+    values = {wanted: [value for name, value in known if name == wanted][:_MOST_COMPARED] for wanted, _ in wrong}
+    near = [f"{name}={found}" for name, value in wrong for found in get_close_matches(value, values[name], n=2)]
+    names = {name for name, _ in known}
+    near += [f"{found}={value}" for name, value in wrong for found in get_close_matches(name, names - {name}, n=1)]
+    return f"did you mean {' or '.join(near)}?" if near else ""

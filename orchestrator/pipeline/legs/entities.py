@@ -1,0 +1,65 @@
+"""Entities: the tools, servers, identifiers, paths and addresses that a text names, by form and by the catalogue."""
+
+import re
+
+from orchestrator.index.index import Index
+from orchestrator.pipeline.clauses import MAX_CUT
+from orchestrator.records.about import Entity
+
+MOST = 20
+_TOKEN = re.compile(r"[^\s\"'’`,;()\[\]{}<>?!]+")
+_IDENTIFIER = re.compile(r"[^\W_]+(?:[_.-]+[^\W_]+)+|[^\W_]+_|[a-z]+[A-Z]\w*")
+_PATH = re.compile(r"(?:[~.]{0,2}/|[A-Za-z]:\\)\S+")
+_ADDRESS = re.compile(r"[a-zA-Z][\w+.-]*://\S+")
+Span = tuple[int, int]
+
+
+def entities(text: str, index: Index) -> tuple[tuple[Entity, ...], str]:
+    """Return what a text names, each once, and the text without the names of tools and servers.
+
+    A tool is named by its key, or by a name that is built like an identifier or stands alone in quotation marks; a
+    server by any of its names that is no ordinary word, or with "server" or "mcp" behind it.
+    """
+    found: dict[Entity, None] = {}
+    left, past = "", 0
+    tokens = [(token.start(), token.group().rstrip(".:")) for token in _TOKEN.finditer(text[:MAX_CUT])]
+    for place, (start, word) in enumerate(tokens):
+        if start < past or not word:
+            continue
+        entity, end = _server_at(tokens, place, index) or (None, 0)
+        if (named := _named(word, text[start - 1 : start], index)) or entity is None:
+            entity, end = named, start + len(word)
+        if entity is None:
+            continue
+        found[entity] = None
+        if entity.means:
+            left, past = f"{left}{text[past:start]} ", end + 2 * (text[end : end + 2] in ("'s", "’s"))
+    plain = " ".join(f"{left}{text[past:]}".replace("`", " ").split()).strip(" ?!.,:")
+    return tuple(found)[:MOST], plain
+
+
+def _named(word: str, before: str, index: Index) -> Entity | None:
+    """Return what a single word names."""
+    if _ADDRESS.fullmatch(word):
+        return Entity(text=word, kind="url")
+    if word in index.catalogue.positions:
+        return Entity(text=word, kind="tool", means=(word,))
+    is_built = bool(_IDENTIFIER.fullmatch(word))
+    if (is_built or before in ("`", '"')) and (places := index.labelled.get(("name", word))):
+        return Entity(text=word, kind="tool", means=tuple(index.catalogue.tools[p].key for p in places[:MOST]))
+    if _PATH.fullmatch(word):
+        return Entity(text=word, kind="path")
+    return Entity(text=word, kind="identifier") if is_built and word.lower() not in index.servers.named else None
+
+
+def _server_at(tokens: list[tuple[int, str]], place: int, index: Index) -> tuple[Entity, int] | None:
+    """Return the server whose name begins here, and where it ends."""
+    servers, words = index.servers, [word.lower() for _, word in tokens]
+    for end in range(min(place + servers.longest.get(words[place], 0), len(tokens)), place, -1):
+        name = " ".join(words[place:end])
+        behind = words[end] if end < len(words) else ""
+        known = [server for server in servers.named.get(name, ()) if server in servers.present]
+        if known and (name not in servers.ordinary or behind in ("server", "mcp")):
+            last, said = tokens[end - 1]
+            return Entity(text=name, kind="server", means=tuple(known)), last + len(said)
+    return None

@@ -1,0 +1,73 @@
+"""The semantic leg: cosines by one exact matrix product over the tenant's vectors."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.pipeline.legs.keyword import search_of
+from orchestrator.pipeline.state import Found, Task
+
+KEYWORD_ALONE = "keyword leg alone: "
+"""The beginning of a warning that says why the semantic leg did not run; the reason follows."""
+_NO_LEG = "no leg answers: "
+MOST_FLAGGED = 100
+"""Flagged tools whose nearness to a task is looked at."""
+NO_KNOWN_WORD = "the embedder knows no word of the query"
+"""The one reason that is no failure."""
+
+
+async def semantic(task: Task, found: Found) -> Found:
+    """Return the candidates by meaning, scored by both legs where the keyword leg ran, too.
+
+    Where embedding fails, what was found stays, with a warning.
+    """
+    if not len(task.index.catalogue) or (found.settled and task.request.coverage is None):
+        return found
+    vectors, reason = await task.embed(task.understood.texts)
+    if vectors is not None and not vectors[0].any():
+        vectors, reason = None, NO_KNOWN_WORD
+    if vectors is None or (side := task.index.vectors) is None:
+        failed = KEYWORD_ALONE if found.candidates else _NO_LEG
+        return replace(found, warnings=(*found.warnings, f"{failed}{reason}"))
+    own = leaning(vectors, [weight for _, weight in task.understood.earlier])
+    search = found.search or search_of(task, found)
+    candidates = search.by_meaning(side, own, task.no_tool(), words=found.candidates is not None)
+    warnings = (*found.warnings, task.index.note) if task.index.note else found.warnings
+    near = _near_flagged(task.index.flagged, side.vectors, own[0])
+    return replace(
+        found,
+        search=search,
+        candidates=candidates,
+        semantic_ran=True,
+        vectors=own,
+        near_flagged=near,
+        warnings=warnings,
+    )
+
+
+def why_failed(warnings: Sequence[str]) -> str:
+    """Return why the semantic leg failed where it was wanted, by a Decision's warnings; "" where it did not."""
+    reasons = (warning.partition(": ")[2] for warning in warnings if warning.startswith((KEYWORD_ALONE, _NO_LEG)))
+    return next((why for why in reasons if why != NO_KNOWN_WORD), "")
+
+
+def _near_flagged(
+    flagged: NDArray[np.bool_] | None, vectors: NDArray[np.float32], whole: NDArray[np.float32]
+) -> dict[int, float]:
+    if flagged is None:
+        return {}
+    places = flagged.nonzero()[0]
+    cosines = vectors[places] @ whole
+    nearest = np.argsort(-cosines, kind="stable")[:MOST_FLAGGED]
+    return dict(zip(places[nearest].tolist(), cosines[nearest].tolist(), strict=True))
+
+
+def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:
+    """Return the query's row with the last rows, of the earlier texts that it leans on, added by weight."""
+    if not weights:
+        return vectors
+    whole = vectors[0] + np.asarray(weights, np.float32) @ vectors[-len(weights) :]
+    whole /= max(float(np.linalg.norm(whole)), 1e-9)
+    return np.vstack([whole, vectors[1 : -len(weights)]])

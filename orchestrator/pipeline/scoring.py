@@ -1,0 +1,284 @@
+"""Both legs over one Index: a query's candidates, with each leg's probabilities and the features behind them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.index.calibration import (
+    UNKNOWN_NO_TOOL_SIMILARITY,
+    Calibration,
+    Probabilities,
+    blend,
+    most_by_meaning,
+    most_by_words,
+    supported,
+    top_features,
+)
+from orchestrator.index.embed import SemanticIndex
+from orchestrator.index.features import (
+    CandidateSet,
+    Positions,
+    Rows,
+    best_positions,
+    keyword_features,
+    places_among,
+    query_features,
+    semantic_features,
+    union,
+)
+from orchestrator.index.index import Index
+from orchestrator.index.keyword import KeywordScores
+from orchestrator.index.prerequisites import REQUIRING, Requirement, identified_in
+from orchestrator.pipeline.understand import Understood
+
+_CLAUSE_WIDTH = 10
+"""Candidates of a leg that are looked at for one clause alone, and among the tools of the servers that are named."""
+SHORT, LONG, LEAST = 8, 20, 0.05
+"""A task of up to SHORT terms asks one thing, which several servers may do equally well; one of LONG has several steps.
+LEAST is added to the chance of each server's best tool. Chosen on the development sets."""
+CHANGES_UNASKED = 0.2
+"""The share that is left of a tool's odds that may change something, where its part reads and a twin only reads."""
+NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
+"""From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, how
+fast, and what is left of its odds at least. Chosen on tasks of our own and the development sets."""
+
+Chances = NDArray[np.float64]
+"""Each tool's chance to be right for each part alone; [parts, tools]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClauseScores:
+    """Findings for the whole task or one of its parts: candidates [rows] with features and chances.
+
+    `support`: how far their server speaks for each; `chances` by the legs that ran; `sure`: the chance that the best is
+    right.
+    """
+
+    chosen: Positions
+    rows: Rows
+    query: list[float]
+    overlap: NDArray[np.bool_]
+    support: Probabilities
+    keyword: Probabilities
+    semantic: Probabilities | None
+    chances: Probabilities
+    sure: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """Findings of a search for the whole task and for its clauses, where there are several.
+
+    `no_tool_similarity`: the task's cosine with what needs no tool, where the embedder knows that.
+    """
+
+    whole: ClauseScores
+    clauses: tuple[ClauseScores, ...] = ()
+    no_tool_similarity: float = UNKNOWN_NO_TOOL_SIMILARITY
+
+    def of_parts(self, positions: Positions, *, with_server_prior: bool = True) -> Chances:
+        """Return the chance of each of these for each clause alone [parts, positions]."""
+        chances = np.zeros((len(self.clauses), len(positions)))
+        for row, part in zip(chances, self.clauses, strict=True):
+            places, known = places_among(part.chosen, positions)
+            own = supported(part.chances, part.support) if with_server_prior else part.chances
+            row[known] = own[places[known]]
+        return chances
+
+    @property
+    def gate_confidence(self) -> float:
+        """The chance that the keyword leg's best tool is right, of the least sure part, as far as words support it."""
+        every = (self.whole, *self.clauses)
+        words = min(most_by_words(part.chances, part.rows, part.query) for part in every)
+        return min(words, *(part.sure for part in every))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """One query against one Index.
+
+    `allowed` [tools] leaves out what filters or the task exclude, as if it were not there; of the tools at `named`,
+    those of servers that the query names, the best are candidates even where others score higher.
+    """
+
+    index: Index
+    understood: Understood
+    calibration: Calibration
+    width: int = 30
+    allowed: NDArray[np.bool_] | None = None
+    named: Positions | None = None
+
+    @cached_property
+    def words(self) -> KeywordScores:
+        """The keyword leg's scores of the whole and of its parts."""
+        parts = (*self.understood.parts,)
+        terms = [self.understood.terms, *(part.terms for part in parts)]
+        pairs = [self.understood.pairs, *(part.pairs for part in parts)]
+        return self.index.keyword.score(*terms, pairs=pairs, among=self.allowed)
+
+    @cached_property
+    def _queries(self) -> list[list[float]]:
+        return query_features(self.words, [self.understood.terms, *(part.terms for part in self.understood.parts)])
+
+    @cached_property
+    def _by_words(self) -> list[Positions]:
+        return self._best(self.words.parts)
+
+    def by_keyword(self) -> Candidates:
+        """Return the candidates that share a term with the query, and what the best of them require."""
+        return self._describe(CandidateSet(self._by_words, len(self.understood.parts)))
+
+    def by_meaning(
+        self,
+        semantic: SemanticIndex,
+        vectors: NDArray[np.float32],
+        no_tool: NDArray[np.float32] | None = None,
+        *,
+        words: bool = True,
+    ) -> Candidates:
+        """Return the union of both legs' candidates, each scored by both; without `words` the semantic leg's alone.
+
+        vectors: of the whole and its parts [1 + parts, dimension]. no_tool: the direction of what needs no tool.
+        """
+        cosines = semantic.score(vectors, self.allowed)
+        chosen = self._best(cosines)
+        if words:
+            chosen = [union(cosines.shape[1], *both) for both in zip(self._by_words, chosen, strict=True)]
+        if self.allowed is not None:
+            chosen = [positions[self.allowed[positions]] for positions in chosen]
+        no_tool_similarity = np.full(len(vectors), UNKNOWN_NO_TOOL_SIMILARITY) if no_tool is None else vectors @ no_tool
+        spread = semantic.spread(vectors) if semantic.spread else None
+        return self._describe(
+            CandidateSet(chosen, len(self.understood.parts)), semantic, cosines, no_tool_similarity, spread, words=words
+        )
+
+    def _best(self, parts: NDArray[np.float32]) -> list[Positions]:
+        """Return the best of each part by one leg's scores [parts, tools].
+
+        Of the whole also the named servers' best, and the tools that give what the best require.
+        """
+        whole, clauses = parts[0], list(parts[1:])
+        chosen = best_positions(whole, clauses, self.width)
+        if self.named is not None and len(self.named):
+            named = self.named[best_positions(whole[self.named], (), _CLAUSE_WIDTH)]
+            chosen = union(len(whole), chosen, named)
+        if len(sources := self._sources(chosen[(-whole[chosen]).argsort(kind="stable")[:REQUIRING]])):
+            chosen = union(len(whole), chosen, sources)
+        return [chosen, *(best_positions(part, (), _CLAUSE_WIDTH) for part in clauses)]
+
+    def _sources(self, best: Positions) -> Positions:
+        found = [source for position in best.tolist() for own in self.unmet(position) for source in own.sources]
+        found += [step.position for position in best.tolist() for step in self.index.graph.needed(position)]
+        sources = np.array(found, np.int64)
+        return sources if self.allowed is None else sources[self.allowed[sources]]
+
+    def unmet(self, position: int) -> tuple[Requirement, ...]:
+        """Return what this tool requires that the task does not give and others may."""
+        found = self.index.prerequisites.of(position)
+        return tuple(own for own in found if own.thing.isdisjoint(self._identified)) if found else found
+
+    @cached_property
+    def _identified(self) -> frozenset[str]:
+        return identified_in(self.understood.asked)
+
+    def confidence(self, found: Candidates, mask: NDArray[np.bool_] | None = None) -> float:
+        """Return the chance that the best candidate is right, if only those of the mask [candidates] can be."""
+        whole, kept = found.whole, slice(None) if mask is None else mask
+        if whole.semantic is None:
+            return whole.sure if mask is None else self._gate(whole.keyword[mask], whole.rows[mask], whole.query)
+        chances, rows = whole.chances[kept], whole.rows[kept]
+        if not len(chances):
+            return 0.0
+        parts = found.of_parts(whole.chosen, with_server_prior=False)[:, kept] if found.clauses else None
+        sure = self.calibration.confidence.chance(top_features(chances, rows, whole.query, parts))
+        return min(sure, most_by_meaning(chances, rows, whole.overlap[kept], found.no_tool_similarity))
+
+    def _gate(self, chances: Probabilities, rows: Rows, query: list[float]) -> float:
+        return self.calibration.gate.chance(top_features(chances, rows, query)) if len(chances) else 0.0
+
+    def _describe(
+        self,
+        chosen: CandidateSet,
+        semantic: SemanticIndex | None = None,
+        cosines: NDArray[np.float32] | None = None,
+        no_tool_similarity: NDArray[Any] | None = None,
+        spread: tuple[Rows, Rows] | None = None,
+        *,
+        words: bool = True,
+    ) -> Candidates:
+        rows = keyword_features(self.index.keyword, self.words, chosen)
+        query = chosen.own(np.array(self._queries))
+        standing = self._standing(chosen)
+        overlap = (chosen.at(self.words.parts, chosen.positions) > 0) & words
+        keyword = chances = supported(self.calibration.keyword(rows, query) * overlap, standing)
+        near = None
+        if semantic is not None and cosines is not None:
+            meaning = semantic_features(semantic, cosines, chosen, self.allowed, spread)
+            rows = np.concatenate([rows, meaning], axis=1)
+            near = supported(self.calibration.semantic(meaning, query), standing)
+            chances = blend(keyword, near, supported(self.calibration.merged(rows, query), standing)) if words else near
+            if no_tool_similarity is not None:
+                chances = supported(chances, chosen.own(self._asking(no_tool_similarity, cosines.max(axis=1))))
+        servers = self.index.keyword.server_of[chosen.positions]
+        support = _support(servers, chances, len(self.understood.terms))
+        parts = [
+            ClauseScores(
+                chosen=chosen.positions[own],
+                rows=rows[own],
+                query=self._queries[number],
+                overlap=overlap[own],
+                support=support[own],
+                keyword=keyword[own],
+                semantic=None if near is None else near[own],
+                chances=chances[own],
+                sure=self._sure(chances[own], rows[own], self._queries[number], both=near is not None),
+            )
+            for number, own in enumerate(chosen.rows)
+        ]
+        return Candidates(
+            whole=parts[0],
+            clauses=tuple(parts[1:]),
+            no_tool_similarity=UNKNOWN_NO_TOOL_SIMILARITY
+            if no_tool_similarity is None
+            else float(no_tool_similarity[0]),
+        )
+
+    def _asking(self, no_tool_similarity: NDArray[Any], nearest: NDArray[np.float32]) -> Probabilities:
+        """Return what to multiply the odds of the whole's and each part's tools with [1 + parts].
+
+        Below 1 for a part that begins with no action and lies hardly nearer to a tool than to what needs no tool: most
+        such sentences tell what the task is about.
+        """
+        doubt = np.maximum(0.0, no_tool_similarity - nearest + NEARER)
+        acts = [True, *(part.acts for part in self.understood.parts)]
+        return np.asarray(np.where(acts, 1.0, np.maximum(LEAST_ASKED, np.exp(-STEEPER * doubt))), np.float64)
+
+    def _sure(self, chances: Probabilities, rows: Rows, query: list[float], *, both: bool) -> float:
+        if both and len(chances):
+            return self.calibration.confidence.chance(top_features(chances, rows, query))
+        return self._gate(chances, rows, query)
+
+    def _standing(self, chosen: CandidateSet) -> Probabilities:
+        """Return what to multiply each candidate's odds with: less for one that may change something where its part
+        reads and a twin only reads, and for one that is deprecated [rows]."""
+        said = self.understood
+        reading = chosen.own(np.array([said.reads, *(part.reads for part in said.parts)], np.bool_))
+        left = np.where(reading & self.index.keyword.write_variants[chosen.positions], CHANGES_UNASKED, 1.0)
+        return left if self.index.standing is None else left * self.index.standing[chosen.positions]
+
+
+def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:
+    """Return what to multiply each candidate's odds with [rows]: 1 where its server has the best of all, else less.
+
+    A long task keeps to few servers: that one has a tool which fits a part of it well says which server's tools the
+    other parts mean.
+    """
+    if terms <= SHORT:
+        return np.ones(len(chances))
+    weight = min(1.0, (terms - SHORT) / (LONG - SHORT))
+    best = np.zeros(servers.max(initial=0) + 1)
+    np.maximum.at(best, servers, chances)
+    return np.asarray(((best[servers] + LEAST) / (best.max() + LEAST)) ** weight, np.float64)

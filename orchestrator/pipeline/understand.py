@@ -1,0 +1,172 @@
+"""Understand a task without a model: its clean text, its clauses, and the terms of each."""
+
+import re
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from orchestrator.index.bm25 import Pair, side_by_side
+from orchestrator.index.intent import begins_action, reads
+from orchestrator.index.text import corrections, spelt_out, split_words, terms, terms_and_words
+from orchestrator.pipeline.clauses import MAX_CUT, clean, masked, split_clauses, split_left_out
+
+MAX_STOP_WORDS = 20
+QUOTED = 0.5
+"""Weight of a term that stands only within quotation marks: what is quoted is data more often than the task."""
+NEEDED = 1.0
+"""The weight of what a language model wrote of a task, all of it, next to the task's own words."""
+_FOLDERS = re.compile(r"(?<![^\s\"'`(])[~.]{0,2}/(?:[\w.-]+/)*(?=[\w.-])")
+"""The folders that lead to a file say nothing of the tool, and drew the vector of a short part to whatever they are
+like: a part "... the git status of repo_path /tmp/x/repo" was bound to `git_show`."""
+
+_NO_WORDS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clause:
+    """A part of a task that may be one of its own: its text, its weighted terms and pairs.
+
+    `meant`: the text spelt rightly; `acts`: it begins with an action or a question; `reads`: with
+    a reading verb or a question.
+    """
+
+    text: str
+    meant: str
+    terms: Mapping[str, float]
+    pairs: Mapping[Pair, float]
+    acts: bool = True
+    reads: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Understood:
+    """A task as the legs read it.
+
+    `text` is all of it, `asked` what is left without `left_out`, which says what is not wanted; all but `text` is read
+    from that. `terms` maps each stem to its weight, `words` to the word that a person is shown. `clauses` holds the
+    whole as one where there are no several. `earlier`: the earlier texts that it leans on, with their weights.
+    `corrected` maps misspelt words to those that stand in their place. `needs`: a language model's.
+    """
+
+    text: str
+    asked: str
+    terms: Mapping[str, float]
+    words: Mapping[str, str]
+    pairs: Mapping[Pair, float]
+    clauses: tuple[Clause, ...]
+    earlier: tuple[tuple[str, float], ...] = ()
+    corrected: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+    needs: tuple[Clause, ...] = ()
+
+    @property
+    def said(self) -> tuple[Clause, ...]:
+        """The clauses, if there are several."""
+        return self.clauses if len(self.clauses) > 1 else ()
+
+    @property
+    def parts(self) -> tuple[Clause, ...]:
+        """All that is searched by itself, besides the whole: the clauses, if there are several, and the needs."""
+        return (*self.said, *self.needs)
+
+    @property
+    def reads(self) -> bool:
+        """True where all clauses read."""
+        return all(clause.reads for clause in self.clauses)
+
+    @property
+    def asks_nothing(self) -> bool:
+        """True where all of it says what is not wanted."""
+        return bool(self.left_out) and self.asked == self.text and not self.earlier
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts that an embedder reads: the whole, its parts, the earlier texts; of a path only its last name."""
+        whole = _respelt(self.asked, self.corrected)
+        said = [whole, *(part.meant for part in self.parts), *(text for text, _ in self.earlier)]
+        return [_FOLDERS.sub("", spelt_out(text)) for text in said]
+
+
+def understand(
+    query: str,
+    earlier: Sequence[tuple[str, float]] = (),
+    *,
+    known: Container[str] | None = None,
+    actions: frozenset[str] = _NO_WORDS,
+    needs: Sequence[str] = (),
+) -> Understood:
+    """Return the task cleaned and cut into clauses; one clause, the whole, where there is no place worth a cut.
+
+    earlier: texts whose terms count with those weights, where the task has them not itself. known: the catalogue's
+    stems, by which misspelt words are read. actions: the words that begin one. needs: what it takes, each searched by
+    itself; the whole leans on them.
+    """
+    earlier = (*earlier, *((need, NEEDED / len(needs)) for need in needs))
+    text = clean(query)
+    asked, left_out = split_left_out(text)
+    wrong = {} if known is None else corrections(_plain_words(asked), known)
+    meant = _respelt(asked, wrong)
+    words = _words(meant)
+    weighted = _weights(meant, words)
+    pairs = side_by_side((term for term, _ in words), weighted)
+    for said, weight in earlier:
+        before = _words(clean(said))
+        own = {term: weight * count**0.5 for term, count in Counter(term for term, _ in before).items()}
+        words, weighted = [*words, *before], {**own, **weighted}
+        pairs = {**side_by_side((term for term, _ in before), own), **pairs}
+    parts = split_clauses(asked, actions)
+    clauses = tuple(_clause(part, wrong, actions) for part in parts) if len(parts) > 1 else ()
+    whole = Clause(text=asked, meant=meant, terms=weighted, pairs=pairs, reads=reads(meant))
+    return Understood(
+        text=text,
+        asked=asked,
+        terms=weighted,
+        words=dict(reversed(words)),
+        pairs=pairs,
+        clauses=clauses or (whole,),
+        earlier=tuple(earlier),
+        corrected=wrong,
+        left_out=left_out,
+        needs=tuple(replace(_clause(need, {}, actions), acts=True) for need in needs),
+    )
+
+
+def _clause(text: str, wrong: Mapping[str, str], actions: frozenset[str]) -> Clause:
+    meant = _respelt(text, wrong)
+    words = _words(meant)
+    weighted = _weights(meant, words)
+    pairs = side_by_side((term for term, _ in words), weighted)
+    acts = begins_action(meant, actions)
+    return Clause(text=text, meant=meant, terms=weighted, pairs=pairs, acts=acts, reads=reads(meant))
+
+
+def _weights(text: str, words: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """Return each term's weight: the root of its count, half of that where only a quotation has it."""
+    weighted = {term: count**0.5 for term, count in Counter(term for term, _ in words).items()}
+    if len(text) > MAX_CUT or (said := masked(text)) == text:
+        return weighted
+    own = set(terms(said))
+    return {term: weight if term in own else QUOTED * weight for term, weight in weighted.items()}
+
+
+def _plain_words(text: str) -> list[str]:
+    """Return the words in lower case that may be misspelt: none that is quoted or capitalised."""
+    return [
+        word.strip(".,;:!?()") for word in masked(text[:MAX_CUT]).split() if word.islower() or text.startswith(word)
+    ]
+
+
+def _respelt(text: str, wrong: Mapping[str, str]) -> str:
+    if not wrong:
+        return text
+    said, right, past = masked(text), "", 0
+    for found in re.finditer(r"\w+", said):
+        if word := wrong.get(found.group().lower()):
+            right, past = f"{right}{text[past : found.start()]}{word}", found.end()
+    return right + text[past:]
+
+
+def _words(text: str) -> list[tuple[str, str]]:
+    """Return the terms, each with its word. Where stop words are all there is ("who am i"), they are what was asked."""
+    return terms_and_words(text) or [(word, word) for word in islice(split_words(text[:MAX_CUT]), MAX_STOP_WORDS)]

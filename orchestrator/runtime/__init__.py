@@ -1,0 +1,1 @@
+"""The runtime: the Router, its caches, recording, staged routes and large tenants."""

@@ -1,0 +1,161 @@
+"""ExperienceCache: each tenant's Experience in process, read from the store once, and kept there as it grows."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.errors import FAULTS, ToolrouteError
+from orchestrator.experience.memory import Experience
+from orchestrator.records.outcome import Outcome
+from orchestrator.store.outcomes import Kept
+from orchestrator.store.store import Store
+
+PATIENCE_S = 1.0
+"""How long a route waits for what past tasks teach, and for how long a failure is believed."""
+RENEWED_S = 60.0
+"""After how long a server, which alone knows what others recorded, is asked again."""
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """An Outcome that is not yet written, its vector, and why the write failed that another one began with it."""
+
+    outcome: Outcome
+    vector: NDArray[np.float32]
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class _Known:
+    """A tenant's Experience, the store's stamp that it was read at, and why it could not be read, "" if it could."""
+
+    experience: Experience | None = None
+    ids: set[str] = field(default_factory=set)
+    stamp: str = ""
+    read_at: float = 0.0
+    warning: str = ""
+
+    def add(self, row: _Row) -> None:
+        """Add an Outcome that is not yet known."""
+        if row.outcome.id not in self.ids:
+            before = self.experience or Experience(vectors=np.zeros((len(row.vector), 0), np.float32))
+            self.experience = before.plus(row.outcome, row.vector)
+            self.ids.add(row.outcome.id)
+
+
+class ExperienceCache:
+    """Tenant to Experience. Without a store it lasts as long as the process; `days` is how long the store keeps it."""
+
+    def __init__(self, store: Store | None, most: int, days: int) -> None:
+        self._store, self._most, self._days = store, most, days
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._reading: dict[str, asyncio.Task[None]] = {}
+        self._pending: dict[str, dict[str, _Row]] = {}
+        self._writing: dict[str, asyncio.Lock] = {}
+
+    def clear(self) -> None:
+        for task in self._reading.values():
+            task.cancel()
+        self._known.clear()
+
+    def at_hand(self, tenant: str) -> Experience | None:
+        """Return the tenant's Experience as far as it was read; reads nothing."""
+        return known.experience if (known := self._known.get(tenant)) else None
+
+    def give(self, tenant: str, experience: Experience) -> None:
+        """Have this be the tenant's Experience in process."""
+        self._kept(tenant).experience = experience
+
+    async def get(self, tenant: str) -> str:
+        """Have the tenant's Experience at hand, within a second; return a warning, "" for none.
+
+        One that was read before answers at once, and is renewed behind the answer.
+        """
+        if self._store is None:
+            return ""
+        known = self._known.get(tenant)
+        if known is None or not known.read_at:
+            try:
+                await asyncio.wait_for(asyncio.shield(self._read(self._store, tenant)), PATIENCE_S)
+            except TimeoutError:
+                return "past tasks do not count: they are still being read"
+        elif not self._is_current(tenant, known):
+            self._read(self._store, tenant)
+        return self._known[tenant].warning if tenant in self._known else ""
+
+    async def keep(self, tenant: str, outcome: Outcome, vector: NDArray[np.float32]) -> None:
+        """Add an Outcome, unless one of its id is there, and keep it in the store. Raises what the store raises.
+
+        What could not be written counts in process, and is written when it is given again or with the next.
+        """
+        await self.get(tenant)
+        known, pending = self._kept(tenant), self._pending.setdefault(tenant, {})
+        if outcome.id in known.ids and outcome.id not in pending:
+            return
+        known.add(row := _Row(outcome, vector))
+        if self._store is not None:
+            pending[outcome.id] = row
+            await self._write(self._store, tenant, row)
+
+    def _is_current(self, tenant: str, known: _Known) -> bool:
+        if known.warning:
+            return time.monotonic() < known.read_at + PATIENCE_S
+        stamp = self._store.outcomes.stamp(tenant) if self._store else ""
+        return stamp == known.stamp if stamp else time.monotonic() < known.read_at + RENEWED_S
+
+    def _read(self, store: Store, tenant: str) -> "asyncio.Task[None]":
+        if tenant not in self._reading or self._reading[tenant].get_loop() is not asyncio.get_running_loop():
+            self._reading[tenant] = asyncio.create_task(self._renew(store, tenant))
+            self._reading[tenant].add_done_callback(lambda _: self._reading.pop(tenant, None))
+        return self._reading[tenant]
+
+    async def _renew(self, store: Store, tenant: str) -> None:
+        known = self._kept(tenant)
+        try:
+            stamp = store.outcomes.stamp(tenant)
+            kept = await asyncio.to_thread(store.outcomes.read, tenant)
+            known.experience, known.ids = _experience(kept), {outcome.id for outcome in kept.outcomes}
+            for row in self._pending.get(tenant, {}).values():
+                known.add(row)
+            known.stamp = stamp
+            known.warning = f"{kept.damaged} past tasks cannot be read and do not count" if kept.damaged else ""
+        except (ToolrouteError, OSError, *FAULTS) as error:
+            known.warning = f"past tasks do not count: {error}"
+        known.read_at = time.monotonic()
+
+    async def _write(self, store: Store, tenant: str, row: _Row) -> None:
+        """Write the row, together with those that came while another write was under way."""
+        async with self._writing.setdefault(tenant, asyncio.Lock()):
+            pending = self._pending[tenant]
+            if row.error is not None:
+                raise row.error
+            if pending.get(row.outcome.id) is not row:
+                return
+            rows, known, before = [*pending.values()], self._kept(tenant), store.outcomes.stamp(tenant)
+            outcomes, vectors = [one.outcome for one in rows], np.array([one.vector for one in rows])
+            try:
+                await asyncio.to_thread(store.outcomes.add, tenant, outcomes, vectors, self._days)
+            except Exception as error:
+                for one in rows:
+                    one.error = error
+                raise
+            for one in rows:
+                if pending.get(one.outcome.id) is one:
+                    del pending[one.outcome.id]
+            if before == known.stamp:  # Nobody else wrote in between: all of it is at hand.
+                known.stamp = store.outcomes.stamp(tenant)
+
+    def _kept(self, tenant: str) -> _Known:
+        known = self._known.setdefault(tenant, _Known())
+        self._known.move_to_end(tenant)
+        while self._store is not None and len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return known
+
+
+def _experience(kept: Kept) -> Experience | None:
+    return Experience.of(kept.outcomes, kept.vectors) if kept.outcomes else None

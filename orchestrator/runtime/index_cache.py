@@ -1,0 +1,190 @@
+"""The indexes of the tenants that a process serves: least recently used first out, each loaded once."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
+from orchestrator.index.always import Capability
+from orchestrator.index.index import Index
+from orchestrator.runtime import index_file
+from orchestrator.runtime.large_tenant import LargeTenant
+from orchestrator.store.sources import Sources
+from orchestrator.store.store import Store, Stored
+
+logger = logging.getLogger(__name__)
+
+KEPT_FROM = 2_000
+"""Tools from which on an Index is kept as a file; fewer are indexed in less than a second."""
+PATIENCE_S = 1.0
+"""How long a request waits for the store where an earlier Index is at hand, and for how long a failure is believed."""
+Answer = tuple[Index | LargeTenant, str]
+"""An Index, and a warning, "" for none."""
+_Key = tuple[asyncio.AbstractEventLoop, str]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """An Index and what it was made of. After a failure `warning` stands until `retry_at`, when the store is asked."""
+
+    index: Index | LargeTenant
+    stored: Stored | None = None
+    warning: str = ""
+    retry_at: float = 0.0
+    from_file: bool = False
+
+    @property
+    def damaged(self) -> str:
+        return self.stored.damaged if self.stored else ""
+
+
+class IndexCache:
+    """Tenant to Index. With a catalogue, one Index for all; with a store, one a tenant, renewed when it changes."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue | str | Path | None,
+        store: Store | Sources | None,
+        capabilities: Sequence[Capability],
+        most: int,
+    ) -> None:
+        self._catalogue, self._store, self._capabilities, self._most = catalogue, store, capabilities, most
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        # A task, with its start, belongs to the event loop that made it: threads with loops of their own ask each
+        # for themselves.
+        self._asking: dict[_Key, tuple[asyncio.Task[Answer], float]] = {}
+
+    def over(self, catalogue: Catalogue) -> "IndexCache":
+        """Return one of this catalogue for all, with the same capabilities."""
+        return IndexCache(catalogue, None, self._capabilities, self._most)
+
+    def clear(self) -> None:
+        """Forget all, and give up what is being loaded."""
+        for task, _ in self._asking.values():
+            task.cancel()
+        self._kept.clear()
+
+    def at_hand(self, tenant: str) -> Index | None:
+        """Return the tenant's Index as it was last asked for; loads none."""
+        kept = self._kept.get(tenant if self._store is not None else "")
+        return kept.index if kept is not None and isinstance(kept.index, Index) else None
+
+    async def get(self, tenant: str) -> Answer:
+        """Return the tenant's current Index, and a warning. Concurrent callers share one load.
+
+        When the store fails, or takes longer than a second, an earlier Index that is at hand answers, with a warning;
+        one without a tool is no answer, and the store is waited for.
+        """
+        tenant = tenant if self._store is not None else ""
+        known = self._kept.get(tenant)
+        if known is None:
+            # Shielded: one caller's cancellation must not take the load from the others.
+            return await asyncio.shield(self._ask(tenant)[0])
+        self._keep(tenant, known)
+        if self._store is None or known.stored is None or self._store.is_current(tenant, known.stored.version):
+            return known.index, known.damaged
+        if known.warning and time.monotonic() < known.retry_at:
+            return known.index, known.warning
+        task, since = self._ask(tenant)
+        try:
+            patience = max(0.0, since + PATIENCE_S - time.monotonic()) if known.index.version.tools else None
+            return await asyncio.wait_for(asyncio.shield(task), patience)
+        except TimeoutError:
+            return known.index, "the catalogue may be out of date: its new version is still being loaded"
+
+    def _ask(self, tenant: str) -> tuple["asyncio.Task[Answer]", float]:
+        key = asyncio.get_running_loop(), tenant
+        if key not in self._asking:
+            task = asyncio.create_task(self._current(tenant))
+            self._asking[key] = task, time.monotonic()
+            task.add_done_callback(partial(self._answered, key))
+        return self._asking[key]
+
+    def _answered(self, key: _Key, task: "asyncio.Task[Answer]") -> None:
+        self._asking.pop(key, None)
+        if not task.cancelled():
+            task.exception()  # Whoever still waits gets it; it is no news to asyncio if nobody does.
+
+    async def _current(self, tenant: str) -> Answer:
+        known = self._kept.get(tenant)
+        try:
+            now = await asyncio.to_thread(self._read, tenant, known)
+        except (StoreUnavailable, Unauthorised, InvalidConfig) as error:
+            if known is None:
+                raise
+            known.warning = f"the catalogue may be out of date: {error}"
+            known.retry_at = time.monotonic() + PATIENCE_S
+            return known.index, known.warning
+        self._keep(tenant, now)
+        large = now.stored and not now.from_file and len(now.stored.tools) >= KEPT_FROM
+        if large and isinstance(self._store, Store) and isinstance(now.index, Index) and now.stored:
+            asyncio.get_running_loop().run_in_executor(None, _save, self._store, tenant, now.stored, now.index)
+        return now.index, now.damaged
+
+    def _keep(self, tenant: str, now: _Kept) -> None:
+        self._kept[tenant] = now
+        self._kept.move_to_end(tenant)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+    def _read(self, tenant: str, known: _Kept | None) -> _Kept:
+        """Read what there is now; of an index that is known, all that has not changed is taken over."""
+        if self._store is None:
+            given = self._catalogue
+            catalogue = given if isinstance(given, Catalogue) else Catalogue.read(given or "")
+            return _Kept(Index(catalogue, self._capabilities).counted())
+        before = known.index if known and isinstance(known.index, Index) else None
+        earlier = known.stored if known and before else None
+        if isinstance(self._store, Store):
+            version = self._store.version(tenant)
+            if known and known.stored and known.stored.version == version:
+                return _Kept(known.index, known.stored)
+            if searched := self._store.searched(tenant, version):
+                return _Kept(LargeTenant(searched, self._capabilities), searched.few)
+            if earlier is None and (kept := self._resumed(self._store, tenant, version)):
+                return kept
+            stored = self._store.renewed(tenant, earlier, version) if earlier else self._store.load(tenant, version)
+        else:
+            stored = self._store.renewed(tenant, earlier) if earlier else self._store.load(tenant)
+        if known and earlier and stored.catalogue is earlier.catalogue:
+            return _Kept(known.index, stored)
+        return _Kept(self._built(stored, before).counted(), stored)
+
+    def _built(self, stored: Stored, before: Index | None = None) -> Index:
+        return Index(
+            stored.catalogue,
+            self._capabilities,
+            stored.vectors,
+            note=stored.note,
+            earlier=before,
+            absent=stored.unlisted,
+            origins=stored.origins,
+        )
+
+    def whole(self, tenant: str) -> Index:
+        """Return an Index of all tools of a tenant, however many; it is made for this call, and blocks."""
+        return self._built(self._store.load(tenant)) if self._store else Index(Catalogue())
+
+    def _resumed(self, store: Store, tenant: str, version: str) -> _Kept | None:
+        """Return the Index of a tenant that a file has kept, where it is one of the tools that the store has now."""
+        if (file := store.index_file(tenant)) is None or not file.exists():
+            return None
+        unlisted, embedder = frozenset(store.failures(tenant)), store.embedder.id
+        found = index_file.load(file, version, embedder, self._capabilities, unlisted)
+        return None if found is None else _Kept(found[1], found[0], from_file=True)
+
+
+def _save(store: Store, tenant: str, stored: Stored, index: Index) -> None:
+    """Keep the Index for the next process, as far as the folder can be written."""
+    file = store.index_file(tenant)
+    if file is not None and not stored.note and not stored.damaged:
+        try:
+            index_file.save(file, stored, store.embedder.id, index)
+        except OSError as error:
+            logger.warning("the index of %r is not kept for the next process: %s", tenant, error)

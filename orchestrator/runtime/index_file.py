@@ -1,0 +1,147 @@
+"""A tenant's index as a file, so that a new process need not read every tool's texts again.
+
+Arrays, and one of them JSON as UTF-8: nothing in it can run. It holds for one version of the tenant's tools, one
+embedder and this code; else, and where it is damaged, it is as if there were none.
+"""
+
+import gc
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.always import Capability
+from orchestrator.index.bm25 import Corpus
+from orchestrator.index.index import Index, Sizes
+from orchestrator.index.reading import FIELD_WEIGHTS, Reading
+from orchestrator.records.relation import Relation
+from orchestrator.records.tool import Annotations, Kind, Tool
+from orchestrator.store.snapshot import Stored
+
+_FIELDS = "server name description input_schema kind keywords labels annotations hash relations".split()
+_PUT = [Tool.__dict__[name].__set__ for name in _FIELDS]
+_KINDS = {str(kind): kind for kind in Kind}
+
+
+def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
+    """Write the file as a whole. Raises OSError."""
+    reading, sizes = index.reading, index.sizes
+    head = {
+        "key": _key(stored.version, embedder),
+        "tools": [_row(tool) for tool in stored.tools],
+        "terms": list(reading.corpus.ids),
+        "words": sorted(reading.words),
+        "actions": sorted(reading.actions),
+        "suspicions": list(reading.suspicions.items()),
+    }
+    fields = np.bincount(reading.corpus.runs, minlength=len(stored.tools) * len(FIELD_WEIGHTS))
+    arrays: dict[str, Any] = {
+        "head": np.frombuffer(json.dumps(head).encode(), np.uint8),
+        "terms": reading.corpus.terms.astype(np.uint32),
+        "fields": fields.astype(np.uint32),
+        "twins": reading.write_variants,
+        "sizes": np.array([sizes.tokens, sizes.plain]),
+    }
+    given: dict[str, Any] = {"vectors": stored.vectors, "standing": reading.standing}
+    arrays |= {name: own for name, own in given.items() if own is not None}
+    new = file.with_name(f"{file.stem}-{os.urandom(4).hex()}.tmp")
+    try:
+        with new.open("xb") as out:
+            np.savez(out, **arrays)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def load(
+    file: Path, version: str, embedder: str, capabilities: Sequence[Capability], unlisted: frozenset[str]
+) -> tuple[Stored, Index] | None:
+    """Return what is stored and the Index of it; None where the file holds another version, or cannot be read."""
+    try:
+        with _no_collection(), file.open("rb") as source, np.load(source, allow_pickle=False) as arrays:
+            head = json.loads(arrays["head"].tobytes())
+            if head["key"] != _key(version, embedder):
+                return None
+            catalogue, reading = Catalogue([_tool(row) for row in head["tools"]]), _reading(head, arrays)
+            vectors = arrays.get("vectors")
+            index = Index(catalogue, capabilities, vectors, absent=unlisted, reading=reading)
+            index.sizes = Sizes(*arrays["sizes"])
+    except Exception:  # Whatever stands there; zip and NumPy raise many kinds of errors.
+        return None
+    return Stored(catalogue=catalogue, vectors=vectors, version=version, unlisted=unlisted), index
+
+
+def _reading(head: Mapping[str, Any], arrays: Any) -> Reading:
+    terms, fields = head["terms"], arrays["fields"]
+    corpus = Corpus(
+        ids=dict(zip(terms, range(len(terms)), strict=True)),
+        terms=arrays["terms"].astype(np.int64),
+        runs=np.arange(len(fields)).repeat(fields),
+        weights=tuple(FIELD_WEIGHTS.values()),
+        size=len(head["tools"]),
+    )
+    return Reading(
+        corpus=corpus,
+        words=frozenset(head["words"]),
+        actions=frozenset(head["actions"]),
+        suspicions={place: tuple(reasons) for place, reasons in head["suspicions"]},
+        write_variants=arrays["twins"],
+        standing=arrays.get("standing"),
+    )
+
+
+def _row(tool: Tool) -> list[Any]:
+    own = [getattr(tool, name) for name in _FIELDS]
+    return [*own[:7], astuple(tool.annotations), tool.hash, [astuple(relation) for relation in tool.relations]]
+
+
+def _tool(row: list[Any]) -> Tool:
+    """Return the tool of a row. It was checked when it was made, so that is not done again: it is half of the time."""
+    row[4], row[5], row[7] = _KINDS[row[4]], tuple(row[5]), _annotations(*row[7])
+    row[9] = tuple([Relation(to=to, type=type_, weight=weight) for to, type_, weight in row[9]])
+    tool = object.__new__(Tool)
+    for put, value in zip(_PUT, row, strict=True):
+        put(tool, value)
+    return tool
+
+
+@cache
+def _annotations(*hints: bool | None) -> Annotations:
+    return Annotations(**dict(zip(Annotations.__dataclass_fields__, hints, strict=True)))
+
+
+def _key(version: str, embedder: str) -> str:
+    return f"{version} {embedder} {_code()}"
+
+
+@cache
+def _code() -> str:
+    """Return a digest of the code and data that an index comes from."""
+    package, found = Path(__file__).parents[1], sha256()
+    for folder in ("index", "catalogue", "common", "records", "data", "runtime"):
+        for file in sorted(file for file in (package / folder).glob("*.*") if file.is_file()):
+            found.update(file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from walking over all that is being read, time and again: it is half of the time."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():  # All to the oldest generation, without a walk.
+            gc.freeze()
+            gc.unfreeze()
+        if on:
+            gc.enable()

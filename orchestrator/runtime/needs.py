@@ -1,0 +1,86 @@
+"""Needs: a task as the tools that it takes describe themselves, written by a language model and searched as parts."""
+
+from collections import OrderedDict
+from collections.abc import Container, Sequence
+from collections.abc import Set as AbstractSet
+
+from pydantic import BaseModel
+
+from orchestrator.catalogue.tokens import compact, cut
+from orchestrator.common.lines import one_line
+from orchestrator.index.intent import action_stems
+from orchestrator.index.servers import ServerIndex
+from orchestrator.index.text import says, split_words, terms
+from orchestrator.pipeline.clauses import unmarked
+from orchestrator.pipeline.model_calls import RouteModel
+from orchestrator.pipeline.state import Task
+from orchestrator.pipeline.understand import Understood
+from orchestrator.records.findings import Needs
+
+MOST, MOST_CHARS, KEPT = 6, 200, 1_000
+"""Needs of a task, characters of each, and tasks whose needs a process keeps."""
+TOKENS, ANSWER_TOKENS, TASK_TOKENS = 3_000, 400, 1_500
+PROMPT = f"""You say which tools a task takes, so that they can be found by their descriptions. For each kind of tool, \
+in the order of use, write one line of 3 to 12 words as the description of such a tool begins: what it does, and with \
+what ("Convert an address to coordinates"). Name lookups that must come first, too. Name no product, server, person, \
+place or value. Leave out whatever the task leaves out. At most {MOST}; none where no tool is needed."""
+
+
+class NeedsShape(BaseModel):
+    """Read a model's answer to PROMPT."""
+
+    needs: list[str]
+
+
+class NeedsReader:
+    """Asks for the needs of tasks, once a tenant and text: the latest are kept."""
+
+    def __init__(self, model: RouteModel) -> None:
+        self._model = model
+        self._kept: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
+
+    async def read(self, task: Task) -> Needs:
+        """Return a task's needs; none, and a warning that says why, where the model gives none in time."""
+        said = task.understood
+        if said.asks_nothing or not len(task.index.catalogue):
+            return Needs()
+        data = {"task": cut(said.asked, TASK_TOKENS)[0], "left_out": said.left_out}
+        data |= {"turns_before": [cut(text, TASK_TOKENS // 5)[0] for text, _ in said.earlier]} if said.earlier else {}
+        key = task.request.tenant, compact(data)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return Needs(texts=_fitting(self._kept[key], said, task.index.servers))
+        got = await self._model.fill(PROMPT, data, NeedsShape, max_tokens=TOKENS, answer=ANSWER_TOKENS)
+        if got.answer is None:
+            return Needs(usage=got.usage, warnings=(f"understood without a model: {got.reason}",))
+        self._kept[key] = tuple(one_line(need, MOST_CHARS) for need in got.answer.needs[:MOST])
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return Needs(texts=_fitting(self._kept[key], said, task.index.servers), usage=got.usage)
+
+
+def _fitting(needs: tuple[str, ...], said: Understood, servers: ServerIndex) -> tuple[str, ...]:
+    """Return the needs without names of servers that the task does not say, and none of what it leaves out."""
+    words = {*said.asked.lower().split(), *split_words(said.asked)}
+    left_out = [set(terms(unmarked(own))) for own in said.left_out]
+    plain = (" ".join(word for word in need.split() if not _names(word, servers, words)) for need in needs)
+    kept = (need for need in plain if says(need, 1))
+    asked = said.terms.keys()
+    return tuple(
+        dict.fromkeys(need for need in kept if not any(_brings_back(terms(need), own, asked) for own in left_out))
+    )
+
+
+def _brings_back(need: Sequence[str], left_out: AbstractSet[str], asked: AbstractSet[str]) -> bool:
+    """Return whether a need has a thing that is left out, or the action with one of its things; by their terms."""
+    things = left_out - action_stems()
+    if not (things - asked).isdisjoint(need):
+        return True
+    acts = not (left_out - things - asked).isdisjoint(need)
+    return acts and (not things or not things.isdisjoint(need))
+
+
+def _names(word: str, servers: ServerIndex, said: Container[str]) -> bool:
+    """Return whether a word, or a part of it, is a server's name that the task does not say, and no ordinary word."""
+    parts = (word.lower().strip(".,;:!?()\"'`"), *split_words(word))
+    return any(name in servers.named and name not in servers.ordinary and name not in said for name in parts)

@@ -1,0 +1,21 @@
+"""The servers to connect ahead: those that a task's next calls probably go to."""
+
+from collections.abc import Sequence
+
+from orchestrator.records.tool import Kind, Match
+
+_LEAST = 0.3
+"""The chance from which on a server is worth its start; at .2 two thirds more start in vain (`benchmarks.warming`)."""
+
+
+def servers_to_prewarm(matches: Sequence[Match], most: int) -> tuple[str, ...]:
+    """Return at most so many MCP servers, the most probable first.
+
+    A server's chance is that any of its matches is right, as if these were independent.
+    """
+    unlikely: dict[str, float] = {}
+    for match in matches:
+        if match.tool.kind is Kind.MCP:
+            unlikely[match.tool.server] = unlikely.get(match.tool.server, 1.0) * (1 - match.score)
+    probable = [server for server, none in sorted(unlikely.items(), key=lambda own: own[1]) if 1 - none >= _LEAST]
+    return tuple(probable[:most])

@@ -1,0 +1,88 @@
+"""Learning: what routing makes of a finished task, so that later ones can be compared with it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from orchestrator.catalogue.export import keys_by_name
+from orchestrator.common.digests import digest
+from orchestrator.common.redact import Secrets, typed_secrets, url_secrets
+from orchestrator.errors import EmbedderUnavailable, UnknownTool
+from orchestrator.index.index import Index
+from orchestrator.options import model_key, store_key
+from orchestrator.pipeline.legs.experience import experience, learnt
+from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.pipeline.running import Clock, run_legs
+from orchestrator.pipeline.state import Found, Ranking, Task
+from orchestrator.records.outcome import Claim, Offer, Outcome, Use, uses_of
+
+MOST_OFFERED = 10
+LOST = 0.0
+"""The chance of a tool that routing did not find."""
+
+
+def uses(index: Index, used: Sequence[Any]) -> tuple[Use, ...]:
+    """Return the tools used, each with the hash of its definition; UnknownTool for one that is not in the catalogue."""
+    found, places = uses_of(used), index.catalogue.positions
+    if any(use.tool not in places for use in found):
+        names = keys_by_name(index.catalogue.tools)
+        found = tuple(replace(use, tool=names.get(use.tool, use.tool)) for use in found)
+    if unknown := [use.tool for use in found if use.tool not in places]:
+        raise UnknownTool(f"{unknown[0]!r} is not in the catalogue: give keys of its tools, server:name")
+    return tuple(replace(use, hash=use.hash or index.catalogue.tools[places[use.tool]].hash) for use in found)
+
+
+def masked(text: str) -> str:
+    """Return the text without the keys of the store and the model, addresses' passwords, and what looks like a key."""
+    keys = filter(None, (store_key(), model_key()))
+    addresses = (secret for word in text.split() if "://" in word for secret in url_secrets(word))
+    return Secrets([*keys, *addresses, *typed_secrets(text)]).redact(text)
+
+
+def person(actor: str) -> str:
+    """Return the name by which who asked is kept: of one that looks like a key a digest, as each is another person."""
+    return actor if masked(actor) == actor else digest(actor, 12)
+
+
+async def study(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32]]:
+    """Return the Outcome with what routing ranks for its task without Experience and claims with it; and its vector.
+
+    The vector [dimension] is zero where the embedder knows no word of the task. EmbedderUnavailable where it fails.
+    """
+    clock, alone = Clock(), replace(task, experience=None)
+    found = await run_legs(pipeline.cheap, alone, Found(), clock)
+    words, opened = found, pipeline.gate(alone, found)
+    if not opened:
+        found = await run_legs(pipeline.dear, alone, found, clock)
+    vectors, reason = (found.vectors, "") if found.semantic_ran else await task.embed(task.understood.texts[:1])
+    if vectors is None:
+        raise EmbedderUnavailable(f"the task is not remembered: {reason}")
+    ranking = pipeline.fusion(alone, found)
+    found = await experience(task, found)
+    now = learnt(task, found, ranking)
+    worked = {use.tool for use in outcome.worked}
+    studied = replace(
+        outcome,
+        offered=_offered(task, ranking, outcome),
+        words=_claim(task, pipeline.fusion(alone, words), words.gate_confidence, worked),
+        both=_claim(task, now, now.confidence, worked) if found.semantic_ran else None,
+    )
+    return studied, vectors[0]
+
+
+def _offered(task: Task, ranking: Ranking, outcome: Outcome) -> tuple[Offer, ...]:
+    """Return the best by routing alone and those that were used, each with its chance."""
+    catalogue = task.index.catalogue
+    used = [catalogue.positions[use.tool] for use in outcome.used if use.tool in catalogue.positions]
+    places = dict.fromkeys([*used, *ranking.order[:MOST_OFFERED]])
+    tools = [(catalogue.tools[place], ranking.scores.get(place, LOST)) for place in places]
+    return tuple(Offer(tool=tool.key, hash=tool.hash, chance=chance) for tool, chance in tools)
+
+
+def _claim(task: Task, ranking: Ranking, chance: float, worked: set[str]) -> Claim | None:
+    if not ranking.order:
+        return None
+    return Claim(chance=chance, right=task.index.catalogue.tools[ranking.order[0]].key in worked)

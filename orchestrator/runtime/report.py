@@ -1,0 +1,22 @@
+"""A Decision in the log, the metrics and its route's span; what it is about is there only on request."""
+
+import logging
+from typing import Any
+
+from orchestrator import telemetry
+from orchestrator.records.decision import Decision
+from orchestrator.runtime.recording import masked
+
+logger = logging.getLogger(__package__)
+
+
+def report(decision: Decision, seen: dict[str, Any], *, gate_open: bool) -> None:
+    """Tell the log, the metrics and the route's span, by its attributes `seen`, of a Decision."""
+    telemetry.routed(seen, decision, masked, gate_open=gate_open)
+    if logger.isEnabledFor(logging.INFO):
+        text = "routed for %s: %s, %.0f%% sure, %d tools, %s tokens saved, %.1f ms"
+        saved, took = decision.tokens.before - decision.tokens.after, decision.timings_ms["total"]
+        sure = decision.confidence * 100
+        logger.info(text, decision.tenant, decision.stage, sure, len(decision.matches), f"{saved:,}", took)
+        found = ", ".join(match.tool.key for match in decision.matches)
+        logger.debug("task %r: %s", masked(decision.query), found)

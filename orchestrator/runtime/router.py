@@ -1,0 +1,463 @@
+"""The Router: tasks to tools, in process, by a pipeline."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+from orchestrator import telemetry
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.export import ResolvedCall
+from orchestrator.common.threads import Threads
+from orchestrator.errors import (
+    EmbedderUnavailable,
+    InvalidConfig,
+    InvalidInput,
+    StoreUnavailable,
+    ToolrouteError,
+    Unauthorised,
+)
+from orchestrator.index.always import DEFAULT_CAPABILITIES, Capability
+from orchestrator.index.calibration import Calibration, Fit, shipped
+from orchestrator.index.embed import (
+    Embedder,
+    OpenAIEmbedder,
+    StaticEmbedder,
+    Vectors,
+    embedder_for,
+    embedder_id,
+    named_embedder,
+    no_tool_of,
+    vectors_of,
+)
+from orchestrator.index.index import Index
+from orchestrator.options import Options, stores_of
+from orchestrator.pipeline.conversation import earlier_texts, offered_before, used_lately
+from orchestrator.pipeline.legs.lexicon import Lexicon
+from orchestrator.pipeline.legs.semantic import leaning
+from orchestrator.pipeline.model_calls import RouteModel
+from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.pipeline.running import Clock, conclude, run_legs
+from orchestrator.pipeline.state import Found, Task
+from orchestrator.pipeline.understand import Understood, understand
+from orchestrator.records.decision import Decision
+from orchestrator.records.findings import Needs
+from orchestrator.records.outcome import Near, Outcome, OutcomeSource, Use, uses_of
+from orchestrator.records.request import RouteHint, RouteRequest, Turn, turns_of
+from orchestrator.records.tool import Match, Tool
+from orchestrator.runtime.experience_cache import ExperienceCache
+from orchestrator.runtime.index_cache import IndexCache
+from orchestrator.runtime.large_tenant import CandidateRequest, LargeTenant
+from orchestrator.runtime.needs import NeedsReader
+from orchestrator.runtime.recording import masked, person, study, uses
+from orchestrator.runtime.report import report
+from orchestrator.store.sources import Source, Sources
+from orchestrator.store.store import Store
+
+logger = logging.getLogger(__package__)
+
+_EMBEDDING_AT_A_TIME = 32
+_NONE = Needs()
+_STORES = "a list of folders, URLs, Stores or Sources"
+LOCAL = "local"
+"""The tenant of a request in process that names none."""
+
+
+class Router:
+    """Routes tasks to tools, in process.
+
+    Give it a catalogue (a Catalogue, a file or a folder), which every tenant then shares, or a store (a folder, a URL
+    or a Store; by default that of the options), which knows each tenant's own, or several `stores` (or Sources), of
+    which the first is written to and the others are searched as well. `calibration` is a fit, or a file of one
+    (docs/calibration.md), `pipeline` a preset's name or a Pipeline. Of MCP servers not among `servers` no tool is a
+    match. `models` gives language models, which stay the caller's; by default they are the options'. Everything opens
+    on first use and closes with the context. One Router serves many calls of one event loop.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue | str | Path | None = None,
+        store: Store | str | Path | None = None,
+        *,
+        stores: Sequence[Source | Store | str | Path] = (),
+        embedder: Embedder | None = None,
+        options: Options | None = None,
+        capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES,
+        calibration: Calibration | Fit | str | Path | None = None,
+        pipeline: Pipeline | str = "",
+        servers: Collection[str] | None = None,
+        models: Callable[[], Any] | None = None,
+    ) -> None:
+        _check_types(catalogue, store, stores, embedder, options, calibration, pipeline)
+        options = options or Options()
+        sources = [*map(Source.of, _places(catalogue, store, stores, options))]
+        given = sources[0].store if sources else None
+        self.pipeline = Pipeline.named(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
+        self._owns_embedder = embedder is None and not isinstance(given, Store)
+        self._given_embedder = embedder
+        self._servers = None if servers is None else frozenset(servers)
+        self._fit = _fit_from(calibration or options.calibration)
+        if embedder is not None:
+            self._fit.check(embedder.id)
+        elif self._owns_embedder:
+            named_embedder(options)
+            if self._fit.embedder:
+                self._fit.check(embedder_id(options))
+        self.options = options
+        if (
+            options.understand == "model"
+            and models is None
+            and not (options.model or options.model_route or options.model_plan)
+        ):
+            raise InvalidConfig("understand='model' needs one: set TOOLROUTE_MODEL, or give Options(model=...)")
+        self._given_models = models
+        self._own_models: Any = None
+        self._model = RouteModel(self._models, options.route_timeout_s)
+        self._needs = NeedsReader(self._model)
+        self._lexicon = Lexicon(options.intents, options.synonyms, self._static)
+        self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
+        self._owns_store = isinstance(given, str | Path)
+        self._opened: list[Store] = []
+        sources = [replace(source, store=self._open(source.store)) for source in sources]
+        self.stores = tuple(source.store for source in sources if isinstance(source.store, Store))
+        one = len(sources) <= 1 and not any(source.tenant for source in sources)
+        read = self.store if one else Sources(sources, options.store_timeout_s)
+        self._threads = Threads(_EMBEDDING_AT_A_TIME, "toolroute embedding")
+        self._indexes = IndexCache(catalogue, read, tuple(capabilities), self.options.cached_tenants)
+        self.memories = ExperienceCache(self.store, self.options.cached_tenants, self.options.experience_days)
+
+    @property
+    def store(self) -> Store | None:
+        """The store, of several the first: what is listed, stored and learnt goes there."""
+        return self.stores[0] if self.stores else None
+
+    def _open(self, place: Store | str | Path) -> Store:
+        if isinstance(place, Store):
+            return place
+        limits: dict[str, Any] = {"timeout_s": self.options.store_timeout_s, "index_limit": self.options.index_limit}
+        store = Store(place, embedder=lambda: self.embedder, **limits)
+        self._opened.append(store)
+        return store
+
+    @property
+    def embedder(self) -> Embedder:
+        """The embedder given, else that of the Store given, else the options'; opened on first use."""
+        if self._given_embedder is None:
+            given = None if self._owns_store or self.store is None else self.store.embedder
+            found = given or embedder_for(self.options)
+            self._fit.check(found.id)
+            self._given_embedder = found
+        return self._given_embedder
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Forget all indexes and close the store and the embedder, unless they were given: those are their owner's."""
+        self._indexes.clear()
+        self.memories.clear()
+        self._threads.close()
+        if self._own_models is not None:
+            await self._own_models.aclose()
+        if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
+            self._given_embedder.close()
+        for store in self._opened:
+            await asyncio.to_thread(store.close)
+
+    def over(self, catalogue: Catalogue) -> "Router":
+        """Return a Router of this catalogue alone with this one's settings, embedder and Experience."""
+        other = copy(self)
+        owned = {"_given_embedder": self.embedder, "_owns_embedder": False, "_opened": list[Store]()}
+        vars(other).update(owned, _indexes=self._indexes.over(catalogue), _servers=None)
+        return other
+
+    async def index(self, tenant: str, *keys: str) -> Index:
+        """Return the tenant's current Index; loads it once, however many ask.
+
+        Of a tenant whose tools are searched in the store it is one of the tools of these keys, which knows all servers;
+        without keys one of all, made for this call.
+        """
+        index, _ = await self._indexes.get(tenant)
+        if isinstance(index, Index):
+            return index
+        if not keys:
+            return await asyncio.to_thread(self._indexes.whole, tenant)
+        names = " ".join(key.rpartition(":")[2] for key in keys)
+        asked = CandidateRequest(
+            request=RouteRequest(query=names, tenant=tenant), understood=understand(names), keys=keys
+        )
+        return await asyncio.to_thread(index.index, asked)
+
+    def catalogue_at_hand(self, tenant: str) -> Catalogue | None:
+        """Return the tenant's catalogue as it was last routed by; None where it was not, since nothing is loaded."""
+        index = self._indexes.at_hand(tenant)
+        return None if index is None else index.catalogue
+
+    async def route(
+        self, request: RouteRequest | str, *, conversation: Sequence[Turn] = (), **settings: Any
+    ) -> Decision:
+        """Return the Decision for a task, within a conversation if one is given.
+
+        A bare text takes the settings of a RouteRequest by name (`limit=3`); without a tenant it is `local`'s.
+
+        Raises InvalidInput for what cannot be routed and StoreUnavailable when the tenant's catalogue cannot be read at
+        all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.
+        """
+        request = _checked(request, conversation, settings)
+        about = {"gen_ai.data_source.id": request.tenant, "gen_ai.retrieval.top_k": request.limit}
+        with telemetry.span("retrieval", request.tenant, about) as seen:
+            clock = Clock()
+            task, found = await self.begin(request, clock, None)
+            found = await run_legs(self.pipeline.cheap, task, found, clock)
+            if not (gate_open := self.pipeline.gate(task, found)):
+                found = await run_legs(self.pipeline.dear, task, found, clock)
+            decision = await conclude(self.pipeline, task, found, clock)
+            report(decision, seen, gate_open=gate_open)
+        return decision
+
+    async def begin(
+        self, request: RouteRequest, clock: "Clock", needs: Needs | None = _NONE, keys: Collection[str] = ()
+    ) -> tuple[Task, Found]:
+        """Return a valid request's Task, and Found with no more than the needs and warnings.
+
+        `needs` are those known before; None: a language model is asked for them where the options say so. `keys`: tools
+        that must be at hand, where not all are.
+        """
+        index, stale = await self._indexes.get(request.tenant)
+        unheard = await self.memories.get(request.tenant) if self.learns else ""
+        clock.book("load")
+        task = await self._task(request, index, (), keys)
+        clock.book("understand")
+        if needs is None:
+            needs = await self._needs.read(task) if self.options.understand == "model" else _NONE
+            if needs is not _NONE:
+                clock.book("needs")
+        task = await self._task(request, index, needs.texts, keys) if needs.texts else task
+        return task, Found(needs=needs, warnings=(*filter(None, (stale, unheard)), *needs.warnings))
+
+    async def record(
+        self,
+        decision: Decision | str,
+        *,
+        used: Sequence[str | Use | Tool | Match | ResolvedCall],
+        ok: bool = True,
+        actor: str = "",
+        at: float | None = None,
+        source: OutcomeSource = "api",
+        name: str = "",
+        tenant: str = "",
+        chosen: bool = True,
+    ) -> Outcome:
+        """Remember which tools a task used, so that later tasks like it find them; return what is remembered.
+
+        A Decision, or the task's text and its tenant. `used` are keys, Tools, Matches, calls that `Decision.resolve`
+        returned, or Use records with what each call took; `ok`: the task got what it wanted; `actor`: who asked, kept
+        as a digest where it looks like a key; `at`: when, in seconds since 1970; `name`: what is recorded again under
+        one counts once; `chosen`: by a person or a model, not by routing alone. A turn that only its
+        conversation explains is not remembered. Raises UnknownTool, EmbedderUnavailable, and what the store raises.
+        """
+        query, tenant = _asked(decision, tenant)
+        keys = [use.tool for use in uses_of(used)]
+        task, _ = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock(), keys=keys)
+        outcome = Outcome(
+            id=name or uuid4().hex,
+            query=query,
+            used=uses(task.index, used),
+            ok=ok,
+            actor=actor,
+            at=time.time() if at is None else at,
+            source=source,
+            chosen=chosen,
+        )
+        outcome = replace(outcome, actor=person(actor))
+        if not self.learns or (isinstance(decision, Decision) and decision.leans):
+            return outcome
+        outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
+        telemetry.learnt(outcome)
+        logger.info("an outcome of %s: %d tools used, ok: %s, from %s", tenant, len(outcome.used), ok, source)
+        if vector.any():
+            text = masked(query) if self.options.experience == "texts" else ""
+            await self.memories.keep(tenant, replace(outcome, query=text), vector)
+        return outcome
+
+    async def past_like(self, request: RouteRequest) -> tuple[Near, ...]:
+        """Return the past tasks that speak for this one, nearest first."""
+        task, _ = await self.begin(request, Clock())
+        past = task.experience
+        vectors = (await task.embed(task.understood.texts[:1]))[0] if past else None
+        recalled = past.recall(vectors[0], (), lambda *_: True) if past and vectors is not None else None
+        return recalled.tasks if recalled else ()
+
+    @property
+    def learns(self) -> bool:
+        """Tell whether past tasks are kept and read."""
+        return self.options.experience != "off"
+
+    def _static(self) -> Embedder:
+        """Return the shipped embedder, which the intents' threshold was measured with."""
+        return self.embedder if self.options.embedder == "static" and self._owns_embedder else embedder_for(Options())
+
+    def _models(self) -> Any:
+        """Return the language models: the caller's, else those of the options, opened once; None without one."""
+        if self._given_models is not None:
+            return self._given_models()
+        from orchestrator.llm.client import models_for
+
+        self._own_models = self._own_models or models_for(self.options)
+        return self._own_models
+
+    async def _excerpt(
+        self, index: LargeTenant, request: RouteRequest, understood: Understood, keys: Collection[str]
+    ) -> Index:
+        """Return an Index of the tools that may fit, with those of the conversation and of past tasks like this one."""
+        vectors, past = None, self.memories.at_hand(request.tenant)
+        if request.route_hint is not RouteHint.KEYWORD:
+            try:
+                vectors = leaning(await self._embed(None, understood.texts), [own for _, own in understood.earlier])
+            except Exception as error:  # The semantic leg meets it again, and says it.
+                logger.debug("candidates by words alone: %s", error)
+        turns = request.conversation
+        wanted = {*keys, *used_lately(turns), *offered_before(turns)}
+        if past is not None and vectors is not None and (like := past.recall(vectors[0], (), lambda *_: True)):
+            wanted.update(key for near in like.tasks for key in near.used)
+        asked = CandidateRequest(
+            request=request, understood=understood, vectors=vectors, keys=wanted, servers=self._servers
+        )
+        return await asyncio.to_thread(index.index, asked)
+
+    async def _task(
+        self, request: RouteRequest, index: Index | LargeTenant, needs: Sequence[str], keys: Collection[str]
+    ) -> Task:
+        past = self.memories.at_hand(request.tenant)
+        earlier = earlier_texts(request.query, request.conversation)
+        understood = understand(request.query, earlier, known=index.terms, actions=index.actions, needs=needs)
+        own = index if isinstance(index, Index) else await self._excerpt(index, request, understood, keys)
+        return Task(
+            request=request,
+            understood=understood,
+            index=own,
+            options=self.options,
+            calibration=self._calibration if past is None else past.claims.on(self._calibration),
+            embed=lambda texts: self._vectors(own, texts),
+            no_tool=lambda: no_tool_of(self.embedder),
+            leans=bool(earlier),
+            remote=past is not None and self.embedder.remote,
+            experience=past,
+            servers=self._servers,
+            model=self._model,
+            lexicon=self._lexicon,
+        )
+
+    async def _vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:
+        """Return a row a text, or None and the reason; the index then has its semantic side."""
+        try:
+            vectors = await self._embed(index, list(texts))
+            index.semantic(self.embedder).check(vectors)
+        except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
+            return None, str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
+        except Exception as error:
+            # Whatever a caller's own embedder raises, or answers in place of vectors, is that leg's failure alone.
+            if isinstance(error, ToolrouteError) or isinstance(self.embedder, StaticEmbedder | OpenAIEmbedder):
+                raise
+            return None, f"embedder {self.embedder.id!r} failed ({type(error).__name__}: {error})"
+        return vectors, ""
+
+    async def _embed(self, index: Index | None, texts: list[str]) -> Vectors:
+        """Return a row a text; the index, where one is given, then has its semantic side."""
+        if not self.embedder.remote and (index is None or index.vectors is not None):
+            return vectors_of(self.embedder, texts)
+        async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
+            if index is not None:
+                await self._threads.run(index.semantic, self.embedder)
+            return await self._threads.run(vectors_of, self.embedder, texts)
+
+
+def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]) -> RouteRequest:
+    """Return the valid request, of the tenant `local` where none is named; InvalidInput for what cannot be routed."""
+    if isinstance(request, str):
+        try:
+            request = RouteRequest(query=request, **settings)
+        except TypeError as error:
+            raise InvalidInput(f"{error}: give settings of a RouteRequest, e.g. limit=3") from None
+    elif not isinstance(request, RouteRequest):
+        raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
+    elif settings:
+        raise InvalidInput(
+            f"{', '.join(settings)}: a RouteRequest has its own settings; give a text, or set them there"
+        )
+    request = replace(request, tenant=request.tenant or LOCAL)
+    if conversation:
+        request = replace(request, conversation=turns_of(conversation))
+    request.validate()
+    return request
+
+
+def _asked(decision: Decision | str, tenant: str) -> tuple[str, str]:
+    """Return the text and the tenant of a task that is recorded; InvalidInput where tenant is not the Decision's."""
+    if isinstance(decision, str):
+        return decision, tenant or LOCAL
+    if not isinstance(decision, Decision):
+        raise InvalidInput(f"{decision!r:.80} cannot be recorded: give a Decision, or the task's text and its tenant")
+    if tenant and tenant != decision.tenant:
+        raise InvalidInput(f"tenant={tenant!r}: the Decision is of {decision.tenant!r}: leave tenant out")
+    return decision.query, decision.tenant
+
+
+def _places(
+    catalogue: object, store: Store | str | Path | None, stores: Sequence[Source | Store | str | Path], options: Options
+) -> Sequence[Source | Store | str | Path]:
+    """Return the stores to read, none with a catalogue; InvalidInput for both, or neither."""
+    found = (*([store] if store is not None else ()), *stores)
+    if not found and catalogue is None:
+        found = stores_of(options.store)
+    if (catalogue is None) == (not found) or (store is not None and stores):
+        raise InvalidInput("a Router takes either a catalogue or a store, or several stores: give one of these")
+    return found
+
+
+def _check_types(
+    catalogue: object,
+    store: object,
+    stores: object,
+    embedder: object,
+    options: object,
+    calibration: object,
+    pipeline: object,
+) -> None:
+    """Raise InvalidInput for the first that a Router does not take, with what would do."""
+    wanted: tuple[tuple[str, object, Any, str], ...] = (
+        ("catalogue", catalogue, Catalogue | str | Path | None, "Catalogue(tools), a file or a folder"),
+        ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
+        ("stores", stores, list | tuple, _STORES),
+        ("options", options, Options | None, "Options(...)"),
+        ("calibration", calibration, Calibration | Fit | str | Path | None, "a Fit, or the file of one"),
+        ("pipeline", pipeline, Pipeline | str, "a preset's name or a Pipeline"),
+        *(
+            ("stores", one, Source | Store | str | Path, _STORES)
+            for one in (stores if isinstance(stores, list | tuple) else ())
+        ),
+    )
+    for name, value, kinds, remedy in wanted:
+        if not isinstance(value, kinds):
+            raise InvalidInput(f"{name} is a {type(value).__name__}: give {remedy}")
+    if embedder is not None and not hasattr(embedder, "embed"):
+        kind = type(embedder).__name__
+        raise InvalidInput(f"embedder is a {kind}: give an Embedder, or name one with Options(embedder=...)")
+
+
+def _fit_from(given: Calibration | Fit | str | Path) -> Fit:
+    """Return the fit given, or in the file named; the empty one, which changes nothing, where there is no file."""
+    if isinstance(given, Fit):
+        return given
+    return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)

@@ -1,0 +1,119 @@
+"""The desk: one tenant's runs on a Temporal server, and a person's word on their steps."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from orchestrator.errors import InvalidInput, Unavailable
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import Approval, Progress, Standing
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowExecution
+
+SOON = timedelta(seconds=10)
+_WAITS = "waiting for approval"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A run as lists show it: `waiting` are the steps that wait for approval, each with its tool."""
+
+    id: str
+    status: str
+    started: str
+    waiting: tuple[str, ...]
+    link: str
+
+    @property
+    def under_way(self) -> bool:
+        """Return True until the run has ended."""
+        return self.status in ("running", _WAITS)
+
+
+@dataclass(frozen=True, slots=True)
+class RunClient:
+    """A tenant's view of a Temporal namespace; `pages`: where its UI shows workflows, "" where that is not known."""
+
+    client: "Client"
+    tenant: str
+    pages: str = ""
+
+    async def runs(self, *, ended: bool) -> list[Listed]:
+        """Return the tenant's runs, the latest first; those that ended only where wanted."""
+        from temporalio.service import RPCError
+
+        query = f"WorkflowType = '{names.RUN}'" + ("" if ended else " AND ExecutionStatus = 'Running'")
+        try:
+            listed = self.client.list_workflows(query, rpc_timeout=SOON)
+            found = [(one, await _standing(one)) async for one in listed]
+        except RPCError as error:
+            raise Unavailable(f"the Temporal server does not list its runs: {error.message}") from None
+        return [self._listed(one, its) for one, its in found if its and its.tenant == self.tenant]
+
+    async def run(self, run_id: str) -> Listed:
+        """Return one run; InvalidInput where the tenant has none of this id."""
+        from temporalio.service import RPCError, RPCStatusCode
+
+        try:
+            found = await self.client.get_workflow_handle(run_id).describe(rpc_timeout=SOON)
+            standing = await _standing(found) if found.workflow_type == names.RUN else None
+        except RPCError as error:
+            if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
+                raise Unavailable(f"the Temporal server does not say how {run_id!r} stands: {error.message}") from None
+            standing = None
+        if standing is None or standing.tenant != self.tenant:
+            raise InvalidInput(f"{self.tenant} has no run {run_id!r}: `toolroute runs list --all` shows those it has")
+        return self._listed(found, standing)
+
+    async def progress(self, run_id: str) -> Progress | None:
+        """Return how a run's steps stand; None where no worker answers."""
+        from temporalio.service import RPCError
+
+        try:
+            handle = self.client.get_workflow_handle(run_id)
+            asked: Progress = await handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=SOON)
+        except RPCError:
+            return None
+        return asked
+
+    async def say(self, run_id: str, word: Approval) -> None:
+        """Give a word on a step; InvalidInput where it does not count."""
+        from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+        from temporalio.service import RPCError
+
+        handle = self.client.get_workflow_handle(run_id)
+        try:
+            await handle.execute_update(names.APPROVE, word, rpc_timeout=SOON)
+        except WorkflowUpdateFailedError as error:
+            raise InvalidInput(f"{run_id}: {error.cause}") from None
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            raise Unavailable(f"{run_id}: no worker takes the word; start one with `toolroute worker`") from None
+        except RPCError as error:
+            raise InvalidInput(f"{run_id} takes no word on a step: {error.message}") from None
+
+    def _listed(self, found: "WorkflowExecution", standing: Standing) -> Listed:
+        status = found.status.name.lower().replace("_", " ") if found.status else "unknown"
+        running = status == "running"
+        return Listed(
+            id=found.id,
+            status=_WAITS if running and standing.waiting else status,
+            started=found.start_time.astimezone().isoformat(sep=" ", timespec="seconds"),
+            waiting=standing.waiting if running else (),
+            link=page_of(self.pages, found.id),
+        )
+
+
+async def _standing(found: "WorkflowExecution") -> Standing | None:
+    """Return what a run's memo says; None where there is no such memo, as no worker has taken the run up yet."""
+    try:
+        standing: Standing | None = await found.memo_value(names.RUN, None, type_hint=Standing)
+    except (LookupError, TypeError, ValueError, RuntimeError):  # somebody else's, or of a client with a codec
+        return None
+    return standing
+
+
+def page_of(pages: str, workflow_id: str) -> str:
+    """Return the page of a workflow among these; "" where there are none."""
+    return f"{pages}/{quote(workflow_id, safe='')}" if pages else ""
