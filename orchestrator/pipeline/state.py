@@ -55,16 +55,8 @@ class Task:
 
     @property
     def most(self) -> int:
-        """The number of matches that the request wants; of a coverage set the most there can be."""
-        return most_of(self.request)
-
-
-MOST_COVERED = 50
-
-
-def most_of(request: RouteRequest) -> int:
-    """Return the number of matches that a request wants; of a coverage set the most there can be."""
-    return request.limit if request.coverage is None else MOST_COVERED
+        """The number of matches that the request wants."""
+        return self.request.limit
 
 
 @dataclass(frozen=True, kw_only=True)
