@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from mcp.types import ElicitRequestFormParams, ElicitResult, Implementation
 from orchestrator import Router
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidArguments, ServerUnavailable, UnknownTool
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config import McpConfig, ServerSpec
 from orchestrator.records.request import RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
@@ -82,6 +83,23 @@ async def test_tools_that_cannot_be_called_here_are_not_offered_and_crowd_out_no
         assert {key.partition(":")[0] for key in keys(await search(served, limit=50))} <= {"quick", "time"}
         with pytest.raises(UnknownTool, match="not called through MCP"):
             await served.call("org:1", "agent1:add_1", {})
+
+
+async def test_a_search_looks_at_its_matches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = Counter[str]()
+
+    def counting(where: Any, name: str) -> None:
+        real = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *given: (looked.update([name]), real(*given))[1])
+
+    async with gateway(tmp_path, config(quick=QUICK)) as served:
+        await search(served)
+        await stored(served, "org:1", quick=[tool(f"quick:add_{n}", f"Add {n} to a number") for n in range(500)])
+        counting(ServerSpec, "lists")
+        counting(Router, "index")
+        assert len((await search(served, "add 7 to a number", 5))["matches"]) == 5
+    assert looked["lists"] <= 10, "each tool of the catalogue is looked at"
+    assert looked["index"] == 0, "a large tenant's store is searched once more"
 
 
 async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_whole(tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
             assert (client.instructions or "").endswith("The servers: broken, quick, time.")
             assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "call_tool"]
             found = await client.call_tool("search", {"query": "convert the time 12:00 from UTC to Tokyo"})
-            answer = found.structured_content
-            assert answer == json.loads(text_of(found))
+            assert (len(found.content), found.structured_content) == (1, None), "the answer comes once"
+            answer = json.loads(text_of(found))
             best = answer["matches"][0]
             assert (best["tool"], answer["servers"]) == ("time:convert_time", ["time"])
             assert "server 'broken' are not among these" in answer["warnings"][0]

@@ -132,9 +132,10 @@ class Gateway:
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         listed = await self._listed(tenant)
         unlisted = dict(listed.why)
-        catalogue = await self._catalogue(tenant, listed, "")
-        # Tools that cannot be called here (agents, integrations) are passed by, so more are asked for.
-        width = limit if all(map(self._callable, catalogue)) else min(MAX_LIMIT, 3 * limit)
+        await self._read_again(tenant, listed)
+        # Tools that cannot be called here (agents, integrations) are skipped, so more matches are asked for.
+        all_callable = await self._router.servers(tenant) <= self.config.servers.keys()
+        width = limit if all_callable else min(MAX_LIMIT, 3 * limit)
         cap = _MOST_TOKENS * width // limit
         asked = RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=cap)
         decision = await self._router.route(asked)
@@ -144,8 +145,7 @@ class Gateway:
         matches, dropped = select.fit(usable[:limit], _MOST_TOKENS, select.definition_tokens)
         for match in matches:
             self._remember(tenant, match.tool)
-        shown, of = {match.tool.key for match in matches}, {match.tool.server for match in matches}
-        servers = [server for server in decision.servers if server in of]
+        shown, matching = {match.tool.key for match in matches}, {match.tool.server for match in matches}
         self._pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
@@ -157,7 +157,7 @@ class Gateway:
             "stage": str(decision.stage),
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
-            "servers": servers,
+            "servers": [server for server in decision.servers if server in matching],
             "warnings": [*decision.warnings, *warnings],
         }
 
@@ -194,7 +194,8 @@ class Gateway:
         server = key.partition(":")[0]
         listed = await self._listed(tenant, server)
         why = listed.why.get(server)
-        catalogue = await self._catalogue(tenant, listed, key)
+        await self._read_again(tenant, listed)
+        catalogue = (await self._router.index(tenant, key)).catalogue
         if why:
             raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
         former, key = key, catalogue.current(key)
@@ -210,18 +211,13 @@ class Gateway:
             raise UnknownTool(f"{key!r} is not called through MCP servers: {reason}")
         return tool
 
-    async def _catalogue(self, tenant: str, listed: "InitialSync", key: str) -> Catalogue:
-        """Return the tenant's catalogue with what was just listed: a busy store answers with an earlier one.
-
-        Of a large one at least the tool of this key.
-        """
-        for _ in range(_LOOKS):
-            index = await self._router.index(tenant, key)
-            if listed.stored <= index.servers.present:
+    async def _read_again(self, tenant: str, listed: "InitialSync") -> None:
+        """Wait until the router knows the servers that were just listed: a busy store first answers with earlier ones."""
+        for _ in range(_LOOKS if listed.stored else 0):
+            if listed.stored <= await self._router.servers(tenant):
                 break
             await asyncio.sleep(0.05)
         listed.stored.clear()
-        return index.catalogue
 
     def _meant(self, key: str, catalogue: Catalogue) -> str:
         """Return which of the tenant's tools may be meant by a key that none has."""

@@ -37,6 +37,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from orchestrator.catalogue.export import read_arguments
+from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
 from orchestrator.common.lines import inline
@@ -220,7 +221,8 @@ async def _answer(
     if tool == "search":
         asked = _parsed(SearchArguments, arguments)
         found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, _client_of(context))
-        return _text(json.dumps(found, ensure_ascii=False), found)
+        # Only as text: all clients read that, and some would give a model the same JSON twice.
+        return _text(compact(found))
     if tool == "call_tool":  # Models also write a tool's key in its place.
         wanted = _parsed(CallArguments, arguments)
         tool, arguments = wanted.tool, wanted.arguments
@@ -293,5 +295,5 @@ def _client_of(context: Context) -> str:
     return ((user and user.access_token.subject) or (params.client_info.name if params else ""))[:_LONGEST_CLIENT]
 
 
-def _text(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], structured_content=structured, is_error=is_error)
+def _text(text: str, *, is_error: bool = False) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
