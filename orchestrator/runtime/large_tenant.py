@@ -4,7 +4,8 @@ An Index is made of these, which knows what a search must know of all tools from
 as on an Index of all.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,7 +76,7 @@ class LargeTenant:
         self._capabilities = [own for own, _ in self._always]
 
     @property
-    def hosts(self) -> Set[str]:
+    def hosts(self) -> AbstractSet[str]:
         """The servers whose tools the tenant has."""
         return self._statistics.servers.keys()
 

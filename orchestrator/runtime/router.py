@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -199,7 +200,7 @@ class Router:
         )
         return await asyncio.to_thread(index.index, asked)
 
-    async def servers(self, tenant: str) -> Set[str]:
+    async def servers(self, tenant: str) -> AbstractSet[str]:
         """Return the servers whose tools the tenant has now; "" stands for tools of no server."""
         index, _ = await self._indexes.get(tenant)
         return index.catalogue.places.keys() if isinstance(index, Index) else index.hosts

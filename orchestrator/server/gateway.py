@@ -212,7 +212,7 @@ class Gateway:
         return tool
 
     async def _read_again(self, tenant: str, listed: "InitialSync") -> None:
-        """Wait until the router knows the servers that were just listed: a busy store first answers with earlier ones."""
+        """Wait until the router has read what was just listed: a busy store first answers with what it had before."""
         for _ in range(_LOOKS if listed.stored else 0):
             if listed.stored <= await self._router.servers(tenant):
                 break
