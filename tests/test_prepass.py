@@ -116,16 +116,6 @@ class OwnEmbedder:
 HIRE = RouteRequest(query="a fresh hire joins our staff on Monday", tenant="local", route_hint=RouteHint.SEMANTIC)
 
 
-@pytest.mark.parametrize("make", [lambda rows: rows * 7, lambda rows: rows.tolist(), lambda rows: rows / 9])
-async def test_a_callers_own_embedder_may_answer_rows_of_any_length(make: Callable[[Any], Any]) -> None:
-    async with Router(sample(), embedder=OwnEmbedder(lambda rows: rows)) as router:
-        as_is = await router.route(HIRE)
-    async with Router(sample(), embedder=OwnEmbedder(make)) as router:
-        decision = await router.route(HIRE)
-    assert decision.confidence == pytest.approx(as_is.confidence, abs=1e-3)
-    assert [match.tool.key for match in decision.matches] == [match.tool.key for match in as_is.matches]
-
-
 @pytest.mark.parametrize(
     ("make", "told"),
     [

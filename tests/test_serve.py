@@ -20,9 +20,10 @@ from orchestrator.mcp.config import McpConfig, ServerSpec
 from orchestrator.records.request import RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.server import gateway as module
-from orchestrator.server.gateway import Gateway, WatchedConfig
+from orchestrator.server import initial_sync
+from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server
+from orchestrator.server.watched_config import WatchedConfig
 from tests.catalogues import taking, tool
 from tests.servers.real import python_entry
 from tests.servers.start import alive, config, entry, free_port, owners, running, text_of, until
@@ -202,7 +203,7 @@ async def test_warming_connects_the_server_that_is_probably_needed_and_no_other(
 async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(initial_sync, "_AGAIN_S", 0.0)
     port, notes = free_port(), list[str]()
     web = {"url": f"http://127.0.0.1:{port}/mcp"}
     async with gateway(tmp_path, config(quick=QUICK, web=web), note=notes.append, backoff_s=0.01) as served:
@@ -225,10 +226,10 @@ async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_th
 async def test_a_server_that_hangs_delays_one_search_and_no_call_of_a_known_tool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WAIT_S", 3.0)
+    monkeypatch.setattr(initial_sync, "_WAIT_S", 3.0)
     async with gateway(tmp_path, config(quick=QUICK, silent=SILENT)) as served:
         await search(served)
-        monkeypatch.setattr(module, "_WAIT_S", 1_000.0)
+        monkeypatch.setattr(initial_sync, "_WAIT_S", 1_000.0)
         async with asyncio.timeout(50):
             assert (await search(served))["warnings"] == STILL_LISTED
     async with gateway(tmp_path, config(quick=QUICK, silent=SILENT)) as served, asyncio.timeout(50):
@@ -237,7 +238,7 @@ async def test_a_server_that_hangs_delays_one_search_and_no_call_of_a_known_tool
 
 
 async def test_a_call_waits_for_the_listing_of_its_own_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WAIT_KNOWN_S", 0.01)
+    monkeypatch.setattr(initial_sync, "_WAIT_KNOWN_S", 0.01)
     async with gateway(tmp_path, config(quick=QUICK)) as served:
         await search(served)
     async with gateway(tmp_path, config(quick=QUICK, more=QUICK)) as served:
@@ -247,7 +248,7 @@ async def test_a_call_waits_for_the_listing_of_its_own_server(tmp_path: Path, mo
 async def test_another_projects_server_of_the_same_name_is_listed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WAIT_KNOWN_S", 20.0)
+    monkeypatch.setattr(initial_sync, "_WAIT_KNOWN_S", 20.0)
     async with gateway(tmp_path, config(db=QUICK, quick=QUICK)) as served:
         assert {"db:pid", "db:crash_once"} <= keys(await search(served))
     async with gateway(tmp_path, config(db=entry("faulty.py", "restart"), quick=QUICK)) as served:
@@ -274,7 +275,7 @@ def write(file: Path, **servers: Any) -> Path:
 async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WAIT_KNOWN_S", 20.0)
+    monkeypatch.setattr(initial_sync, "_WAIT_KNOWN_S", 20.0)
     file = write(tmp_path / "mcp.json", quick=QUICK)
     async with gateway(tmp_path, config(quick=QUICK), changed=WatchedConfig(file).changed) as served:
         await search(served)
@@ -304,33 +305,23 @@ def test_a_pipe_is_read_once() -> None:
     read, written = os.pipe()
     with os.fdopen(written, "w", encoding="utf-8") as pipe:
         json.dump(config(quick=QUICK), pipe)
-    followed = WatchedConfig(Path(f"/dev/fd/{read}"))
-    assert (list(followed.config.servers), followed.changed()) == (["quick"], None)
+    watched = WatchedConfig(Path(f"/dev/fd/{read}"))
+    assert (list(watched.config.servers), watched.changed()) == (["quick"], None)
     os.close(read)
 
 
-async def test_calls_that_follow_a_search_are_remembered_as_its_outcome(tmp_path: Path) -> None:
+async def test_calls_that_follow_a_clients_search_are_remembered_as_its_outcome(tmp_path: Path) -> None:
+    desk = Implementation(name="desk", version="1")
     async with gateway(tmp_path) as served:
-        await search(served, "how much is one and two")
-        await served.call("org:1", "quick:add", SUM)
-        await served.call("org:1", "quick:add", SUM)
-        await search(served, "which zones are there")  # No call follows it.
+        async with Client(make_server(served, "org:1", Approve.NEVER), client_info=desk) as client:
+            await client.call_tool("search", {"query": "how much is one and two"})
+            await served.call("org:1", "quick:add", SUM, actor="another client")
+            for _ in range(2):
+                await client.call_tool("call_tool", {"tool": "quick:add", "arguments": SUM})
+            await client.call_tool("search", {"query": "which zones are there"})  # No call follows it.
         store = served._store
     [outcome] = store.outcomes.read("org:1").outcomes
     assert (outcome.query, outcome.source, outcome.ok) == ("how much is one and two", "serve", True)
     assert [(use.tool, use.ok, bool(use.ms)) for use in outcome.used] == [("quick:add", True, True)] * 2
+    assert outcome.actor == "desk"
     assert store.outcomes.read("user:1").outcomes == ()
-
-
-DESK = Implementation(name="desk", version="1")
-
-
-async def test_outcomes_name_the_client_and_a_call_follows_its_own_search_alone(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served:
-        async with Client(make_server(served, "org:1", Approve.NEVER), client_info=DESK) as client:
-            await client.call_tool("search", {"query": "how much is one and two"})
-            await served.call("org:1", "quick:add", SUM, actor="other")
-            await client.call_tool("call_tool", {"tool": "quick:add", "arguments": SUM})
-        store = served._store
-    [outcome] = store.outcomes.read("org:1").outcomes
-    assert (outcome.actor, len(outcome.used)) == ("desk", 1)

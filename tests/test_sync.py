@@ -153,14 +153,6 @@ async def test_an_embedder_that_fails_is_reported_once(status: int, error: type[
         assert owners() == []
 
 
-async def test_a_changed_listing_reaches_the_store_within_a_second(store: Store) -> None:
-    connections = Connections(config(library=LIBRARY), on_listed=keep_current(store, "org:1", lambda: None))
-    async with connections as servers:
-        await sync(servers, store, "org:1")
-        await servers.call("library:grow")
-        await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools}, 2.0)
-
-
 async def test_a_listing_is_held_against_what_is_at_hand_and_reads_no_store() -> None:
     unreachable = Store("http://127.0.0.1:1", embedder=shipped(), timeout_s=1)
     on_listed = keep_current(unreachable, TENANT, lambda: Catalogue(BEFORE))

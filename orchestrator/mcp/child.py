@@ -1,17 +1,13 @@
 """A stdio server as a child process: it ends with toolroute, is read within limits, and goes with its own children."""
 
 import asyncio
-import math
 import os
-import re
 import shutil
 import signal
 import time
 from asyncio import StreamReader, StreamWriter
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from typing import TYPE_CHECKING, Any
 
@@ -49,15 +45,11 @@ for group in $groups; do kill -KILL "-$group"; done
 _BEGIN = 'read -r _ && exec "$@"'
 """Starts the server once the watcher knows of it, so that no moment is left in which nobody would end it."""
 
-_CHUNK, _EDGE = 65_536, 1_024
-_ENDLESS = 4 * faults.MAX_MESSAGE_BYTES
+_CHUNK = 65_536
 _TAIL_LINES, _TAIL_CHARS, _TAIL_BYTES = 3, 200, 65_536
 _READ_ON, _PAUSE_S = 2**20, 0.05
 """So much is read of standard error at once; beyond it a server that floods it waits, and takes no time from others."""
 _GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
-_SHOWS_WORK = Path(f"/proc/self/task/{os.getpid()}/children").exists()
-_ID = re.compile(rb'^\s*\{"jsonrpc":\s*"2\.0",\s*"id":\s*(\d+),|"id":\s*(\d+)\s*\}\s*$')
-"""Where the libraries write a message's number: in front, or at the end."""
 
 
 class Watcher:
@@ -105,7 +97,6 @@ class Child:
         self._pace, self._watcher = pace, watcher
         self._said = b""
         self._answered = False
-        self._process: Process | None = None
 
     @asynccontextmanager
     async def streams(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
@@ -118,7 +109,7 @@ class Child:
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         with incoming, read, write, outgoing:
-            process = self._process = await _start(launch, self._watcher)
+            process = await _start(launch, self._watcher)
             async with anyio.create_task_group() as tasks:
                 try:
                     tasks.start_soon(self._listen, process.stderr)
@@ -149,13 +140,13 @@ class Child:
         """Pass messages on; once nobody takes them, read on for a while, so that a server that writes can end."""
         async with incoming:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                async for line, dropped in _lines(pipe):
-                    begin = time.thread_time()
-                    message = _too_much(line) if dropped or faults.is_too_much(line) else _message(line)
-                    self._pace.charge(time.thread_time() - begin)
-                    if message is None:
+                async for line in _lines(pipe):
+                    if faults.is_too_much(line):
                         self.flaw = f"it sent {faults.TOO_MUCH}"
                         return
+                    begin = time.thread_time()
+                    message = _message(line)
+                    self._pace.charge(time.thread_time() - begin)
                     self._answered = True
                     await incoming.send(message)
         for _ in range(_READ_ON // _CHUNK):
@@ -168,11 +159,6 @@ class Child:
         last = [line.decode("utf-8", "replace").strip() for line in lines if line.strip()][-_TAIL_LINES:]
         shown = map(secrets.redact, last)
         return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
-
-    def work(self) -> float:
-        """Return what the server and its children have used of the processor, in ticks; not a number while one runs, or
-        where a system does not show it."""
-        return _work(self._process.pid) if self._process and _SHOWS_WORK else math.nan
 
 
 async def _start(launch: Launch, watcher: Watcher) -> Any:
@@ -242,25 +228,20 @@ async def _until(condition: Callable[[], bool], seconds: float) -> None:
             await anyio.sleep(_POLL_S)
 
 
-async def _lines(pipe: StreamReader) -> AsyncIterator[tuple[bytes, int]]:
-    """Yield each line and how many bytes were dropped from its middle: of one that is too long only the edges stay.
-
-    One without end is yielded while it goes on.
-    """
-    line, dropped = bytearray(), 0
+async def _lines(pipe: StreamReader) -> AsyncIterator[bytes]:
+    """Yield each line that is not empty; the beginning of one that is too long is the last."""
+    line = bytearray()
     while chunk := await pipe.read(_CHUNK):
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             line += end
             if line:
-                yield bytes(line), dropped
-            line, dropped = bytearray(), 0
+                yield bytes(line)
+            line.clear()
         line += rest
-        if dropped or len(line) > faults.MAX_MESSAGE_BYTES:
-            dropped += max(0, len(line) - 2 * _EDGE)
-            del line[_EDGE:-_EDGE]
-        if dropped > _ENDLESS:
-            yield b"", dropped
+        if len(line) > faults.MAX_MESSAGE_BYTES:
+            yield bytes(line)
+            return
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":
@@ -272,25 +253,3 @@ def _message(line: bytes) -> "SessionMessage | Exception":
         return SessionMessage(jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False))
     except ValueError as error:
         return error
-
-
-def _too_much(line: bytes) -> "SessionMessage | None":
-    """Return an error in place of an answer over the limits; None where it cannot be seen what it answers."""
-    from mcp.shared.message import SessionMessage
-    from mcp.types import ErrorData, JSONRPCError
-
-    if (found := _ID.search(line[:_EDGE] + line[-_EDGE:])) is None:
-        return None
-    error = ErrorData(code=faults.LOST, message=f"gave {faults.TOO_MUCH}")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1] or found[2]), error=error))
-
-
-def _work(pid: int) -> float:
-    """Return the processor time of a process and of its children; not a number while one of them runs."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return 0.0
-    own = math.nan if fields[0] in "RD" else sum(map(int, fields[11:15]))
-    return own + sum(_work(int(child)) for child in children)

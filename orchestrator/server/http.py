@@ -146,12 +146,12 @@ async def serve_http(
 
     cut_off = round(2 * _GRACE_S)
     config = uvicorn.Config(
-        concurrency_limit.closing_refused(app),
+        concurrency_limit.close_refused(app),
         access_log=False,
         timeout_graceful_shutdown=cut_off,
-        **concurrency_limit.settings(),
+        **concurrency_limit.uvicorn_settings(),
     )
-    concurrency_limit.log_seldom()
+    concurrency_limit.limit_log_rate()
     await Stoppable(config).serve([listening])
 
 

@@ -84,8 +84,8 @@ def owners() -> list[str]:
     return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("toolroute connection")]
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Waits until the condition holds; fails when it does not in time."""
+async def until(condition: Callable[[], bool], seconds: float = 100.0) -> None:
+    """Wait until the condition holds; fail if it does not within a time that is long for a busy machine, too."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"
