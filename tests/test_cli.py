@@ -34,7 +34,6 @@ SHAPE: dict[str, Any] = {
         list,
     ),
     **dict.fromkeys(("catalogue", "tokens", "timings_ms", "usage"), dict),
-    "coverage": (*NUMBER, type(None)),
     "about": (dict, type(None)),
     "semantic_ran": bool,
 }
@@ -95,8 +94,6 @@ def test_the_options_of_a_request_reach_the_router(route: Run) -> None:
     assert {match["kind"] for match in found["matches"]} == {"agent"}
     assert found["semantic_ran"]
     assert found["tokens"]["after"] <= 200
-    covered = json.loads(route(REFUND, "-o", "json", "--coverage", "0.6").stdout)
-    assert (covered["coverage"], [match["tool"] for match in covered["matches"]]) == (0.6, ["stripe:refund_charge"])
 
 
 @pytest.mark.parametrize(
@@ -280,8 +277,6 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         ("rout q", "No such command 'rout'. Did you mean 'route'?"),
         ("route deploy the api", "unexpected extra arguments (the api)\nQuote a task of several words."),
         (f"route q --limit 0 --catalogue {CATALOGUE}", "limit=0: give 1 to 50"),
-        (f"route q --coverage 1.5 --catalogue {CATALOGUE}", "between 0 and 1"),
-        (f"route q --coverage .9 --limit 3 --catalogue {CATALOGUE}", "leave out --limit"),
         ("tools remove a --shared --user u", "--shared is for every tenant"),
         ("tools sync mcp.json --config mcp.json", "give one file that names all servers"),
         ("tools sync mcp.json other.json", "unexpected extra argument (other.json)\n"),

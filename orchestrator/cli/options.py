@@ -253,7 +253,6 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "owner": _OWNER,
     "request": [
         option("--limit", type=int, metavar="N", help="At most N matches (1 to 50). [default: 10]"),
-        option("--coverage", type=float, metavar="P", help="The fewest matches that hold all needed with chance P."),
         option("--route-hint", type=_choice(*RouteHint), default="auto", help=_SEARCHED),
         option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server, name or a label."),
         option("--context", "context", multiple=True, metavar="KEY=VALUE", help=_CONTEXT),
@@ -370,7 +369,7 @@ def _settings(**given: Any) -> Options:
     return Options.from_env(**given)
 
 
-_REQUEST = ("task", "limit", "coverage", "route_hint", "filters", "context", "conversation", "fusion", "token_cap")
+_REQUEST = ("task", "limit", "route_hint", "filters", "context", "conversation", "fusion", "token_cap")
 
 
 def _request(
@@ -378,7 +377,6 @@ def _request(
     *,
     task: str,
     limit: int | None,
-    coverage: float | None,
     route_hint: str,
     filters: tuple[str, ...],
     context: tuple[str, ...],
@@ -386,13 +384,10 @@ def _request(
     fusion: str | None = None,
     token_cap: int | None = None,
 ) -> RouteRequest:
-    if limit is not None and coverage is not None:
-        raise InvalidInput("--coverage finds the number of matches itself: leave out --limit")
     request = RouteRequest(
         query=task,
         tenant=tenant,
         limit=10 if limit is None else limit,
-        coverage=coverage,
         conversation=_conversation(conversation) if conversation else (),
         filters=pairs("--filter", filters, "e.g. kind=agent or domain=finance"),
         context=pairs("--context", context, "e.g. language=python"),

@@ -139,7 +139,6 @@ def _asked(request: RouteRequest, *, waits: bool, **given: Any) -> RunRequest:
         conversation=request.conversation,
         filters=request.filters,
         route_hint=request.route_hint,
-        coverage=request.coverage,
         approval_timeout_s=24 * 3600.0 if waits else SHORTEST_S,
         actor=_user(),
         **given,
