@@ -1,6 +1,5 @@
 """Each framework as it is published, with the scripted model: it reads the tools that fit, and later tasks profit."""
 
-import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,6 @@ from agents import Agent as OpenAIAgent
 from agents import Runner, function_tool, set_tracing_disabled
 from fastmcp import Client, FastMCP
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
 from langchain_core.tools import tool as langchain_tool
 from langchain_openai import ChatOpenAI
 from pydantic_ai import Agent
@@ -158,47 +156,6 @@ async def test_openai_agents_that_share_a_model_each_read_the_tools_of_their_own
     assert (await Runner.run(first, "what is the weather like in Oslo?")).final_output == "Grey."
     assert offered(model.asked) == [["transfer_to_b"], ONCE, ONCE]
     assert learnt(router) == [ONCE]
-
-
-class Steps(AgentMiddleware[Any, Any, Any]):
-    """Takes the weather away once it was asked for, and gives mails only then."""
-
-    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-        asked = any(message.type == "tool" for message in request.messages)
-        gone = "current_weather" if asked else "send_email"
-        return await handler(request.override(tools=[tool for tool in request.tools if tool.name != gone]))
-
-
-async def test_tools_that_come_and_go_within_a_turn_are_offered_while_they_are_there(model: ScriptedModel) -> None:
-    router = Router(Catalogue())
-    tools = [langchain_tool(function) for function in FUNCTIONS]
-    middleware: Any = [Steps(), ToolRouterMiddleware(router, limit=2)]
-    agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=middleware)
-    script(model, WEATHER, "Sent.")
-    task = "what is the weather like in Oslo? send an email about it"
-    assert (await agent.ainvoke({"messages": [user(task)]}))["messages"][-1].content == "Sent."
-    first, second = offered(model.asked)
-    assert "current_weather" in first
-    assert "send_email" in second
-    assert [name for name in second if name in first] == [name for name in first if name != "current_weather"]
-    assert learnt(router) == [["current_weather"]]
-
-
-async def test_agents_on_one_middleware_at_once_are_each_learnt_from_by_their_own_tools(model: ScriptedModel) -> None:
-    router = Router(Catalogue())
-    middleware: Any = [ToolRouterMiddleware(router)]
-    weather, others = langchain_tool(current_weather), [langchain_tool(own) for own in FUNCTIONS[1:]]
-    agents: list[Any] = [
-        create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=middleware) for tools in ([weather], others)
-    ]
-
-    def answer(asked: ModelRequest) -> Reply:
-        return WEATHER if asked.tools == ["current_weather"] and not asked.called else "Grey."
-
-    model.replies = answer
-    task = {"messages": [user("what is the weather like in Oslo?")]}
-    await asyncio.gather(*(agents[number % 2].ainvoke(task) for number in range(4)))
-    assert learnt(router) == [["current_weather"]] * 2
 
 
 async def test_with_a_store_that_is_down_the_agent_goes_on_with_its_tools(

@@ -1,6 +1,5 @@
 """A Decision before somebody else's model call: the real client, over HTTP, to a server that holds OpenAI's rules."""
 
-import json
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Tool
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.catalogues import sample
-from tests.decisions import ALL, READ, decision, schema
+from tests.decisions import READ, decision, schema
 from tests.scripted import asking
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "tools.jsonl"
@@ -64,14 +63,6 @@ def test_where_no_tool_is_offered_chat_completions_take_none_and_refuse_an_empty
         client.chat.completions.create(model="m", messages=messages, tools=none)
     reply = client.chat.completions.create(model="m", messages=messages, tools=none or openai.omit)
     assert reply.choices[0].message.content == "No tool fits."
-
-
-def test_the_same_matches_are_the_same_bytes_and_later_tools_come_after() -> None:
-    first, more = decision("x", ALL[:3]), decision("y", ALL)
-    for provider in ("openai", "openai-chat", "anthropic", "mcp"):
-        bytes_of = [json.dumps(tool) for tool in first.tools(provider)]
-        assert bytes_of == [json.dumps(tool) for tool in decision("z", ALL[:3]).tools(provider)]
-        assert [json.dumps(tool) for tool in more.tools(provider)][:3] == bytes_of
 
 
 def test_every_tool_of_a_large_real_catalogue_is_accepted(model: ScriptedModel, bench: Path) -> None:

@@ -166,15 +166,6 @@ async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path,
             assert not (await client.call_tool("call_tool", now)).is_error, "what only reads asks nobody"
 
 
-async def test_a_client_that_cannot_ask_hears_what_to_do_and_nothing_is_called(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served, Client(make_server(served, "org:1")) as client:
-        refused = await client.call_tool("call_tool", {"tool": "quick:add", "arguments": SUM})
-        assert refused.is_error
-        remedy = "call it with `toolroute call`, or start `toolroute serve --approve destructive` (or never)"
-        assert f"this client cannot ask; {remedy}" in text_of(refused)
-        assert all(state["state"] != "ready" for state in await served.states("org:1"))
-
-
 async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(library=PLAIN)) as served:
         await search(served)

@@ -73,7 +73,9 @@ async def test_a_client_changes_nothing_unasked(file: Path, kind: str) -> None:
                 ("call_tool", {"tool": "quick:crash"}),
             ):
                 refused = await client.call_tool(name, arguments)  # type: ignore[arg-type]
-                remedy = "the user did not approve it" if asked else "call it with `toolroute call`"
+                remedy = (
+                    "the user did not approve it" if asked else "this client cannot ask; call it with `toolroute call`"
+                )
                 assert (refused.is_error, remedy in text_of(refused)) == (True, True)
             assert (changes(file), len(asked)) == (0, 4 if answer and can_ask else 0)
     async with asked_by(kind, file, "accept") as (client, asked):

@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -150,15 +149,6 @@ async def test_a_new_token_is_printed_and_strangers_hosts_and_origins_are_refuse
                 assert answer.status_code == status, headers
 
 
-async def test_an_ipv6_address_is_printed_as_it_is_used(file: Path) -> None:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        pytest.skip("no IPv6 on this machine")
-    async with over_http(file, "--host", "::1") as (url, _), httpx2.AsyncClient(trust_env=False) as web:
-        assert (url[:13], (await web.post(url)).status_code) == ("http://[::1]:", 401)
-
-
 @pytest.mark.slow
 async def test_a_client_gets_progress_and_ends_its_call_by_hanging_up(file: Path) -> None:
     notes, begun = file.parent / "notes", asyncio.Event()
@@ -260,19 +250,6 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
         assert not alive(pid)
 
 
-@pytest.mark.slow
-async def test_a_command_that_is_stopped_leaves_no_server_behind(tmp_path: Path) -> None:
-    printed = tmp_path / "pid"
-    deaf = {"command": "sh", "args": ["-c", f"echo $$ > {printed}; exec sleep 60"]}
-    (tmp_path / "mcp.json").write_text(json.dumps(config(deaf=deaf)))
-    process = await asyncio.create_subprocess_exec(*TOOLROUTE, "servers", "--check", cwd=tmp_path)
-    await until(lambda: printed.exists() and bool(printed.read_text().strip()), 30)
-    assert alive(pid := printed.read_text().strip())
-    process.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(process.wait(), 20) == 143
-    assert not alive(pid)
-
-
 # --- files of tokens
 
 
@@ -301,7 +278,5 @@ async def test_a_token_from_the_environment_names_its_tenant(tmp_path: Path) -> 
     path = tmp_path / "tokens.json"
     path.write_text('{"org:1": "${T}"}', encoding="utf-8-sig")  # As Notepad writes it.
     tokens = Tokens.read(path, {"T": TOKENS["org:1"]})
-    known = await tokens.verify_token(TOKENS["org:1"])
-    assert known is not None
-    assert known.client_id == "org:1"
+    assert (await tokens.verify_token(TOKENS["org:1"])).client_id == "org:1"  # type: ignore[union-attr]
     assert await tokens.verify_token("") is None
