@@ -261,7 +261,7 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
         ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "'org:1' stands twice"),
         ('{"acme": "0123456789abcdef"}', "give org:ID or user:ID"),
         ('{"org:1": "short"}', "16 or more"),
-        ('{"org:1": "${NO_SUCH_TOKEN}"}', "NO_SUCH_TOKEN is not set"),
+        ('{"org:1": "${NO_SUCH_TOKEN}"}', "not set in the environment: NO_SUCH_TOKEN"),
         ('{"org:1": "0123456789abcdef", "org:2": "0123456789abcdef"}', "have the same token"),
         ('{"org:1": 7}', "a token is a text"),
     ],

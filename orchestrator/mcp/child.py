@@ -6,8 +6,8 @@ import shutil
 import signal
 import time
 from asyncio import StreamReader, StreamWriter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from subprocess import DEVNULL, PIPE, Popen
 from typing import TYPE_CHECKING, Any
 
@@ -31,19 +31,10 @@ _CERTIFICATES = (
 """Without them no child reaches anything behind a proxy with certificates of its own."""
 
 _SHELL = shutil.which("sh")
-_WATCH = """
-groups=" "
-while read -r sign group; do
-  case $sign in
-    +) groups="$groups$group " ;;
-    *) groups="${groups%%" $group "*} ${groups#*" $group "}" ;;
-  esac
-done
-for group in $groups; do kill -KILL "-$group"; done
-"""
-"""Ends servers with their children once the watcher's input ends, as it does however toolroute ends."""
+_WATCH = 'read -r _; kill -KILL "-$0"'
+"""Ends a server with its children once the watcher's input ends, as it does however toolroute ends."""
 _BEGIN = 'read -r _ && exec "$@"'
-"""Starts the server once the watcher knows of it, so that no moment is left in which nobody would end it."""
+"""Starts the server once its watcher runs, so that there is no moment in which nobody would end it."""
 
 _CHUNK = 65_536
 _TAIL_LINES, _TAIL_CHARS, _TAIL_BYTES = 3, 200, 65_536
@@ -52,49 +43,26 @@ _READ_ON, _PAUSE_S = 2**20, 0.05
 _GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
 
 
-class Watcher:
-    """End a pool's servers should toolroute be killed. A system without a shell has no process to do it."""
-
-    def __init__(self) -> None:
-        self._groups: set[int] = set()
-        self._process: Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it; one that somebody ended is started again."""
-        if _SHELL and (self._process is None or self._process.poll() is not None):
-            self.close()
-            command = [_SHELL, "-c", _WATCH]
-            self._process = Popen(
-                command, bufsize=0, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
-            )
-            for group in self._groups:
-                self._say("+", group)
-
-    def add(self, group: int) -> None:
-        self._groups.add(group)
-        self._say("+", group)
-
-    def remove(self, group: int) -> None:
-        self._groups.discard(group)
-        self._say("-", group)
-
-    def _say(self, sign: str, group: int) -> None:
-        if self._process and self._process.stdin:
-            with suppress(BrokenPipeError):
-                self._process.stdin.write(f"{sign} {group}\n".encode())
-
-    def close(self) -> None:
-        if self._process:
-            with self._process as process:
-                process.kill()
+@contextmanager
+def watched(group: int) -> Iterator[None]:
+    """Have a process group killed should toolroute be; a system without a shell has nobody to do it."""
+    if not _SHELL:
+        yield
+        return
+    command = [_SHELL, "-c", _WATCH, str(group)]
+    with Popen(command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True) as watcher:
+        try:
+            yield
+        finally:
+            watcher.kill()
 
 
 class Child:
     """One start of a server's command. `flaw`: why it is read no further, where the server is to blame."""
 
-    def __init__(self, pace: Pace, watcher: Watcher) -> None:
+    def __init__(self, pace: Pace) -> None:
         self.flaw = ""
-        self._pace, self._watcher = pace, watcher
+        self._pace = pace
         self._said = b""
         self._answered = False
 
@@ -109,8 +77,7 @@ class Child:
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         with incoming, read, write, outgoing:
-            process = await _start(launch, self._watcher)
-            async with anyio.create_task_group() as tasks:
+            async with _running(launch) as process, anyio.create_task_group() as tasks:
                 try:
                     tasks.start_soon(self._listen, process.stderr)
                     tasks.start_soon(self._receive, process.stdout, incoming)
@@ -122,7 +89,6 @@ class Child:
                     with anyio.CancelScope(shield=True):
                         await anyio.lowlevel.checkpoint()  # What was taken to be sent is sent.
                         await _stop(process, _GRACE_S if self._answered else _HASTE_S)
-                        self._watcher.remove(process.pid)
                     tasks.cancel_scope.cancel()
 
     async def _listen(self, pipe: StreamReader) -> None:
@@ -161,11 +127,11 @@ class Child:
         return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
 
 
-async def _start(launch: Launch, watcher: Watcher) -> Any:
-    """Return the process, whose pipes are all there, unlike its type says."""
+@asynccontextmanager
+async def _running(launch: Launch) -> AsyncIterator[Any]:
+    """Start the command, watched. The process has all its pipes, unlike its type says."""
     from mcp.client.stdio import get_default_environment
 
-    watcher.start()
     certificates = {name: os.environ[name] for name in _CERTIFICATES if name in os.environ}
     executable = launch.executable
     # What is not there is started all the same: the error says what is wrong with it.
@@ -179,10 +145,10 @@ async def _start(launch: Launch, watcher: Watcher) -> Any:
         cwd=launch.cwd,
         start_new_session=True,
     )
-    watcher.add(process.pid)
-    if shell and process.stdin:
-        process.stdin.write(b"\n")
-    return process
+    with watched(process.pid):
+        if shell and process.stdin:
+            process.stdin.write(b"\n")
+        yield process
 
 
 async def _send(

@@ -16,7 +16,7 @@ from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
-from orchestrator.mcp.child import Child, Watcher
+from orchestrator.mcp.child import Child
 from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
@@ -66,9 +66,8 @@ class Connection:
         on_settled: Callable[["Connection"], None],
         *,
         handshake: bool,
-        watcher: Watcher,
     ) -> None:
-        self.spec, self.limits, self.handshake, self._watcher = spec, limits, handshake, watcher
+        self.spec, self.limits, self.handshake = spec, limits, handshake
         self.error: ToolrouteError | None = None
         self.death = ""
         self.tools: dict[str, Tool] = {}
@@ -78,7 +77,7 @@ class Connection:
         self._on_settled, self.settled, self._begun = on_settled, asyncio.Event(), asyncio.Event()
         self._wake, self._changed, self._streaming = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._pace, self._listing = Pace(), Listing(spec)
-        self._child = Child(self._pace, self._watcher)
+        self._child = Child(self._pace)
         self._scope = anyio.CancelScope()
         self._greeted = False
         self._client: Client | None = None
@@ -278,7 +277,7 @@ class Connection:
             except Exception as error:
                 if self.handshake or launch.url or self._child.flaw or not faults.is_end(error):
                     raise
-                self.handshake, self._child = True, Child(self._pace, self._watcher)
+                self.handshake, self._child = True, Child(self._pace)
                 client = await session.enter_async_context(self._new_client(launch))
             self._greeted = True
             self.handshake = not launch.url and client.session.initialize_result is not None

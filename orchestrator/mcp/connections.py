@@ -16,7 +16,6 @@ import anyio
 from orchestrator import telemetry
 from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
 from orchestrator.mcp.calls import Call
-from orchestrator.mcp.child import Watcher
 from orchestrator.mcp.config import McpConfig, ServerLimits, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
 from orchestrator.mcp.extra import check_extra
@@ -72,7 +71,6 @@ class Connections:
         self._owners: dict[asyncio.Task[None], Connection] = {}
         self._max_open, self._turns = max_open, asyncio.Semaphore(max_connecting)
         self._starting: set[asyncio.Task[None]] = set()
-        self._watcher = Watcher()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -93,8 +91,6 @@ class Connections:
         except asyncio.CancelledError:
             await ended
             raise
-        finally:
-            self._watcher.close()
 
     async def call(
         self,
@@ -246,9 +242,7 @@ class Connections:
     def _start(self, server: Server, in_turn: bool) -> Connection:
         check_extra()
         settled = partial(self._on_settled, server)
-        connection = server.connection = Connection(
-            server.spec, server.limits, settled, handshake=server.handshake, watcher=self._watcher
-        )
+        connection = server.connection = Connection(server.spec, server.limits, settled, handshake=server.handshake)
         # A context of its own: the connection outlives the caller.
         task = asyncio.get_running_loop().create_task(
             connection.run(self._environ, self._on_listed),
