@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -14,6 +14,7 @@ from temporalio.common import RawValue
 from temporalio.converter import PayloadConverter
 
 from orchestrator.catalogue.tokens import compact
+from orchestrator.common.fields import WANTED
 from orchestrator.errors import InvalidInput, PayloadTooLarge
 from orchestrator.records.call import ToolResult
 from orchestrator.records.run import StepOutcome
@@ -64,7 +65,7 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
 
 
 def _refuse_unknown(given: Any, kind: Any) -> None:
-    known = {field.name: field.type for field in fields(kind)}
+    known = get_type_hints(kind)
     for name, value in given.items() if isinstance(given, dict) else ():
         if name not in known:
             raise _wrong(kind, f"unknown field {name!r}")
@@ -74,6 +75,8 @@ def _refuse_unknown(given: Any, kind: Any) -> None:
 
 def _problem(found: Any) -> str:
     where = ".".join(map(str, found["loc"])) or "input"
+    if found["type"] == WANTED:
+        return f"{where}={found['input']!r:.80}: {found['msg']}"
     value = "" if found["type"] in ("missing", "json_invalid") else f", not {str(found['input'])[:60]!r}"
     return f"{where}: {found['msg']}{value}"
 
