@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -91,11 +91,17 @@ class Tool:
 
 
 def _definition_hash(tool: Tool) -> str:
-    """Return 64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on."""
+    """Return 64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on.
+
+    Each field is named, so that a later one, with its default, leaves the hash of every tool as it is.
+    """
+    hints = tool.annotations
+    relations = [{"to": one.to, "type": one.type, "weight": one.weight} for one in tool.relations]
     content = [
         *(tool.server, tool.name, tool.description, tool.input_schema, str(tool.kind)),
-        *(list(tool.keywords), tool.labels, list(asdict(tool.annotations).values())),
-        *([list(map(asdict, tool.relations))] if tool.relations else []),
+        *(list(tool.keywords), tool.labels),
+        [hints.read_only, hints.destructive, hints.idempotent, hints.open_world],
+        *([relations] if relations else []),
     ]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return digest(text, 16)
