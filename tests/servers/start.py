@@ -53,7 +53,7 @@ async def running(script: str, port: int, *args: str, **env: str) -> AsyncIterat
 
 
 async def _answers(port: int, process: asyncio.subprocess.Process) -> None:
-    for _ in range(600):
+    for _ in range(2_000):
         assert process.returncode is None, "the server ended before it listened"
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
