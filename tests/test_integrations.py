@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from agents import Agent as OpenAIAgent
 from agents import Runner, function_tool, set_tracing_disabled
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 from langchain.agents import create_agent
 from langchain_core.tools import tool as langchain_tool
 from langchain_openai import ChatOpenAI
@@ -25,7 +25,6 @@ from examples.servers import notes_server
 from orchestrator import Connections, Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput
-from orchestrator.integrations.fastmcp import ToolRouterSearch
 from orchestrator.integrations.langchain import ToolRouterMiddleware
 from orchestrator.integrations.mcp import RoutedSession
 from orchestrator.integrations.openai_agents import ToolRoutedModel
@@ -180,21 +179,6 @@ async def test_with_a_store_that_is_down_the_agent_goes_on_with_its_tools(
 def test_settings_that_would_route_nothing_are_refused_at_once(given: Any, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         Toolbox(**given)
-
-
-async def test_fastmcp_callers_who_see_different_tools_are_each_learnt_from() -> None:
-    search = ToolRouterSearch()
-    server = FastMCP("Office", transforms=[search])
-    server.tool(current_weather)
-    call = {"name": "current_weather", "arguments": {"city": "Oslo"}}
-    async with Client(server) as client:
-        await client.call_tool("search_tools", {"query": "the weather in Oslo"})
-        for function in FUNCTIONS:
-            server.tool(function, name=f"{function.__name__}_2")
-        await client.call_tool("search_tools", {"query": "translate a text"})
-        await client.call_tool("call_tool", call)
-    await search.aclose()
-    assert learnt(search._toolbox.router) == [["current_weather"]]  # type: ignore[arg-type]
 
 
 async def test_fastmcp_shows_two_tools_finds_the_others_and_learns_from_the_calls_that_follow() -> None:

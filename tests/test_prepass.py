@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from orchestrator import Router, RouteRequest
@@ -53,16 +52,6 @@ def test_chat_completions_take_their_own_shape(model: ScriptedModel) -> None:
     reply = asking(model, calls).chat.completions.create(model="m", messages=messages, tools=tools)
     (item,) = reply.choices[0].message.tool_calls or ()
     assert found.resolve(item).arguments == {"path": "a.txt"}
-
-
-def test_where_no_tool_is_offered_chat_completions_take_none_and_refuse_an_empty_list(model: ScriptedModel) -> None:
-    none: Any = decision("Read the file a.txt", []).tools("openai-chat")
-    client = asking(model, "No tool fits.")
-    messages: Any = [{"role": "user", "content": "Read the file a.txt"}]
-    with pytest.raises(openai.BadRequestError, match="empty array"):
-        client.chat.completions.create(model="m", messages=messages, tools=none)
-    reply = client.chat.completions.create(model="m", messages=messages, tools=none or openai.omit)
-    assert reply.choices[0].message.content == "No tool fits."
 
 
 def test_every_tool_of_a_large_real_catalogue_is_accepted(model: ScriptedModel, bench: Path) -> None:

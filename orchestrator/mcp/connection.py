@@ -5,7 +5,6 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -293,7 +292,7 @@ class Connection:
         return Client(
             self._watched(launch),
             message_handler=self._on_message,
-            client_info=Implementation(name="toolroute", version=_version()),
+            client_info=Implementation(name="toolroute", version=version("toolroute")),
             cache=None,
             mode="legacy" if self.handshake else "auto",
         )
@@ -389,12 +388,6 @@ class Connection:
                 logger.debug("server %s: no notice of changes: %s", self.spec.name, type(error).__name__)
             await anyio.sleep(_LISTEN_AGAIN_S)
             self.doubt()  # A server that is gone is found out here.
-
-
-@cache
-def _version() -> str:
-    """Return toolroute's version, which takes four milliseconds to find."""
-    return version("toolroute")
 
 
 _SILENT = logging.NullHandler()
