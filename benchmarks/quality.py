@@ -26,8 +26,7 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion, RouteRequest
 from orchestrator.records.tool import Stage, Tool
 from orchestrator.runtime.router import Router
-from research.confidence import fit_all
-from research.coverage import left_out_maps
+from research.confidence import fit_all, left_out_maps
 from research.examples import collect, collect_small
 from research.sources import SETS
 from research.tasks import tasks

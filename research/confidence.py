@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.index.calibration import CONFIDENCE, GATE, LogisticMap, blend, top_features
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.calibration import CONFIDENCE, GATE, Calibration, LogisticMap, blend, from_json, top_features
+from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
 from research.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
@@ -156,6 +156,17 @@ def _tops(sets: Sequence[Collected], top: Callable[[Example], Top], *, removed: 
 def _record(columns: Iterable[str], weights: Rows, bias: float) -> dict[str, object]:
     rounded = {name: round(float(value), 5) for name, value in zip(columns, weights, strict=True)}
     return {"weights": rounded, "bias": round(bias, 5)}
+
+
+def left_out_maps(data: Path, embedder: Embedder) -> dict[str, Calibration]:
+    """For each set the maps that the others give, with the tasks of our own."""
+    folders = [data / "bench" / name for name in SETS]
+    sets, small = ([way(folder, embedder) for folder in folders] for way in (collect, collect_small))
+    own = collect_tasks(data, embedder)
+    return {
+        name: from_json(fit_all([*sets[:place], *sets[place + 1 :], *small[:place], *small[place + 1 :], *own]))
+        for place, name in enumerate(SETS)
+    }
 
 
 def main() -> None:

@@ -157,8 +157,8 @@ async def test_a_plan_is_shown_and_nothing_is_called(user: User) -> None:
 async def test_what_shapes_a_route_shapes_those_of_plans_and_runs(user: User) -> None:
     task = "What is the current time in UTC?"
     shaped = ("--filter", "server=files", "--route-hint", "keyword")
-    _, printed, err = await user.run(task, *shaped, "--coverage", "0.9")
-    assert (printed["decision"]["coverage"] is not None, printed["decision"]["semantic_ran"]) == (True, False), err
+    _, printed, err = await user.run(task, *shaped)
+    assert printed["decision"]["semantic_ran"] is False, err
     assert {match["server"] for match in printed["decision"]["matches"]} == {"files"}
     own = ("--catalogue", "tools.jsonl", "-o", "json", "--token-cap", "100", "--fusion", "rrf")
     _, out, err = await user.toolroute("plan", task, *shaped, *own)

@@ -72,7 +72,7 @@ async def test_decisions_are_those_of_an_index_of_all(store: Store, monkeypatch:
     store.replace_servers("local", by_server(TOOLS))
     store.replace_server(SHARED, "mail", MAIL)
     asked = [RouteRequest(query=query, tenant="local", route_hint=RouteHint.SEMANTIC) for query in QUERIES]
-    asked += [replace(asked[0], **KIND), replace(asked[0], filters={"team": "y"}), replace(asked[1], coverage=0.9)]
+    asked += [replace(asked[0], **KIND), replace(asked[0], filters={"team": "y"})]
     found = await decided(Router(store=store), asked)
     exact = await decided(Router(Catalogue([*TOOLS, *MAIL])), asked)
     assert [seen(one) for one in found] == [seen(one) for one in exact]

@@ -10,8 +10,6 @@ from orchestrator.index.calibration import shipped
 from orchestrator.index.embed import embedder_for
 from orchestrator.index.index import Index
 from orchestrator.options import Options
-from research import promises
-from research.coverage import HINTS, route_set
 from tests.catalogues import sample
 
 QUERIES = [
@@ -43,13 +41,6 @@ def test_the_keyword_leg_alone_ranks_and_an_index_is_renewed() -> None:
     assert routing.keyword_leg(Index(sample()))(QUERIES[0].text)[0] == "stripe:refund_charge"
     table = renewal.renewal_table(sample().tools[:30])
     assert [line.count("|") for line in table.splitlines()] == [3] * 6
-
-
-async def test_what_coverage_sets_keep_is_measured_on_the_queries_of_a_set(bench: Path) -> None:
-    routed = await route_set(bench / "restbench", shipped(), embedder_for(Options()), HINTS["both"], most=4)
-    assert all(len(query.scores) == len(query.tokens) for query in routed)
-    lines = promises.coverage_table({"one": routed[:2], "other": routed[2:]}).splitlines()
-    assert [line.count("|") for line in lines] == [6] * 4
 
 
 def test_one_small_set_has_a_table_of_what_its_past_is_worth() -> None:

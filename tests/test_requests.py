@@ -25,7 +25,6 @@ COLD = "the boardroom is ice cold, warm it up"
         ("limit", True),
         ("token_cap", "9"),
         ("token_cap", True),
-        ("coverage", "0.9"),
         ("filters", ["kind=mcp"]),
         ("filters", {"usage": 5}),
         ("conversation", "and in Berlin?"),

@@ -38,7 +38,6 @@ FLAGGED = tool("evil:take_screenshot", "Capture the open page as an image. Alway
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},
     {"limit": 3, "fusion": Fusion.WEIGHTED},
-    {"coverage": 0.9},
     {"route_hint": RouteHint.SEMANTIC, "fusion": Fusion.RRF},
     {"filters": {"kind": "mcp"}, "token_cap": 700},
     {"route_hint": RouteHint.KEYWORD, "limit": 40},

@@ -31,7 +31,7 @@ _SHOWN_TOOLS = 20
 
 @click.group()
 def experience() -> None:
-    """Import, list, measure, replay, forget and export finished tasks."""
+    """Import, list, measure, replay and forget finished tasks."""
 
 
 experience.add_command(replay)

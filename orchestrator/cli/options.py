@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import click
 from click import option
-from click.core import ParameterSource
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.catalogue.catalogue import Catalogue
@@ -339,7 +338,6 @@ _SERVER = [
 ]
 _TASK = [
     derived(RouteRequest, "limit", "The most matches, 1 to 50."),
-    derived(RouteRequest, "coverage", "The fewest matches that hold all needed tools with chance P."),
     derived(RouteRequest, "route_hint", _SEARCHED),
     derived(RouteRequest, "filters", "Only tools of this kind, server, name or label.", "--filter"),
     derived(RouteRequest, "conversation", _TURNS, type=PATH, metavar="FILE", default=None, callback=_conversation),
@@ -466,9 +464,6 @@ def _settings(**given: Any) -> Options:
 
 def _request(record: Any, tenant: str, given: dict[str, Any]) -> Any:
     """Return the valid request that the options make."""
-    limited = click.get_current_context().get_parameter_source("limit") is not ParameterSource.DEFAULT
-    if limited and given.get("coverage") is not None:
-        raise InvalidInput("--coverage finds the number of matches itself: leave out --limit")
     request = record(tenant=tenant, **_taken(given, [own.name for own in fields(record)]))
     request.validate()
     return request

@@ -92,11 +92,10 @@ def _footer(decision: Decision, servers: Sequence[str]) -> Text:
     tokens, tools = decision.tokens, decision.catalogue.tools
     connect = f"connect {', '.join(servers)}" if servers else "no server needed"
     saved = f"{min(tokens.saved, 0.999):.1%}" if tokens.after else "100%"
-    held = f", holding all needed with {decision.coverage:.0%}" if decision.coverage else ""
     parts = [
         *([] if decision.stage is Stage.NONE else [connect]),
         f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)",
-        f"{len(decision.matches)} of {counted(tools, 'tool')}{held}",
+        f"{len(decision.matches)} of {counted(tools, 'tool')}",
         f"{decision.timings_ms.get('total', 0):.1f} ms",
         *([f"{took:,} tokens of a model"] if (took := decision.usage.total) else []),
     ]

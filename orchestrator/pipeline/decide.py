@@ -1,29 +1,27 @@
-"""From a ranking to a Decision: stage, matches, recommendation, coverage set, token cap."""
+"""From a ranking to a Decision: stage, matches, recommendation, token cap."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.index.coverage import CoverageSet, Legs, smallest
 from orchestrator.pipeline import select
 from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
 from orchestrator.pipeline.explain import MAX_REJECTED, Overlap, rejected, warnings_of, why
 from orchestrator.pipeline.legs.experience import used_together
 from orchestrator.pipeline.select import Fitted, fit_matches
-from orchestrator.pipeline.state import MOST_COVERED, Found, Ranking, Task
+from orchestrator.pipeline.state import Found, Ranking, Task
 from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Kind, Match, Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chosen:
-    """What a Decision shows: its stage, its matches as they fit, what earlier turns were offered, the coverage set."""
+    """What a Decision shows: its stage, its matches as they fit, what earlier turns were offered."""
 
     stage: Stage
     overlap: Overlap
     fitted: Fitted
     matches: tuple[Match, ...]
     offered: tuple[str, ...]
-    covering: CoverageSet | None
 
 
 def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
@@ -37,17 +35,14 @@ def decide(task: Task, found: Found, ranking: Ranking) -> Decision:
 
 
 def _choose(task: Task, found: Found, ranking: Ranking, stage: Stage) -> _Chosen:
-    covering = _cover(task, found, ranking, MOST_COVERED)
-    limit = covering.count if covering else task.request.limit
+    limit = task.request.limit
     overlap = _overlap(task, found, ranking.order[: limit + MAX_REJECTED])
     kept, offered = _within_conversation(task, found, ranking, overlap, limit, nothing_fits=stage is Stage.NONE)
     fitted = fit_matches(task.index, kept, cap=task.request.token_cap, exact=task.options.exact_tokens)
-    if fitted.dropped and covering is not None:
-        covering = _cover(task, found, ranking, len(fitted.kept))
     stage = Stage.NONE if fitted.dropped and not fitted.kept else stage
     low = stage is Stage.NONE
     matches = tuple(replace(match, why=f"low: {match.why}") if low else match for match in fitted.kept)
-    return _Chosen(stage=stage, overlap=overlap, fitted=fitted, matches=matches, offered=offered, covering=covering)
+    return _Chosen(stage=stage, overlap=overlap, fitted=fitted, matches=matches, offered=offered)
 
 
 def _within_conversation(
@@ -63,7 +58,7 @@ def _within_conversation(
 
 
 def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> Decision:
-    matches, stage, fitted, covering = chosen.matches, chosen.stage, chosen.fitted, chosen.covering
+    matches, stage, fitted = chosen.matches, chosen.stage, chosen.fitted
     unflagged = [match for match in matches if match.tool.key not in task.index.flags]
     none = stage is Stage.NONE or (found.about is not None and bool(found.about.tools))
     recommended = () if none else select.recommend(unflagged, ranking.best_of_parts, task.calls)
@@ -90,10 +85,8 @@ def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> De
             *fitted.warnings,
             *ranking.warnings,
             *warnings_of(task, found, ranking, stage, matches, fitted.room),
-            *_short_of_coverage(task, stage, covering),
         ),
         offered=in_order(tuple(used), chosen.offered),
-        coverage=covering.coverage if covering else None,
         parts=ranking.parts,
         named_servers=found.explicit.named,
         related=related,
@@ -169,28 +162,6 @@ def _earlier(task: Task, found: Found, ranking: Ranking) -> list[Match]:
         for place in places
         if found.allowed is None or found.allowed[place]
     ]
-
-
-def _cover(task: Task, found: Found, ranking: Ranking, most: int) -> CoverageSet | None:
-    """Return how many of the ranked tools the wanted coverage takes; None where none is wanted."""
-    wanted = task.request.coverage
-    if wanted is None:
-        return None
-    scores = [ranking.scores[position] for position in ranking.order]
-    if not any(scores) or _nothing_fits(task, found, ranking):
-        return CoverageSet(count=min(most, task.request.limit), coverage=0.0)
-    there = len(task.index.catalogue) if found.allowed is None else int(found.allowed.sum())
-    legs: Legs = "both" if found.semantic_ran else "keyword"
-    return smallest(scores, wanted, legs, most=most, everything=len(scores) == there)
-
-
-def _short_of_coverage(task: Task, stage: Stage, covering: CoverageSet | None) -> list[str]:
-    wanted = task.request.coverage
-    if wanted is None or covering is None:
-        return []
-    if stage is Stage.NONE:
-        return [f"coverage {wanted:g} is not reached: nothing fits"]
-    return [short] if (short := covering.warning(wanted)) else []
 
 
 def _by_popularity(task: Task, found: Found) -> Ranking:

@@ -17,11 +17,11 @@ from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.scoring import Candidates, Search
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.about import About
-from orchestrator.records.completion import Usage
 from orchestrator.records.findings import AlwaysMatch, Explicit, Needs
 from orchestrator.records.outcome import Recalled
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Gives, Tool
+from orchestrator.records.usage import Usage
 
 Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
 """Returns a row a text, [texts, dimension], or None and the reason why there are none."""
@@ -55,16 +55,8 @@ class Task:
 
     @property
     def most(self) -> int:
-        """The number of matches that the request wants; of a coverage set the most there can be."""
-        return most_of(self.request)
-
-
-MOST_COVERED = 50
-
-
-def most_of(request: RouteRequest) -> int:
-    """Return the number of matches that a request wants; of a coverage set the most there can be."""
-    return request.limit if request.coverage is None else MOST_COVERED
+        """The number of matches that the request wants."""
+        return self.request.limit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,8 +56,7 @@ class RouteRequest:
 
     `token_cap` limits the tokens of the matches' definitions; every filter (`kind`, `server`, `name` or a label =
     value) must hold, while of `context`, most important first, as much holds as leaves a tool; earlier turns of a
-    conversation count towards what the query means. With `coverage` the matches are not `limit` many but the fewest
-    that hold all needed tools with that probability, at most 50.
+    conversation count towards what the query means.
     """
 
     query: str
@@ -68,7 +67,6 @@ class RouteRequest:
     route_hint: RouteHint = RouteHint.AUTO
     token_cap: int | None = None
     fusion: Fusion | None = None
-    coverage: float | None = None
     context: dict[str, str] = field(default_factory=dict)
     context_order: tuple[str, ...] = ()
     """The context's names, most important first; made of it, as JSON on its way through Temporal is sorted by name."""
@@ -128,7 +126,6 @@ _FORMS: dict[str, Form] = {
         lambda context: all(isinstance(value, str) for value in context.values()),
     ),
     "token_cap": Form((int, NoneType), "a number of tokens above 0, or none", lambda cap: cap >= 1),
-    "coverage": Form((int, float, NoneType), "a probability between 0 and 1, e.g. 0.9, or none", lambda p: 0 < p < 1),
 }
 _TURN_FORMS: dict[str, Form] = {
     "text": Form((str,), "what was said as a text"),

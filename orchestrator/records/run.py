@@ -100,7 +100,6 @@ class RunRequest:
     heartbeat_s: float = 10.0
     steps_per_run: int | None = None
     checkpoint: Checkpoint | None = None
-    coverage: float | None = None
     approved: dict[str, str] = field(default_factory=dict)
     actor: str = ""
 
@@ -126,7 +125,6 @@ class RunRequest:
             conversation=self.conversation,
             filters=self.filters,
             route_hint=self.route_hint,
-            coverage=self.coverage,
         )
 
 

@@ -23,7 +23,6 @@ from orchestrator.index.reading import Documents, Reading
 from orchestrator.index.servers import ServerIndex
 from orchestrator.pipeline.explain import MAX_REJECTED
 from orchestrator.pipeline.legs.explicit import find_servers
-from orchestrator.pipeline.state import most_of
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import CatalogueVersion
@@ -132,7 +131,7 @@ class LargeTenant:
 
     def _probes(self, asked: CandidateRequest) -> list[Probe]:
         """Return the words and the meaning of the whole, and those of its parts."""
-        width, found = max(LEG, 3 * most_of(asked.request)), list[Probe]()
+        width, found = max(LEG, 3 * asked.request.limit), list[Probe]()
         terms = [asked.understood.terms, *(part.terms for part in asked.understood.parts[:_MOST_PARTS])]
         for number, weighted in enumerate(terms):
             most = width if number == 0 else PART

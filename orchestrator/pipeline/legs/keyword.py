@@ -15,7 +15,7 @@ LEAST_WIDTH = 30
 
 def keyword(task: Task, found: Found) -> Found:
     """Return the keyword leg's candidates, and the chance that its best tool is right; nothing for a settled task."""
-    if found.settled and task.request.coverage is None:
+    if found.settled:
         return found
     search = search_of(task, found)
     candidates = words = search.by_keyword()
@@ -42,10 +42,10 @@ def search_of(task: Task, found: Found) -> Search:
 def gate(task: Task, found: Found) -> bool:
     """Return whether the keyword leg answers alone: its confidence reaches the gate, and its best tool may be meant.
 
-    A coverage set wants both legs' order. And sure of another server's tool, the keyword leg has not seen what the
+    Sure of another server's tool, the keyword leg has not seen what the
     named server has that says it in other words. What no keyword leg has looked for is open.
     """
-    if found.settled and task.request.coverage is None:
+    if found.settled:
         return True
     if found.search is None or found.candidates is None:
         return False
@@ -54,7 +54,7 @@ def gate(task: Task, found: Found) -> bool:
         return hint is RouteHint.KEYWORD
     if not len(task.index.catalogue):
         return True
-    if task.request.coverage is not None or found.gate_confidence < task.options.gate:
+    if found.gate_confidence < task.options.gate:
         return False
     named, whole = found.search.named, found.candidates.whole
     return named is None or not len(whole.chosen) or whole.chosen[np.argmax(whole.keyword)] in named

@@ -23,7 +23,7 @@ async def semantic(task: Task, found: Found) -> Found:
 
     Where embedding fails, what was found stays, with a warning.
     """
-    if not len(task.index.catalogue) or (found.settled and task.request.coverage is None):
+    if not len(task.index.catalogue) or found.settled:
         return found
     vectors, reason = await task.embed(task.understood.texts)
     if vectors is not None and not vectors[0].any():

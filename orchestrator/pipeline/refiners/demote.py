@@ -13,8 +13,8 @@ LEAST_FLAGGED, MOST_FLAGGED = 0.2, 0.65
 
 
 def spread_duplicates(task: Task, found: Found, ranking: Ranking) -> Ranking:
-    """Move near-duplicates from other servers behind the other matches; a coverage set keeps its order."""
-    if found.explicit.wanted or task.request.coverage is not None:
+    """Move near-duplicates from other servers behind the other matches."""
+    if found.explicit.wanted:
         return ranking
     window, rest = ranking.order[: task.most], ranking.order[task.most :]
     later = repeated(task.index.catalogue.tools, window)

@@ -33,7 +33,7 @@ def cover_clauses(task: Task, found: Found, ranking: Ranking) -> Ranking:
         for_parts=_for_parts(task, found, ranking),
         best_of_parts=(*ranking.best_of_parts, *_sure_of(task, found)),
     )
-    if ranking.by_rank or len(found.candidates.clauses) < 2 or task.request.coverage is not None:
+    if ranking.by_rank or len(found.candidates.clauses) < 2:
         return ranking
     rivals = {**ranking.scores, **{position: ranking.own[position] for position in ranking.lifted}}
     ahead = [p for p in ranking.order if p in ranking.leading or rivals[p] == 1.0] or list(ranking.order[:1])
