@@ -1,4 +1,4 @@
-"""`toolroute experience replay`: what a change would do to past tasks, from the store, from Decisions and from a history."""
+"""`toolroute experience replay`: past tasks from the store, from Decisions and from a history."""
 
 import asyncio
 import json

@@ -11,7 +11,7 @@ from functools import wraps
 from inspect import iscoroutine
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 from click import option
@@ -235,13 +235,16 @@ def derived(record: type[Any], name: str, text: str, spelt: str = "", **more: An
         more: Settings of `click.option` that take precedence.
     """
     own = next(own for own in fields(record) if own.name == name)
-    kind = next(kind for kind in (*get_args(own.type), own.type) if kind is not NoneType)
+    of = get_type_hints(record)[name]
+    kind = next(kind for kind in (*get_args(of), of) if kind is not NoneType)
     made: dict[str, Any] = {"help": text, "type": _Given() if kind is str else kind}
     if record is not Options and own.default is not MISSING:
         made["default"] = str(own.default) if isinstance(own.default, StrEnum) else own.default
-    if get_origin(own.type) is dict:
+    if get_origin(of) is dict:
         made |= {"multiple": True, "metavar": "NAME=VALUE", "callback": _as_pairs}
-    elif isinstance(kind, type) and issubclass(kind, StrEnum):
+    elif get_origin(of) is Literal:
+        made["type"] = click.Choice(get_args(of))
+    elif issubclass(kind, StrEnum):
         made |= {"type": click.Choice([*map(str, kind)]), "callback": lambda _, __, given: given and kind(given)}
     else:
         made["metavar"] = _METAVARS.get(kind, "NAME")
@@ -372,7 +375,7 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "calibration": [
         derived(Options, "calibration", _FIT, metavar="FILE"),
         derived(Options, "pipeline", _PIPELINE, type=click.Choice([*PRESETS]), metavar=None),
-        derived(Options, "understand", _UNDERSTAND, type=click.Choice(["plain", "model"]), metavar=None),
+        derived(Options, "understand", _UNDERSTAND),
     ],
     "warm": [
         option("--warm", metavar="[N]", type=click.IntRange(0), is_flag=False, flag_value="2", default=0, help=_WARM)
