@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -15,6 +15,7 @@ from temporalio.common import RawValue
 from temporalio.converter import PayloadConverter
 
 from orchestrator.catalogue.tokens import compact
+from orchestrator.common.fields import WANTED
 from orchestrator.errors import InvalidInput, PayloadTooLarge
 from orchestrator.records.budget import Limits
 from orchestrator.records.call import ToolResult
@@ -76,7 +77,7 @@ def _check_names(given: Any, kind: Any) -> None:
     record of a later version. One that lacks some was written by hand: there no setting of a client's request may be
     left unread, and in other inputs none that is nearly the name of a field that is lacking.
     """
-    known = {field.name: field.type for field in fields(kind)}
+    known = get_type_hints(kind)
     lacking = known.keys() - given.keys()
     for name, value in given.items():
         if name in known:
@@ -93,6 +94,8 @@ def _check_names(given: Any, kind: Any) -> None:
 
 def _problem(found: Any) -> str:
     where = ".".join(map(str, found["loc"])) or "input"
+    if found["type"] == WANTED:
+        return f"{where}={found['input']!r:.80}: {found['msg']}"
     value = "" if found["type"] in ("missing", "json_invalid") else f", not {str(found['input'])[:60]!r}"
     return f"{where}: {found['msg']}{value}"
 
