@@ -4,11 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import NoneType
-from typing import Any
+from typing import Annotated, Any
 
 from orchestrator.common.digests import digest
-from orchestrator.common.forms import Form, check_forms, member
+from orchestrator.common.fields import Give, Text, check, member
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.relation import Relation
 
@@ -50,19 +49,19 @@ class Tool:
     InvalidCatalogue where a field is of another type.
     """
 
-    server: str
-    name: str
-    description: str = ""
-    input_schema: dict[str, Any] | None = None
+    server: Annotated[str, Give('whose tool it is, "" for nobody\'s')]
+    name: Text
+    description: Text = ""
+    input_schema: Annotated[dict[str, Any] | None, Give("a JSON Schema of type object as a dict, or None")] = None
     kind: Kind = Kind.MCP
-    keywords: tuple[str, ...] = ()
-    labels: dict[str, str] = field(default_factory=dict)
-    annotations: Annotations = Annotations()
+    keywords: Annotated[tuple[str, ...], Give("a tuple of texts")] = ()
+    labels: Annotated[dict[str, str], Give("a dict of texts")] = field(default_factory=dict)
+    annotations: Annotated[Annotations, Give("Annotations")] = Annotations()
     hash: str = ""
     relations: tuple[Relation, ...] = ()
 
     def __post_init__(self) -> None:
-        check_forms(self, _TOOL_FORMS, InvalidCatalogue)
+        check(self, InvalidCatalogue)
         if not self.hash:
             object.__setattr__(self, "kind", member(Kind, "kind", self.kind))
             object.__setattr__(self, "hash", _definition_hash(self))
@@ -89,17 +88,6 @@ class Tool:
     def filtered_by(self) -> dict[str, str]:
         """Return what filters ask for: its kind, server and name, and its labels of other names."""
         return {**self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
-
-
-_TOOL_FORMS = {
-    "server": Form((str,), 'whose tool it is, "" for nobody\'s'),
-    "name": Form((str,), "a text"),
-    "description": Form((str,), "a text"),
-    "input_schema": Form((Mapping, NoneType), "a JSON Schema of type object as a dict, or None"),
-    "keywords": Form((tuple, list), "a tuple of texts"),
-    "labels": Form((Mapping,), "a dict of texts"),
-    "annotations": Form((Annotations,), "Annotations"),
-}
 
 
 def _definition_hash(tool: Tool) -> str:

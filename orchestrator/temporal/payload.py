@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -15,6 +15,7 @@ from temporalio.common import RawValue
 from temporalio.converter import PayloadConverter
 
 from orchestrator.catalogue.tokens import compact
+from orchestrator.common.fields import WANTED
 from orchestrator.errors import InvalidInput, PayloadTooLarge
 from orchestrator.records.budget import Limits
 from orchestrator.records.call import ToolResult
@@ -36,6 +37,8 @@ MAX_TASK_BYTES, MAX_PLAN_BYTES, MAX_RESULTS_BYTES = 128 * 1024, 512 * 1024, 512 
 """Most of a run's task, of its steps' arguments together and of their results together, so that a run's end fits."""
 
 _CLIENT_REQUESTS = (RunRequest, Limits, RouteRequest, Approval)
+_FORMER = ("coverage",)
+"""Fields of earlier versions, which stand in the histories of runs that have not ended."""
 
 _SPARE_LEVELS = 30
 """Levels of JSON left free around a result: pydantic reads 200, and a Checkpoint holds a result a few levels deep."""
@@ -74,23 +77,25 @@ def _check_names(given: Any, kind: Any) -> None:
     record of a later version. One that lacks some was written by hand: there no setting of a client's request may be
     left unread, and in other inputs none that is nearly the name of a field that is lacking.
     """
-    known = {field.name: field.type for field in fields(kind)}
+    known = get_type_hints(kind)
     lacking = known.keys() - given.keys()
     for name, value in given.items():
         if name in known:
             if isinstance(value, dict) and isinstance(inner := known[name], type) and is_dataclass(inner):
                 _check_names(value, inner)
-        elif near := get_close_matches(name, lacking, 1):
+        elif name not in _FORMER and (near := get_close_matches(name, lacking, 1)):
             raise _wrong(kind, f"unknown field {name!r} (did you mean {near[0]!r}?)")
         elif kind in _CLIENT_REQUESTS:
-            if lacking:
+            if lacking and name not in _FORMER:
                 raise _wrong(kind, f"unknown field {name!r}")
             logger = workflow.logger if workflow.in_workflow() else activity.logger
-            logger.warning("%s: the field %r of a later version is ignored: update this worker", kind.__name__, name)
+            logger.warning("%s: ignored the field %r of another version of toolroute", kind.__name__, name)
 
 
 def _problem(found: Any) -> str:
     where = ".".join(map(str, found["loc"])) or "input"
+    if found["type"] == WANTED:
+        return f"{where}={found['input']!r:.80}: {found['msg']}"
     value = "" if found["type"] in ("missing", "json_invalid") else f", not {str(found['input'])[:60]!r}"
     return f"{where}: {found['msg']}{value}"
 
