@@ -60,8 +60,8 @@ def _flagged_chance(task: Task, found: Found, place: int) -> float:
 
 def note_deprecated(task: Task, found: Found, ranking: Ranking) -> Ranking:
     """Note the tools that say they are deprecated."""
-    if task.index.standing is None:
+    if task.index.deprecation_factor is None:
         return ranking
     tools = task.index.catalogue.tools
-    old = [p for p in ranking.order[: task.most] if task.index.standing[p] < 1 and is_outdated(tools[p])]
+    old = [p for p in ranking.order[: task.most] if task.index.deprecation_factor[p] < 1 and is_outdated(tools[p])]
     return replace(ranking, notes=ranking.noted(dict.fromkeys(old, "says that it is deprecated"))) if old else ranking
