@@ -93,7 +93,7 @@ def test_the_table_names_each_kind_of_finding_and_one_tool_alone_is_found(tmp_pa
     [
         (("--catalogue", "TOOLS", "--user", "7"), "without --store, --config and a tenant"),
         (("--catalogue", "EMPTY"), "has no tools"),
-        (("--catalogue", "nowhere.jsonl"), "nowhere.jsonl does not exist: give a tools.jsonl"),
+        (("--catalogue", "nowhere.jsonl"), "nowhere.jsonl: cannot be read (No such file or directory)"),
     ],
 )
 def test_what_cannot_be_examined_is_named_with_the_remedy(
