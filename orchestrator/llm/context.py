@@ -39,7 +39,7 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class ContextPiece:
     """One piece of a context, as it stands in the Markdown. `cut` says how it was shortened, "" if it was not.
 
     `tool` is the definition as far as it fitted: full, with short descriptions, or with required parameters only.
@@ -64,7 +64,7 @@ class Context:
     `tokens` counts the Markdown; it never exceeds `room`.
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ContextPiece, ...]
     markdown: str
     room: int
     left_out: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ def build(
     if filling.left < 1:
         raise InvalidInput(f"max_tokens={max_tokens:,} leaves no room: give at least {max_tokens - filling.left + 1:,}")
     filling.add_text(Part.TASK, "", task, int(TASK_SHARE * filling.left))
-    wanted = sum(Piece(part=Part.RESULT, title="", text=_fenced(*result)).tokens for result in results)
+    wanted = sum(ContextPiece(part=Part.RESULT, title="", text=_fenced(*result)).tokens for result in results)
     for_results = min(wanted, int(RESULTS_SHARE * filling.left))
     for_tools = filling.left - for_results
     filling.add_lines(graph, int(GRAPH_SHARE * for_tools))
@@ -126,19 +126,19 @@ class _Filling:
 
     def __init__(self, left: int) -> None:
         self.left = left
-        self._pieces: list[Piece] = []
+        self._pieces: list[ContextPiece] = []
         self._left_out: list[str] = []
 
-    def _add(self, piece: Piece) -> None:
+    def _add(self, piece: ContextPiece) -> None:
         self.left -= piece.tokens
         self._pieces.append(piece)
 
     def add_text(self, part: Part, title: str, text: str, limit: int) -> None:
         """Add a text, fenced where it has a title; cut and marked where it is longer than the limit."""
-        piece = Piece(part=part, title=title, text=_fenced(title, text))
+        piece = ContextPiece(part=part, title=title, text=_fenced(title, text))
         if piece.tokens > limit:
             shown = cut(text, limit - (piece.tokens - count_tokens(text)) - 2)[0]
-            piece = Piece(part=part, title=title, text=_fenced(title, shown), cut="cut to fit")
+            piece = ContextPiece(part=part, title=title, text=_fenced(title, shown), cut="cut to fit")
         if piece.tokens > limit:
             self._left_out.append(title or part)
         else:
@@ -150,7 +150,7 @@ class _Filling:
         fitting = sum(tokens < limit for tokens in accumulate(count_tokens(f"{line}\n") for line in listed))
         self._left_out += lines[fitting:]
         if fitting:
-            self._add(Piece(part=Part.GRAPH, title="", text="\n".join(listed[:fitting])))
+            self._add(ContextPiece(part=Part.GRAPH, title="", text="\n".join(listed[:fitting])))
 
     def add_tools(self, part: Part, tools: Sequence[Tool], limit: int) -> None:
         """Add as many tools as fit at their smallest, best first; then each as full as the rest of the room allows."""
@@ -188,10 +188,10 @@ class _Filling:
         return Context(pieces=pieces, markdown=markdown + behind, room=room, left_out=tuple(self._left_out))
 
 
-def _defined(part: Part, tool: Tool, cut: str) -> Piece:
+def _defined(part: Part, tool: Tool, cut: str) -> ContextPiece:
     """Return the definition on one line, so that nothing in its description can end the fence."""
     text = f"### {one_line(tool.key)}\n```json\n{compact(export([tool], 'openai')[0])}\n```"
-    return Piece(part=part, title=tool.key, text=text, cut=cut, tool=tool)
+    return ContextPiece(part=part, title=tool.key, text=text, cut=cut, tool=tool)
 
 
 def _fenced(title: str, text: str) -> str:

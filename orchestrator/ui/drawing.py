@@ -44,7 +44,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class GraphDrawing:
     """Tools in columns by their distance from the first ones, and arrows between them."""
 
     nodes: tuple[Node, ...]
@@ -59,7 +59,7 @@ class Graph:
         return max(node.y for node in self.nodes) + _ROW
 
 
-def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> Graph | None:
+def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> GraphDrawing | None:
     """Return the drawing of edges, None where there is no edge. hops: the column of each tool, 0 for all others."""
     keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.to))
     columns: dict[int, list[str]] = {}
@@ -71,7 +71,7 @@ def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> Graph | None:
         for row, key in enumerate(own)
     }
     arrows = [_arrow(own, nodes[source], nodes[to]) for (source, to), own in _by_pair(edges).items()]
-    return Graph(nodes=tuple(nodes.values()), arrows=tuple(arrows)) if nodes else None
+    return GraphDrawing(nodes=tuple(nodes.values()), arrows=tuple(arrows)) if nodes else None
 
 
 def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:
