@@ -52,7 +52,7 @@ async def away() -> RunClient:
 async def app() -> AsyncIterator[Any]:
     tools = [*Catalogue.read(EXAMPLES / "tools.jsonl").tools, HOSTILE]
     async with Router(Catalogue(tools)) as router:
-        yield make_app(Scope(router=router, tenant="org:1", options=Options(), desk=away), TOKEN)
+        yield make_app(Scope(router=router, tenant="org:1", options=Options(), run_client=away), TOKEN)
 
 
 def client(app: Any, **settings: Any) -> httpx2.AsyncClient:
@@ -114,7 +114,7 @@ async def test_a_task_is_answered_with_the_tools_that_fit(visitor: httpx2.AsyncC
     page = (await visitor.get("/", params={"task": "refund the customer who paid twice"})).text
     [answer] = re.findall(r'<h2 id="answer">.*?</h2>', page, re.DOTALL)
     assert ">stripe:refund_charge<" in answer
-    assert "Keywords alone are 88% sure: keywords settled it." in page
+    assert "Confidence by keywords alone: 88%. Keywords settled it." in page
     assert "27,9" in page
 
 
@@ -161,7 +161,7 @@ async def test_a_page_that_breaks_says_so_and_takes_no_other_with_it(app: Any, c
     async def broken() -> RunClient:
         raise RuntimeError("a secret")
 
-    scope = replace(app.state.scope, desk=broken)
+    scope = replace(app.state.scope, run_client=broken)
     async with client(make_app(scope, TOKEN)) as visitor:
         await visitor.get(f"/?token={TOKEN}")
         answer = await visitor.get("/runs")
@@ -175,10 +175,10 @@ async def test_a_run_shows_the_exact_call_and_asks_for_no_word_once_it_has_ended
     handle = await runner.start(task, name="a?b%2F", approve="changes")
     await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
 
-    async def desk() -> RunClient:
+    async def run_client() -> RunClient:
         return RunClient(runner.client, "org:1")
 
-    async with client(make_app(replace(app.state.scope, desk=desk), TOKEN)) as visitor:
+    async with client(make_app(replace(app.state.scope, run_client=run_client), TOKEN)) as visitor:
         await visitor.get(f"/?token={TOKEN}")
         where = f"/runs/{quote(handle.id, safe='')}"
         page = html.unescape((await visitor.get(where)).text)
