@@ -54,7 +54,9 @@ def _unfit_for_plan(request: PlanRequest) -> str:
         sure = f"{best} is the best match, at {decision.confidence:.0%} (needed: {request.min_confidence:.0%})"
         return f"{sure}; nothing is called"
     tool = _recommended(decision).tool
-    if len(_clauses(decision)) < 2 and not reads_only(tool) and _only_negates(decision.query, _actions(decision)):
+    asked = affirmed(decision.query)
+    negated = asked != decision.query and not _acting_parts(decision, asked)
+    if negated and not reads_only(tool) and len(_clauses(decision)) < 2:
         return f"the task says what is not so before it asks for anything; {tool.key} is not known to only read"
     return ""
 
@@ -99,26 +101,24 @@ def _actions(decision: Decision) -> frozenset[str]:
     return known_actions() | {action_of(match.tool) for match in decision.matches}
 
 
-def _merged(decision: Decision) -> list[str]:
-    """Return the actions of the task's last part where it holds several, as that of a long task does."""
+def _acting_parts(decision: Decision, text: str) -> list[str]:
+    """Return the sentences of a text that begin an action."""
     actions = _actions(decision)
-    parts = split_clauses(decision.parts[-1], actions) if decision.parts else []
-    acting = [part for part in parts if begins_action(affirmed(part), actions)]
+    return [part for part in split_clauses(text, actions) or [text] if begins_action(affirmed(part), actions)]
+
+
+def _merged(decision: Decision) -> list[str]:
+    """Return the actions of the task's last part if it holds several: a long task's last part holds all the rest."""
+    acting = _acting_parts(decision, decision.parts[-1]) if decision.parts else []
     return acting if len(acting) > 1 else []
 
 
-def _only_negates(text: str, actions: frozenset[str]) -> bool:
-    """Return whether a negation stands ahead of any action that the text begins with."""
-    said = affirmed(text)
-    return said != text and not any(begins_action(part, actions) for part in split_clauses(said, actions) or [said])
-
-
 def _acting_text(decision: Decision, text: str) -> str:
-    """Return the part of a step's text from which its arguments are taken: the sentence that begins its action, ahead
-    of a negation. What begins no action gives some only where it is all of the task."""
-    actions = _actions(decision)
-    parts = split_clauses(text, actions) or [text]
-    acting = [part for part in parts if begins_action(affirmed(part), actions)]
+    """Return the text from which a step takes its arguments: the sentence of its action, ahead of a negation.
+
+    A text without an action gives arguments only if it is the whole task.
+    """
+    acting = _acting_parts(decision, text)
     return affirmed(acting[0] if acting else "" if decision.parts else text)
 
 
