@@ -78,24 +78,19 @@ class PlanShape(BaseModel):
 
 
 async def choose(models: Models, decision: Decision, *, conversation: Sequence[Turn] = ()) -> Choice:
-    """Return whether to answer directly, use one tool, or plan; where the model fails, what the planner would do."""
-    request = PlanRequest(decision=decision, conversation=tuple(conversation))
+    """Return whether to answer directly, use one tool, or plan. A model that fails or declines chooses none of them.
+
+    Args:
+        models: The models; `route_model` is asked.
+        decision: The Decision whose matches the model may use.
+        conversation: The turns before the task, the latest last.
+    """
     try:
-        return await _chosen(models, request)
+        return await _chosen(models, PlanRequest(decision=decision, conversation=tuple(conversation)))
     except ModelRefused as error:
         return Choice(action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=error.usage)
     except ToolrouteError as error:
-        made = plan(request)
-        only = made.steps[0] if len(made.steps) == 1 else None
-        return Choice(
-            action={0: Action.NONE, 1: Action.TOOL}.get(len(made.steps), Action.PLAN),
-            reasons=made.reasons,
-            confidence=decision.confidence,
-            tool=only.tool if only else "",
-            arguments=only.arguments if only else {},
-            usage=error.usage,
-            warnings=(f"decided without a model: {error}",),
-        )
+        return Choice(action=Action.NONE, usage=error.usage, warnings=(f"decided without a model: {error}",))
 
 
 async def make_plan(
