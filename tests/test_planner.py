@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.pipeline.clauses import MAX_CLAUSES, MAX_CUT
-from orchestrator.planning.planner import OF_PART, SURE, plan
+from orchestrator.planning.planner import PART_SHARE, READING_PROBABILITY, plan
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest
 from orchestrator.records.tool import Match, Stage, Tool
@@ -51,7 +51,7 @@ def test_each_part_goes_to_its_own_match() -> None:
 
 
 def test_a_part_without_a_likely_match_has_no_tool() -> None:
-    least = OF_PART * PlanRequest(decision=READ_AND_NOTE).min_confidence
+    least = PART_SHARE * PlanRequest(decision=READ_AND_NOTE).min_confidence
     for chance, tool in ((least, ADD_NOTE.key), (least - 0.01, "")):
         matches = (READ_AND_NOTE.matches[0], replace(READ_AND_NOTE.matches[1], for_parts=(0.0, chance)))
         assert [step.tool for step in planned(replace(READ_AND_NOTE, matches=matches)).steps] == [READ.key, tool]
@@ -62,7 +62,7 @@ def test_a_part_without_action_joins_the_part_before_it() -> None:
     found = of_parts(". ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9, 0.2)), (READ, (0.1, 0.0, 0.4))])
     assert [step.tool for step in planned(found).steps] == [ADD_NOTE.key]
     parts = ("the contents of a.txt", 'add a note titled "A"')
-    found = of_parts(" and ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9)), (READ, (SURE, 0.0))])
+    found = of_parts(" and ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9)), (READ, (READING_PROBABILITY, 0.0))])
     assert [step.tool for step in planned(found).steps] == [READ.key, ADD_NOTE.key]
 
 

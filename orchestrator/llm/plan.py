@@ -156,8 +156,8 @@ async def _planned(models: Models, request: PlanRequest) -> Plan:
     steps: tuple[Step, ...] = ()
     reasons, usage, model = choice.reasons, choice.usage, choice.model
     if choice.action in (Action.TOOL, Action.PLAN) and choice.confidence < request.min_confidence:
-        sure = f"{model} is {choice.confidence:.0%} sure (needed: {request.min_confidence:.0%})"
-        reasons = (*reasons, f"{sure}; nothing is called")
+        low = f"confidence of {model}: {choice.confidence:.0%} (needed: {request.min_confidence:.0%})"
+        reasons = (*reasons, f"{low}; nothing is called")
     elif choice.action is Action.TOOL:
         step = StepShape(id="s1", task=request.decision.query, tool=choice.tool, why="; ".join(reasons))
         steps = (_step(request, step, {"s1": "s1"}, choice.arguments),)

@@ -14,10 +14,10 @@ from orchestrator.records.decision import Decision, NamedServer
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage
 
-OF_PART = 2 / 3
-"""The share of the needed confidence with which a part is bound to a tool: the whole task is surer than its parts."""
-SURE = 0.5
-"""The least chance of a reading tool for a part that begins with no action."""
+PART_SHARE = 2 / 3
+"""A part is bound to a tool from this share of the needed confidence on, because parts have lower probabilities."""
+READING_PROBABILITY = 0.5
+"""The least probability of a reading tool for a part that begins with no action."""
 _SIDE_BY_SIDE = frozenset(("", "and", ",", ", and", "&"))
 """Joints of parts that may be carried out at the same time; others wait for the steps before them."""
 
@@ -51,8 +51,8 @@ def _unfit_for_plan(request: PlanRequest) -> str:
         return "no tool is good enough for this task; nothing is called"
     best = decision.matches[0].tool.key
     if decision.confidence < request.min_confidence:
-        sure = f"{best} is the best match, at {decision.confidence:.0%} (needed: {request.min_confidence:.0%})"
-        return f"{sure}; nothing is called"
+        low = f"{best} is the best match, at {decision.confidence:.0%} (needed: {request.min_confidence:.0%})"
+        return f"{low}; nothing is called"
     tool = _recommended(decision).tool
     asked = affirmed(decision.query)
     negated = asked != decision.query and not _acting_parts(decision, asked)
@@ -85,8 +85,8 @@ def _clauses(decision: Decision) -> list[_Clause]:
     ahead = _Clause((), ())
     actions = _actions(decision)
     for place, text in enumerate(decision.parts):
-        worth, best = _best_for(decision, (place,))
-        if begins_action(affirmed(text), actions) or (worth >= SURE and reads_only(best.tool)):
+        probability, best = _best_for(decision, (place,))
+        if begins_action(affirmed(text), actions) or (probability >= READING_PROBABILITY and reads_only(best.tool)):
             found.append(ahead.with_part(text, place))
             ahead = _Clause((), ())
         elif found:
@@ -132,21 +132,22 @@ def _bind(request: PlanRequest) -> list[tuple[_Clause, Match | None, str]]:
         return [(whole, best, best.why or "the best match")]
     bound: list[tuple[_Clause, Match | None, str]] = []
     for clause in clauses:
-        worth, best = _best_for(decision, clause.places)
-        if worth >= OF_PART * request.min_confidence:
-            bound.append((clause, best, f"{worth:.0%} likely for this part; {best.why}"))
+        probability, best = _best_for(decision, clause.places)
+        if probability >= PART_SHARE * request.min_confidence:
+            bound.append((clause, best, f"{probability:.0%} likely for this part; {best.why}"))
         else:
             bound.append((clause, None, "no match of this Decision is likely enough for this part"))
     return bound
 
 
 def _best_for(decision: Decision, places: Sequence[int]) -> tuple[float, Match]:
-    """Return the match that is likeliest for one of these parts, with its chance."""
-    worth = [
-        max((match.for_parts[place] for place in places if match.for_parts), default=0.0) for match in decision.matches
-    ]
-    best = max(range(len(worth)), key=worth.__getitem__)
-    return worth[best], decision.matches[best]
+    """Return the match with the highest probability for one of these parts, behind that probability."""
+
+    def probability(match: Match) -> float:
+        return max((match.for_parts[place] for place in places if match.for_parts), default=0.0)
+
+    best = max(decision.matches, key=probability)
+    return probability(best), best
 
 
 def _recommended(decision: Decision) -> Match:
@@ -185,7 +186,7 @@ def _fill(request: PlanRequest, step: Step, match: Match) -> Step:
 
 
 def _plan_again(request: PlanRequest, first: Plan) -> Plan:
-    """Return the first plan, its steps without a tool bound to the further Decision's best match where that is sure."""
+    """Return the first plan, its steps without a tool bound to the further Decision's best match if it is planned."""
     further = request.decision
     steps, unclear = first.steps, tuple[str, ...]()
     if not _unfit_for_plan(request):
