@@ -1,7 +1,6 @@
 """Routing: tools and matches."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
@@ -177,8 +176,3 @@ class CatalogueVersion:
 
     fingerprint: str
     tools: int
-
-
-def as_plain(mapping: Mapping[str, float], digits: int = 4) -> dict[str, float]:
-    """Return the mapping rounded for people and programs to read."""
-    return {name: round(value, digits) for name, value in mapping.items()}

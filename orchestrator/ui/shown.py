@@ -72,7 +72,7 @@ class Shown(_Plain):
         try:
             return cls.of(read_json(text.decode("utf-8-sig")))
         except ValueError as error:
-            raise InvalidInput(f"this cannot be read as JSON ({error}); {_FORM}") from None
+            raise InvalidInput(f"this is {error}; {_FORM}") from None
 
     @property
     def found(self) -> str:
