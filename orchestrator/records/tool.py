@@ -31,6 +31,16 @@ class Stage(StrEnum):
     NONE = "none"
 
 
+FOUND_BY = {
+    Stage.ALWAYS: "always available for such a task",
+    Stage.EXPLICIT: "found on a server that the task names",
+    Stage.KEYWORD: "found by keywords",
+    Stage.SEMANTIC: "found by keywords and meaning",
+    Stage.NONE: "no tool fits",
+}
+"""How a Decision's matches were found, for people."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
     """MCP's hints about a tool; None is "not said"."""
