@@ -46,7 +46,15 @@ class Activities:
     def all(self) -> list[Callable[..., Any]]:
         """Return what a worker registers."""
         calls = [self.call_tool, self.check_call, self.read_result]
-        return [self.route, *Stages(self.resources).all(), self.plan, self.complete, *calls, self.record_outcome, self.sync_catalogue]
+        return [
+            self.route,
+            *Stages(self.resources).all(),
+            self.plan,
+            self.complete,
+            *calls,
+            self.record_outcome,
+            self.sync_catalogue,
+        ]
 
     @activity.defn(name=names.ROUTE)
     async def route(self, given: RawValue) -> Decision:

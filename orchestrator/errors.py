@@ -29,7 +29,7 @@ ToolrouteError
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orchestrator.records.completion import Usage
+    from orchestrator.records.usage import Usage
 
 
 class ToolrouteError(Exception):

@@ -9,7 +9,8 @@ from orchestrator.errors import AnswerInvalid, ModelFailed
 from orchestrator.llm.client import Models
 from orchestrator.llm.complete import PROMPT_TOKENS, complete
 from orchestrator.options import Options
-from orchestrator.records.completion import CompleteRequest, Purpose, Usage
+from orchestrator.records.completion import CompleteRequest, Purpose
+from orchestrator.records.usage import Usage
 from orchestrator.testing import ScriptedModel
 from orchestrator.testing import Usage as Billed
 from tests.decisions import ADD_NOTE

@@ -12,10 +12,11 @@ from orchestrator.llm.context import ANSWER_TOKENS, MAX_TOKENS
 from orchestrator.llm.plan import choose, make_plan
 from orchestrator.options import Options
 from orchestrator.planning.planner import plan
-from orchestrator.records.completion import Action, Usage
+from orchestrator.records.completion import Action
 from orchestrator.records.decision import NamedServer
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import Turn
+from orchestrator.records.usage import Usage
 from orchestrator.testing import Fault, Refusal, ScriptedModel
 from orchestrator.testing import Usage as Billed
 from tests.decisions import ALL, CONVERT, DELETE, READ, decision

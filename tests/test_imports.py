@@ -37,6 +37,11 @@ LAYERS = (
     "cli __main__",
 )
 """Each package imports from its own line and from those above it, also within functions."""
+CIRCLES = {
+    ("orchestrator.mcp.config", "orchestrator.mcp.launch"),
+    ("orchestrator.temporal.run", "orchestrator.temporal.workflow"),
+}
+"""Known circles that are still to be removed."""
 WHEN_CALLED = {
     ("orchestrator.records.decision", "orchestrator.catalogue.export"),
     ("orchestrator.records.delta", "orchestrator.catalogue.export"),
@@ -47,8 +52,8 @@ options name."""
 ENGINES = {"numpy", "qdrant_client", "qdrant_edge", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
 
 
-def imports() -> Iterator[tuple[str, str, bool]]:
-    """Yield each module of ours with one that it imports, and whether it does so as it is loaded."""
+def imports() -> Iterator[tuple[str, str]]:
+    """Yield each module of ours with one that it imports: as it loads, within a function, or for type checkers only."""
     files = {
         ".".join([name, *path.relative_to(ROOT / folder).with_suffix("").parts]).removesuffix(".__init__"): path
         for folder, name in FOLDERS.items()
@@ -60,7 +65,7 @@ def imports() -> Iterator[tuple[str, str, bool]]:
             if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "orchestrator":
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
-                    yield module, whole if whole in files else str(node.module), node in tree.body
+                    yield module, whole if whole in files else str(node.module)
 
 
 def package_of(module: str) -> str:
@@ -69,7 +74,7 @@ def package_of(module: str) -> str:
 
 def test_imports_go_one_way() -> None:
     layer_of = {package: number for number, line in enumerate(LAYERS) for package in line.split()}
-    found = {(module, imported) for module, imported, _ in imports() if package_of(module) and package_of(imported)}
+    found = {pair for pair in imports() if all(map(package_of, pair))}
     assert {package_of(name) for pair in found for name in pair} == layer_of.keys()
     wrong = {pair for pair in found if layer_of[package_of(pair[0])] < layer_of[package_of(pair[1])]}
     assert wrong == WHEN_CALLED
@@ -77,9 +82,8 @@ def test_imports_go_one_way() -> None:
 
 def test_no_files_import_each_other_in_a_circle() -> None:
     before: dict[str, set[str]] = {}
-    for module, imported, as_loaded in imports():
-        if as_loaded:
-            before.setdefault(module, set()).add(imported)
+    for module, imported in set(imports()) - CIRCLES:
+        before.setdefault(module, set()).add(imported)
     TopologicalSorter(before).prepare()
 
 

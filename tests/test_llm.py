@@ -21,7 +21,7 @@ from orchestrator.errors import (
 )
 from orchestrator.llm.client import MOST_CHARS_PER_TOKEN, Models
 from orchestrator.options import Options
-from orchestrator.records.completion import Usage
+from orchestrator.records.usage import Usage
 from orchestrator.testing import (
     NO_CREDIT,
     CutOff,

@@ -15,7 +15,7 @@ from temporalio.testing import ActivityEnvironment
 from orchestrator.activities.activities import Activities
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.options import Options
-from orchestrator.pipeline.pipeline import PRESETS
+from orchestrator.pipeline.presets import PRESETS
 from orchestrator.pipeline.state import Found
 from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision

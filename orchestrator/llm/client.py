@@ -28,7 +28,7 @@ from orchestrator.errors import (
     Unauthorised,
 )
 from orchestrator.options import Options, model_key
-from orchestrator.records.completion import Usage
+from orchestrator.records.usage import Usage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

@@ -12,8 +12,9 @@ from orchestrator.llm.client import Message, Models
 from orchestrator.llm.context import build
 from orchestrator.llm.plan import arguments_so_far
 from orchestrator.llm.prompts import ANSWER, FILL
-from orchestrator.records.completion import MOST_ASKED, CompleteRequest, Completion, Purpose, Usage
+from orchestrator.records.completion import MOST_ASKED, CompleteRequest, Completion, Purpose
 from orchestrator.records.tool import Tool
+from orchestrator.records.usage import Usage
 
 PROMPT_TOKENS = 400
 """For the instructions (130 at most) and the answer's shape (120), apart from the context."""

@@ -24,11 +24,12 @@ from orchestrator.llm.client import Models, Shape
 from orchestrator.llm.prompts import CHOOSE, PLAN
 from orchestrator.planning.arguments import coerce, given_for
 from orchestrator.planning.planner import finish, plan
-from orchestrator.records.completion import Action, Choice, Usage
+from orchestrator.records.completion import Action, Choice
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.request import Turn
 from orchestrator.records.tool import Tool
+from orchestrator.records.usage import Usage
 
 logger = logging.getLogger(__package__)
 

@@ -51,9 +51,7 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
     worth = without_prior = chances * kept
     if fusion is not Fusion.RRF:
         worth = _raised(_behind_best(chances, whole.support) * kept, candidates.of_clauses(whole.chosen) * kept)
-        without_prior = _raised(
-            without_prior, candidates.of_clauses(whole.chosen, with_server_prior=False) * kept
-        )
+        without_prior = _raised(without_prior, candidates.of_clauses(whole.chosen, with_server_prior=False) * kept)
     places = whole.chosen[order].tolist()
     lowered = whole.chosen[worth * (1 - without_prior) < LITTLE * without_prior * (1 - worth)].tolist()
     scores = dict(zip(places, worth[order].tolist(), strict=True))

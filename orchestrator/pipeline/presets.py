@@ -60,7 +60,7 @@ def by_source(lists: Mapping[str, Scores]) -> Scores:
 
 
 def weighted(*, bonus: float = 0.0, **weights: float) -> Merge:
-    """Return the weighted sum of the lists, each scaled to its own best, and a bonus for each tool of the list `graph`."""
+    """Return the weighted sum of the lists, each scaled to its best, with a bonus for each tool of the list `graph`."""
 
     def merge(lists: Mapping[str, Scores]) -> Scores:
         merged: dict[int, float] = {}

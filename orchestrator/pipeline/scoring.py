@@ -92,7 +92,7 @@ class Candidates:
 
     @property
     def gate_confidence(self) -> float:
-        """The chance that the keyword leg's best tool is right, of the least sure clause, as far as words support it."""
+        """The chance that the keyword leg's best tool is right, of the least sure clause, as words support it."""
         every = (self.whole, *self.clauses)
         words = min(most_by_words(own.chances, own.rows, own.query) for own in every)
         return min(words, *(own.sure for own in every))

@@ -88,9 +88,7 @@ def select(state: State) -> Decision:
     )
 
 
-def _within_conversation(
-    state: State, overlap: Overlap, *, nothing_fits: bool
-) -> tuple[list[Match], tuple[str, ...]]:
+def _within_conversation(state: State, overlap: Overlap, *, nothing_fits: bool) -> tuple[list[Match], tuple[str, ...]]:
     """Return the first `limit` matches, earlier turns' among them, and the keys that these turns were offered."""
     turns, limit = state.task.request.conversation, state.task.request.limit
     if not turns:
@@ -253,7 +251,11 @@ def by_popularity(tools: Sequence[Tool]) -> list[int]:
 
     def popularity(position: int) -> tuple[float, float, int]:
         labels = tools[position].labels
-        return -_number(labels.get("usage", "0")), -maintenance(tools[position]), ages.get(labels.get("maturity", ""), 2)
+        return (
+            -_number(labels.get("usage", "0")),
+            -maintenance(tools[position]),
+            ages.get(labels.get("maturity", ""), 2),
+        )
 
     return sorted(range(len(tools)), key=popularity)
 

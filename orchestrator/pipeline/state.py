@@ -19,12 +19,12 @@ from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.scoring import Candidates
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.about import About
-from orchestrator.records.completion import Usage
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import AlwaysMatch, Explicit
 from orchestrator.records.outcome import Recalled
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Gives, Tool
+from orchestrator.records.usage import Usage
 
 Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
 """Returns one row per text, [texts, dimension], or None and the reason why there are none."""

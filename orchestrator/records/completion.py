@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from orchestrator.records.tool import Tool
+from orchestrator.records.usage import Usage
 
 NO_MODEL = "none"
 """What stands as the model of whatever was made without one."""
@@ -12,24 +13,6 @@ FILLING_TOKENS = 8_000
 """Tokens at most of one question to the model that fills a step's late arguments, its answer included."""
 MOST_ASKED = 3
 """Questions at most for a step's late arguments: an answer that does not fit is sent back, a long result read on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """Tokens by the provider's own count; `cached` are those of the input that came from its cache."""
-
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.input + self.output
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            input=self.input + other.input, output=self.output + other.output, cached=self.cached + other.cached
-        )
 
 
 class Action(StrEnum):
@@ -56,7 +39,7 @@ class Choice:
     tool: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
     model: str = NO_MODEL
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
 
 
@@ -97,7 +80,7 @@ class Completion:
     missing: tuple[str, ...] = ()
     why: str = ""
     model: str = NO_MODEL
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

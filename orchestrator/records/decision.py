@@ -4,11 +4,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.records.about import About
-from orchestrator.records.completion import Usage
 from orchestrator.records.delta import Delta
 from orchestrator.records.relation import Edge, Related
 from orchestrator.records.request import Turn
 from orchestrator.records.tool import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, as_plain
+from orchestrator.records.usage import Usage
 
 if TYPE_CHECKING:  # Records import nothing above them.
     from orchestrator.catalogue.export import Provider, ResolvedCall
@@ -35,11 +35,10 @@ class Decision:
     tool; `timings_ms` names every stage that ran. `servers` are those worth connecting, not all that matched.
     `offered` is the order of `tools()`: best first, but within a conversation as earlier turns were offered them.
     `parts` are the texts of the clauses that routing searched for by themselves, where there are several.
-    `named_servers`: a plan puts no other server in the place of one that the task names. `related` are the tools within two hops of the
-    recommended ones, at most ten, and `graph` the edges among all of these. It `leans` where only the
-    turns before say what the task means. `about` is a preset's analysis of the task: a
-    question about tools is answered there. `needs` are those that a language model wrote of the task, and `usage` is
-    what it took for this Decision.
+    `named_servers`: a plan puts no other server in the place of one that the task names. `related` are the tools within
+    two hops of the recommended ones, at most ten, and `graph` the edges among all of these. It `leans` where only the
+    turns before say what the task means. `about` is a preset's analysis of the task: a question about tools is answered
+    there. `needs` are those that a language model wrote of the task, and `usage` is what it took for this Decision.
     """
 
     query: str

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.records.about import About
-from orchestrator.records.completion import Usage
 from orchestrator.records.decision import NamedServer
 from orchestrator.records.outcome import Recalled
+from orchestrator.records.usage import Usage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

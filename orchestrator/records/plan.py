@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from orchestrator.common.forms import PROBABILITY, check_forms
-from orchestrator.records.completion import NO_MODEL, Choice, Usage
+from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Turn
+from orchestrator.records.usage import Usage
 
 MIN_CONFIDENCE = 0.3
 """The least with which a tool is planned; from `Options.floor` on it is suggested."""

@@ -16,7 +16,7 @@ from orchestrator.pipeline.clauses import unmarked
 from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.state import Task
 from orchestrator.pipeline.understand import Understood
-from orchestrator.records.completion import Usage
+from orchestrator.records.usage import Usage
 
 MOST, MOST_CHARS, KEPT = 6, 200, 1_000
 """Needs of a task, characters of each, and tasks whose needs a process keeps."""

@@ -12,7 +12,7 @@ from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import cut
 from orchestrator.pipeline.model_calls import RouteModel, Said
 from orchestrator.pipeline.state import State
-from orchestrator.records.completion import Usage
+from orchestrator.records.usage import Usage
 
 TASK_TOKENS, TOOL_TOKENS, SCORE_TOKENS = 1_000, 300, 30
 """At most of the task, of a tool (its parameters included), and of a score."""
