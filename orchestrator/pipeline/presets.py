@@ -59,17 +59,16 @@ def by_source(lists: Mapping[str, Scores]) -> Scores:
     )
 
 
-def weighted(*, bonus: float = 0.0, **weights: float) -> Merge:
-    """Return the weighted sum of the lists, each scaled to its best, with a bonus for each tool of the list `graph`."""
+def weighted(**weights: float) -> Merge:
+    """Return the weighted sum of the lists, each scaled to its own best."""
 
     def merge(lists: Mapping[str, Scores]) -> Scores:
         merged: dict[int, float] = {}
         for name, weight in weights.items():
             own = lists.get(name, {})
             best = max(own.values(), default=0.0) or 1.0
-            extra = bonus if name == "graph" else 0.0
             for place, score in own.items():
-                merged[place] = merged.get(place, 0.0) + weight * score / best + extra
+                merged[place] = merged.get(place, 0.0) + weight * score / best
         return best_first(merged)
 
     return merge
@@ -98,8 +97,8 @@ GRAPH, RELEVANCE, GRAPH_POOL = 0.6, 0.4, 30
 def graph_rerank(state: State) -> State:
     """Order the best candidates by .6 graph + .4 relevance; by maintenance where both searches found nothing.
 
-    Relevance is the probability as a share of the best. The graph's part is the weight of a tool's edges to the other
-    candidates, by the relevance of both.
+    Relevance is the probability as a share of the best. The graph's part is the mean of two shares: the weight of a
+    tool's edges to other candidates, by the relevance of both, and the relevance of the candidates of its server.
     """
     index = state.task.index
     if not any(state.lists.values()):
@@ -115,8 +114,16 @@ def graph_rerank(state: State) -> State:
                 strength = edge.weight * relevance[other] * relevance[place]
                 linked[place] += strength
                 linked[other] += strength
-    most = max(linked.values(), default=0.0) or 1.0
-    worth = {place: GRAPH * linked[place] / most + RELEVANCE * relevance[place] for place in pool}
+    dense: dict[str, float] = {}
+    for place in pool:
+        server = index.catalogue.tools[place].server
+        dense[server] = dense.get(server, 0.0) + relevance[place]
+    most, densest = max(linked.values(), default=0.0) or 1.0, max(dense.values(), default=0.0) or 1.0
+    worth = {
+        place: GRAPH * (linked[place] / most + dense[index.catalogue.tools[place].server] / densest) / 2
+        + RELEVANCE * relevance[place]
+        for place in pool
+    }
     return state.reordered(sorted(pool, key=lambda place: -worth[place]))
 
 
@@ -131,6 +138,12 @@ def name_and_text(tool: Tool) -> Sequence[Sequence[str]]:
 def name_then_text(tool: Tool) -> Sequence[Sequence[str]]:
     """Return the terms of the name, and those of the description."""
     return [terms(spaced(tool.name)), terms(tool.description)]
+
+
+def with_former_names(tool: Tool) -> Sequence[Sequence[str]]:
+    """Return the terms of server, name, former names and description as one field."""
+    former = " ".join(spaced(relation.name) for relation in tool.relations if relation.replaces)
+    return [terms(f"{spaced(tool.server)} {spaced(tool.name)} {former} {tool.description}")]
 
 
 def one_field(tool: Tool) -> Sequence[Sequence[str]]:
@@ -178,10 +191,10 @@ PRESETS: Mapping[str, Pipeline] = {
         ),
         Pipeline(
             name="koi",
-            first=(explicit, filters, keyword, by_words(one_field, k1=1.5, b=0.75), by_entities),
+            first=(explicit, filters, keyword, by_words(with_former_names, k1=1.5, b=0.75)),
             gate=never,
-            fallback=(semantic, by_vectors()),
-            fusion=ranked_by(weighted(vectors=0.6, graph=0.2, bm25=0.2, bonus=0.15)),
+            fallback=(semantic, by_vectors(), by_entities),
+            fusion=ranked_by(weighted(vectors=0.6, graph=0.2, bm25=0.2, named=0.15)),
             refiners=(diversify, append_flagged),
         ),
         Pipeline(

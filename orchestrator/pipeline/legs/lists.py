@@ -8,13 +8,15 @@ from numpy.typing import NDArray
 
 from orchestrator.index.bm25 import Corpus, Counts, Postings
 from orchestrator.pipeline.legs.entities import entities
-from orchestrator.pipeline.state import State, Task
+from orchestrator.pipeline.state import State, Task, best_first
 from orchestrator.records.tool import Tool
 
 Fields = Callable[[Tool], Sequence[Sequence[str]]]
 """Returns the terms of each field that a tool is searched by."""
 POOL = 50
 """Tools in a list."""
+SEEDS = 5
+"""The tools of each list whose links are followed."""
 
 
 def by_words(
@@ -62,24 +64,32 @@ def by_vectors(*, pool: int = POOL, times: int = 0) -> Callable[[State], Awaitab
 
 
 def by_entities(state: State) -> State:
-    """Return the state with the analysis of the task, and the tools that belong to what it names in the list `graph`.
+    """Return the state with the analysis of the task and two lists.
 
-    A tool that the task names scores 1, as does each tool of a server that it names. A tool that the graph links to
-    these scores the chance that it is asked for with them.
+    `named` holds the tools that the task names, those of the servers that it names, and the tools that the graph links
+    to these. `graph` holds the tools that the graph links to named tools and to the best of the lists so far, by their
+    chance to be asked for together.
     """
     index = state.task.index
     about = entities(state.task.understood.asked, index)
     keys = {own for entity in about.entities for own in entity.means}
-    named = [place for key in keys if (place := index.catalogue.positions.get(key)) is not None]
+    seeds = {place: 1.0 for key in keys if (place := index.catalogue.positions.get(key)) is not None}
     for server in keys & index.catalogue.places.keys():
-        named += range(index.catalogue.places[server].start, index.catalogue.places[server].stop)
-    scores = {place: 1.0 for place in sorted(named) if state.allows(place)}
-    for place in named:
+        seeds |= dict.fromkeys(range(*index.catalogue.places[server].indices(len(index.catalogue))), 1.0)
+    linked = {step.position for place in seeds for step in index.graph.reach(place)}
+    named = {place: 1.0 for place in sorted(seeds.keys() | linked) if state.allows(place)}
+    for own in state.lists.values():
+        for place in list(best_first(own))[:SEEDS]:
+            seeds.setdefault(place, own[place] / max(own.values()))
+    graph: dict[int, float] = {}
+    for place, share in seeds.items():
         for step in index.graph.reach(place):
             if state.allows(step.position):
-                scores[step.position] = max(scores.get(step.position, 0.0), step.chance)
+                graph[step.position] = max(graph.get(step.position, 0.0), share * step.chance)
     state = replace(state, about=about)
-    return state.listed("graph", scores) if scores else state
+    for name, scores in (("named", named), ("graph", graph)):
+        state = state.listed(name, scores) if scores else state
+    return state
 
 
 def _listed(state: State, name: str, scores: NDArray[np.float32], pool: int) -> State:
