@@ -20,7 +20,6 @@ LITTLE = 0.5
 ALWAYS_ONLY = 1.0
 
 RRF_K = 60
-RRF_WEIGHTS = {"keyword": 0.5, "semantic": 0.5}
 
 
 def fuse(state: State, default: Fusion = Fusion.LEARNT) -> State:
@@ -64,7 +63,7 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
     if fusion is Fusion.RRF and whole.semantic is not None:
         legs = {"keyword": whole.keyword, "semantic": whole.semantic}
         lists = {leg: dict(zip(whole.chosen.tolist(), own.tolist(), strict=True)) for leg, own in legs.items()}
-        state = state.reordered(rrf(**RRF_WEIGHTS)(lists))
+        state = state.reordered(rrf(keyword=0.5, semantic=0.5)(lists))
     return state
 
 

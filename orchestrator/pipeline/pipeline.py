@@ -76,8 +76,8 @@ class Pipeline:
     _legs: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        groups = {"first": self.first, "gate": (self.gate,), "fallback": self.fallback, "fusion": (self.fusion,)}
-        groups |= {"refiners": self.refiners, "select": (self.select,)}
+        groups: dict[str, tuple[object, ...]] = {"first": self.first, "gate": (self.gate,), "fallback": self.fallback}
+        groups |= {"fusion": (self.fusion,), "refiners": self.refiners, "select": (self.select,)}
         for group, own in groups.items():
             for stage in own:
                 if not callable(stage):
