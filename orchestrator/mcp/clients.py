@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.common.json_input import read_json, why_unread, without_comments
+from orchestrator.common.json_input import read_json, reading, without_comments
 from orchestrator.errors import InvalidConfig
 
 OURS = "toolroute"
@@ -72,13 +72,9 @@ class ClientFile:
     @classmethod
     def read(cls, client: Client, path: Path) -> "ClientFile":
         """Read a file; InvalidConfig where it is broken."""
-        try:
+        with reading(path, error=InvalidConfig):
             text = path.read_bytes().decode("utf-8")  # Line ends and a mark stay as they are.
             return cls(client=client, path=path, text=text, entries=_entries(client, text))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
-        except ValueError as error:
-            raise InvalidConfig(f"{path}: {error}") from None
 
     @property
     def has_entries(self) -> bool:
@@ -117,15 +113,16 @@ def copies(path: Path, kind: str = "before") -> tuple[list[Path], Path]:
     return found, place
 
 
-def write(path: Path, text: str) -> None:
-    """Replace a file, or a link's own target, in one step; its permissions stay, and a new one is its owner's alone.
+def write(path: Path, text: str, *, private: bool = False) -> None:
+    """Replace a file, or a link's own target, in one step; InvalidConfig if it cannot be written and is as before.
 
-    Raises InvalidConfig where it cannot be written; the file is as before then.
+    The file keeps its permissions. A new file can be read by its owner alone, and so can any `private` file.
     """
     target = path.resolve()
     fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
     try:
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if target.exists() and not private else 0o600
         fresh.touch(mode=0o600)
         fresh.write_bytes(text.encode("utf-8", "backslashreplace"))  # As JSON escapes half of a surrogate pair.
         fresh.chmod(mode)

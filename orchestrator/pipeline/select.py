@@ -101,13 +101,9 @@ def _within_conversation(state: State, overlap: Overlap, *, nothing_fits: bool) 
 def nothing_fits(state: State) -> bool:
     """Return whether no tool is claimed.
 
-    A task that clearly says by which server it is done has that server's, however little is sure.
+    A task that names a server has that server's, however little is sure.
     """
-    if state.task.understood.asks_nothing:
-        return True
-    tools, clear = state.task.index.catalogue.tools, state.explicit.clearly_wanted
-    named = any(tools[position].server in clear for position in state.lifted)
-    return state.confidence < state.task.options.floor and not named
+    return state.task.understood.asks_nothing or (state.confidence < state.task.options.floor and not state.lifted)
 
 
 def _stage(state: State) -> Stage:
