@@ -1,15 +1,10 @@
 """Nothing that nobody asked for: sentences that ask for no change, over a catalogue whose tools change much."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
-import pytest
-
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.fields import SHORTEST_S
 from orchestrator.planning.approval import needs_approval
 from orchestrator.planning.planner import plan
 from orchestrator.records.plan import PlanRequest
@@ -17,9 +12,7 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
-from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.catalogues import sample, taking, tool
-from tests.runner import Serve, statuses
 from tests.stores import shipped
 
 TOOLS = (
@@ -70,20 +63,6 @@ async def test_no_sentence_that_asks_for_no_change_changes_anything_without_a_pe
     assert free <= READING
     assert sum(kinds.values()) >= 130
     assert ready["negated"] == 0, "what a task says is not to be done needs no word: it is not planned"
-
-
-@pytest.mark.slow
-async def test_neither_does_any_run(serve: Serve) -> None:
-    called: list[str] = []
-    executors = {found.key: partial(called.append, found.key) for found in TOOLS if found.name in CHANGING}
-    plugin = OrchestratorPlugin(catalogue=Catalogue(TOOLS), executors=executors)
-    runner = await serve(plugin, max_cached_workflows=20)
-    tasks = [*(task for _, task in sentences()), "Empty the trash."]
-    waiting = {"approve": "changes", "approval_timeout_s": SHORTEST_S}
-    runs = [await runner.start(task, **waiting) for task in tasks[::5]]
-    ended = [statuses(await asyncio.wait_for(run.result(), 60)) for run in runs]
-    assert called == []
-    assert ended[-1] == ["needs_approval"]
 
 
 def issues_of(server: str) -> tuple[Tool, ...]:
