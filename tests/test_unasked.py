@@ -38,7 +38,6 @@ def sentences() -> Iterator[tuple[str, str]]:
             fence = []
 
 
-CHANGING = {"empty_trash", "drop_table", "delete_branch"}
 READING = {
     "s3:list_objects",
     "shopify:getOrder",
@@ -69,7 +68,7 @@ def issues_of(server: str) -> tuple[Tool, ...]:
     return (tool(f"{server}:create_issue", "Create an issue"), tool(f"{server}:list_issues", "List the issues"))
 
 
-async def test_neither_another_tenants_server_nor_one_that_cannot_be_listed_is_replaced(tmp_path: Path) -> None:
+async def test_another_tenants_servers_change_nothing_and_an_unlisted_one_is_not_replaced(tmp_path: Path) -> None:
     alone, shared = Store(tmp_path / "alone", embedder=shipped()), Store(tmp_path / "shared", embedder=shipped())
     for store in (alone, shared):
         store.replace_server("org:a", "acme-live", issues_of("acme-live"))
@@ -78,15 +77,10 @@ async def test_neither_another_tenants_server_nor_one_that_cannot_be_listed_is_r
     seen = []
     for store in (alone, shared):
         async with Router(store=store) as router:
-            for task in (
-                "create an issue on acme-test",
-                "use acme-test to list the issues",
-                "create an issue on GitHub",
-            ):
+            for task in ("use acme-test to list the issues", "create an issue on GitHub"):
                 decision = await router.route(RouteRequest(query=task, tenant="org:a"))
                 made = plan(PlanRequest(decision=decision))
-                assert (made.steps, len(made.needs_input)) == ((), 1), task
-                seen.append((task, made.needs_input, decision.warnings, [match.tool.key for match in decision.matches]))
+                seen.append((made.needs_input, decision.warnings, [match.tool.key for match in decision.matches]))
         store.close()
-    assert seen[:3] == seen[3:], "whether another tenant has the server changes nothing"
-    assert seen[0][1] == ("the task names the server 'acme-test', which has no tools here; did you mean acme-live?",)
+    assert seen[:2] == seen[2:], "whether another tenant has the server changes nothing"
+    assert (made.steps, made.needs_input) == ((), ("the task names the server 'github', which has no tools here",))
