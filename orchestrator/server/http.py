@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.middleware.authentication import AuthenticationMiddleware
 
-from orchestrator.common.json_input import read_json, why_unread
+from orchestrator.common.json_input import read_json, reading
 from orchestrator.common.tenant import is_tenant
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import Expansion, environment
@@ -49,12 +49,8 @@ class Tokens:
     @classmethod
     def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "Tokens":
         """Read a JSON file, tenant to token or tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...", "..."]}`."""
-        try:
+        with reading(path, error=InvalidConfig):
             value = read_json(path.read_text(encoding="utf-8-sig"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
-        except ValueError as error:
-            raise InvalidConfig(f"{path}: cannot be read as JSON ({error})") from None
         if not isinstance(value, dict) or not value:
             raise InvalidConfig(f'{path}: give an object of tenants and their tokens: {{"org:42": "${{ACME_TOKEN}}"}}')
         environ = environment() if environ is None else environ
