@@ -16,8 +16,7 @@ from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.refiners.llm_rerank import llm_rerank
 from orchestrator.records import durable_names as names
 from orchestrator.temporal import payload
-from orchestrator.testing import Fault, Refusal, ScriptedModel, Slow
-from orchestrator.testing import Usage as Billed
+from orchestrator.testing import Billed, Fault, Refusal, ScriptedModel, Slow
 from tests.catalogues import sample, tool
 from tests.running import LocalTools, plugin_over
 from tests.test_staged import Stages

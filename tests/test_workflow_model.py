@@ -22,8 +22,7 @@ from orchestrator.records.budget import Limits
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
-from orchestrator.testing import NO_CREDIT, Fault, ModelRequest, ScriptedModel, Slow
-from orchestrator.testing import Usage as Billed
+from orchestrator.testing import NO_CREDIT, Billed, Fault, ModelRequest, ScriptedModel, Slow
 from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import decision
 from tests.my_workflow import Apart, FollowUp

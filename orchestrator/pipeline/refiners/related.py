@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from orchestrator.index.graph import Step
+from orchestrator.index.graph import Hop
 from orchestrator.index.prerequisites import REQUIRING, Requirement, raised_among
 from orchestrator.pipeline.conversation import used_lately
 from orchestrator.pipeline.state import Found, Ranking, Task, best_first
@@ -41,7 +41,7 @@ def _by_schema(task: Task, found: Found, ranking: Ranking, there: frozenset[int]
 
 def _stated(task: Task, found: Found, ranking: Ranking, there: frozenset[int]) -> Ranking:
     """Raise what the best tools state to need, and what that needs, to the chance that it is asked for with them."""
-    chances, steps = dict[int, float](), dict[int, Step]()
+    chances, steps = dict[int, float](), dict[int, Hop]()
     for position in ranking.order[:REQUIRING]:
         for step in task.index.graph.needed(position):
             chance = ranking.scores[position] * step.chance
