@@ -264,7 +264,7 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
             "--catalogue with --config, which lists servers",
         ),
         (f"run q --store tools --catalogue {CATALOGUE}", "--catalogue with --store: leave one out, or store the tools"),
-        (f"route q --catalogue {'x' * 300}", "xxx: cannot be read (File name too long); give a UTF-8 file"),
+        (f"route q --catalogue {'x' * 300}", "xxx: cannot be read (File name too long); give a tools.jsonl"),
         (
             "tools import mcp.json",
             "names MCP servers, not tools: list and store their tools with `toolroute tools sync",
