@@ -13,11 +13,11 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import embedder_for
 from orchestrator.llm.client import Models
 from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.pipeline.presets import preset
 from orchestrator.pipeline.refiners.llm_rerank import llm_rerank
 from orchestrator.records import durable_names as names
 from orchestrator.temporal import payload
-from orchestrator.testing import Fault, Refusal, ScriptedModel, Slow
-from orchestrator.testing import Usage as Billed
+from orchestrator.testing import Billed, Fault, Refusal, ScriptedModel, Slow
 from tests.catalogues import sample, tool
 from tests.running import LocalTools, plugin_over
 from tests.test_staged import Stages
@@ -142,7 +142,7 @@ async def test_without_a_named_model_understanding_is_refused_and_reranking_skip
 
 
 def reranked(**settings: Any) -> Pipeline:
-    default = Pipeline.named("default")
+    default = preset("default")
     return replace(default, name="reranked", refiners=(*default.refiners, llm_rerank(**settings)))
 
 

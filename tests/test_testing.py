@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from orchestrator.testing import (
     NO_CREDIT,
+    Billed,
     CutOff,
     Fault,
     ModelRequest,
@@ -18,7 +19,6 @@ from orchestrator.testing import (
     Slow,
     ToolCalls,
     Truncated,
-    Usage,
 )
 from tests.scripted import asking
 
@@ -87,7 +87,7 @@ def test_an_error_of_a_script_fails_the_test() -> None:
 
 
 def test_requests_are_recorded_and_usage_is_scripted_or_estimated(model: ScriptedModel) -> None:
-    client = asking(model, Usage("a", input=100, output=7, cached=60), "yes")
+    client = asking(model, Billed("a", input=100, output=7, cached=60), "yes")
     used = ask(client, tools=[CHAT_TOOL]).usage
     assert (used.prompt_tokens, used.completion_tokens, used.prompt_tokens_details.cached_tokens) == (100, 7, 60)
     assert ask(client).usage.prompt_tokens > 5
