@@ -40,19 +40,11 @@ def _by_schema(state: State, there: frozenset[int]) -> State:
 
 def _stated(state: State, there: frozenset[int]) -> State:
     """Raise what the best tools state to need, and what that needs, to the chance that it is asked for with them."""
-<<<<<<< HEAD
-    chances, steps = dict[int, float](), dict[int, Step]()
+    chances, steps = dict[int, float](), dict[int, Hop]()
     for position in state.order[:REQUIRING]:
         for step in state.task.index.graph.needed(position):
             chance = state.scores[position] * step.chance
             if step.position in there or not state.allows(step.position) or chance <= chances.get(step.position, 0.0):
-=======
-    chances, steps = dict[int, float](), dict[int, Hop]()
-    for position in ranking.order[:REQUIRING]:
-        for step in task.index.graph.needed(position):
-            chance = ranking.scores[position] * step.chance
-            if step.position in there or not found.allows(step.position) or chance <= chances.get(step.position, 0.0):
->>>>>>> main
                 continue
             chances[step.position], steps[step.position] = chance, step
     if not steps:
