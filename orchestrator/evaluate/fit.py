@@ -49,12 +49,12 @@ async def try_all(
     """
     queries, total = found.queries, 2 * len(found.queries)
     async with Router(found.catalogue, options=options, calibration=maps or shipped()) as router:
-        words, both = [
-            await answer_all(
-                router, queries, route_hint=hint, on_progress=lambda n, before=before: on_progress(before + n, total)
-            )
-            for hint, before in ((RouteHint.KEYWORD, 0), (RouteHint.SEMANTIC, len(queries)))
-        ]
+        words = await answer_all(
+            router, queries, route_hint=RouteHint.KEYWORD, on_progress=lambda n: on_progress(n, total)
+        )
+        both = await answer_all(
+            router, queries, route_hint=RouteHint.SEMANTIC, on_progress=lambda n: on_progress(len(queries) + n, total)
+        )
     for reason in failures(both):
         raise EmbedderUnavailable(reason)
     return [
