@@ -18,11 +18,11 @@ from orchestrator.records.completion import (
     Completion,
     Filled,
     Purpose,
-    Usage,
 )
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import StepOutcome, StepStatus
 from orchestrator.records.tool import Tool
+from orchestrator.records.usage import Usage
 from orchestrator.temporal.call import described, tokens_of, was_cancelled
 
 Complete = Callable[[CompleteRequest], Awaitable[Completion]]
