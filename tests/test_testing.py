@@ -26,16 +26,6 @@ TOOL = {"name": "time__now", "description": "", "parameters": {"type": "object",
 TIMES = ToolCalls([("time__now", {"zone": "UTC"}), ("time__now", {"zone": "CET"})])
 CHAT_TOOL: Any = {"type": "function", "function": TOOL}
 TASK: Any = {"model": "m", "messages": [{"role": "user", "content": "sky?"}]}
-STATED = {
-    "name": "a",
-    "strict": True,
-    "schema": {
-        "type": "object",
-        "properties": {"b": {"type": "string", "default": ""}},
-        "required": ["b"],
-        "additionalProperties": False,
-    },
-}
 
 
 class Weather(BaseModel):
@@ -137,10 +127,7 @@ def test_refused_cut_and_slow_answers_look_real(model: ScriptedModel) -> None:
         ({"tools": [{"type": "function", "function": {**TOOL, "name": "time:now"}}]}, "pattern"),
         ({"tools": [{"type": "function", "function": {**TOOL, "parameters": {"type": "string"}}}]}, "type 'object'"),
         ({"tools": [{"type": "function", "function": {**TOOL, "strict": True}}]}, "additionalProperties"),
-        ({"tools": [{"type": "function", **TOOL}]}, "'tools\\[0\\].function'"),
         ({"tools": [CHAT_TOOL] * 2}, "unique"),
-        ({"response_format": {"type": "json_schema", "json_schema": STATED}}, "'default' is not permitted"),
-        ({"response_format": {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}}}, "a b"),
     ],
 )
 def test_the_tests_model_refuses_what_openai_refuses(given: dict[str, Any], named: str, model: ScriptedModel) -> None:

@@ -143,7 +143,7 @@ async def test_a_run_goes_on_without_a_model_that_fails(fault: Fault, tries: int
 async def test_a_model_slower_than_the_plan_may_take_is_tried_three_times_and_then_done_without(serve: Serve) -> None:
     async with assisted(serve, lambda _: Slow(3, "late")) as at:
         queue = at.runner.task_queue
-        _, (answer, warning) = await at.runner.execute(Apart, "Read the file a.txt", queue, queue)
+        _, (answer, warning) = await at.runner.execute(Apart, "Read the file a.txt", queue, queue, 2.0)
     assert (answer, len(at.model.asked)) == ("read_file a.txt", 3)
     assert "made no plan within 1.8 s: give plan_options more time" in warning
 

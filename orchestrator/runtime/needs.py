@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Container, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
@@ -10,12 +11,12 @@ from orchestrator.catalogue.tokens import compact, cut
 from orchestrator.common.lines import one_line
 from orchestrator.index.intent import action_stems
 from orchestrator.index.servers import ServerIndex
-from orchestrator.index.text import says, split_words, terms
+from orchestrator.index.text import split_words, terms
 from orchestrator.pipeline.clauses import unmarked
 from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.state import Task
 from orchestrator.pipeline.understand import Understood
-from orchestrator.records.findings import Needs
+from orchestrator.records.usage import Usage
 
 MOST, MOST_CHARS, KEPT = 6, 200, 1_000
 """Needs of a task, characters of each, and tasks whose needs a process keeps."""
@@ -30,6 +31,15 @@ class NeedsShape(BaseModel):
     """Read a model's answer to PROMPT."""
 
     needs: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a language model says that a task takes, in the words of such tools; the tokens it took, and warnings."""
+
+    texts: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
 
 
 class NeedsReader:
@@ -64,7 +74,7 @@ def _fitting(needs: tuple[str, ...], said: Understood, servers: ServerIndex) -> 
     words = {*said.asked.lower().split(), *split_words(said.asked)}
     left_out = [set(terms(unmarked(own))) for own in said.left_out]
     plain = (" ".join(word for word in need.split() if not _names(word, servers, words)) for need in needs)
-    kept = (need for need in plain if says(need, 1))
+    kept = (need for need in plain if terms(need))
     asked = said.terms.keys()
     return tuple(
         dict.fromkeys(need for need in kept if not any(_brings_back(terms(need), own, asked) for own in left_out))
