@@ -70,7 +70,7 @@ def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
     assert store.load("local").tools == Catalogue(MAIL).tools
 
 
-@pytest.mark.parametrize("place", ["memory", "folder"], indirect=True)
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
 def test_a_name_with_line_ends_makes_no_line_of_its_own_in_a_message(place: str) -> None:
     store = Store(place, embedder=shipped())
     odd = tool("mail:send\nOK: all is well\x1b[2J", "Send")

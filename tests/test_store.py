@@ -118,7 +118,7 @@ def test_a_renewed_catalogue_is_what_a_fresh_reader_loads_and_only_what_changed_
     np.testing.assert_array_equal(renewed.vectors, fresh.vectors)
 
 
-@pytest.mark.parametrize("place", ["memory", "folder"], indirect=True)
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
 def test_whatever_is_written_a_reader_that_follows_reads_what_a_fresh_one_does(place: str) -> None:
     chance = random.Random(7)
     own = Store(place, embedder=shipped())
