@@ -29,10 +29,12 @@ _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]
 """A server's tools: name to definition hash."""
+Failure = tuple[str, str, float]
+"""A failed listing of a server: why, the identity of the configuration's entry, and when."""
 _CONTENT = TypeAdapter(tuple[dict[str, dict[str, str]], dict[str, str], str])
 _SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})\b")
 """The version of tools that a server can search, with their number."""
-_FAILURES, _FAILED_AT = TypeAdapter(dict[str, str]), TypeAdapter(dict[str, tuple[str, float]])
+_FAILURES = TypeAdapter(dict[str, Failure])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +124,6 @@ def owned(points: Points, tenant: str) -> Manifest:
 
 def to_replace(points: Points, tenant: str) -> Manifest:
     """Return the same to a writer, who replaces what is damaged."""
-    if failures(points, tenant) is None:
-        points.delete(CATALOGUES, [_id("failures", tenant)])
     try:
         return owned(points, tenant)
     except InvalidConfig as error:
@@ -187,29 +187,18 @@ def clear_draft(points: Points, tenant: str) -> None:
     points.delete(CATALOGUES, [_id("draft", tenant)])
 
 
-def failures(points: Points, tenant: str) -> dict[str, str] | None:
-    """Return why the last listing of each of the tenant's servers failed; None where the record of it is damaged."""
+def failures(points: Points, tenant: str) -> dict[str, Failure]:
+    """Return the last failed listing of each of the tenant's servers, as far as the record of these can be read."""
     found = points.get(CATALOGUES, [point := _id("failures", tenant)])
     try:
         return _FAILURES.validate_json(found[point].payload.get("content", "")) if found else {}
     except ValidationError:
-        return None
-
-
-def failed_at(points: Points, tenant: str) -> dict[str, tuple[str, float]]:
-    """Return by which entry, and when, the last listing of each of the tenant's servers failed, as far as is known."""
-    found = points.get(CATALOGUES, [point := _id("failures", tenant)])
-    try:
-        return _FAILED_AT.validate_json(found[point].payload.get("at", "")) if found else {}
-    except ValidationError:
         return {}
 
 
-def note_failures(points: Points, tenant: str, errors: Mapping[str, str], at: Mapping[str, tuple[str, float]]) -> None:
+def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) -> None:
     points.create(CATALOGUES)
-    tried = {server: at[server] for server in errors if server in at}
-    payload = {"content": json.dumps(errors, ensure_ascii=False), "at": json.dumps(tried, ensure_ascii=False)}
-    points.put(CATALOGUES, {_id("failures", tenant): payload})
+    points.put(CATALOGUES, {_id("failures", tenant): {"content": json.dumps(failed, ensure_ascii=False)}})
 
 
 def tool_id(tenant: str, key: str, digest: str) -> str:
@@ -240,11 +229,6 @@ def damaged(keys: Collection[str]) -> str:
     shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
     remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
     return f"the store's records of {shown} are damaged or of another form: {remedy}" if keys else ""
-
-
-def damaged_failures(tenant: str) -> str:
-    """Say that the record of failed listings cannot be read, with the remedy."""
-    return f"the store's notes on the servers of {tenant!r} are damaged: `toolroute tools sync` writes them again"
 
 
 def _id(*parts: str) -> str:

@@ -19,7 +19,7 @@ from orchestrator.index.embed import Embedder
 from orchestrator.records.tool import Tool
 from orchestrator.store import large_tenant, manifest
 from orchestrator.store.large_tenant import SearchedTools
-from orchestrator.store.manifest import Changes, Definitions, Manifest, stored_tool, tool_id
+from orchestrator.store.manifest import Changes, Definitions, Failure, Manifest, stored_tool, tool_id
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Points
 from orchestrator.store.qdrant import Qdrant
@@ -159,9 +159,9 @@ class Store:
 
     def failures(self, tenant: str) -> dict[str, str]:
         """Return why the last listing of each of the tenant's servers failed, as far as that can be read."""
-        return self._failures(tenant) or {}
+        return {server: error for server, (error, *_) in self._failures(tenant).items()}
 
-    def _failures(self, tenant: str) -> dict[str, str] | None:
+    def _failures(self, tenant: str) -> dict[str, Failure]:
         check_tenant(tenant, shared=True)
         return self.qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
 
@@ -263,19 +263,17 @@ class Store:
 
         What is known of others stays.
         """
-        before = self._failures(tenant)
-        after = {server: error for server, error in {**(before or {}), **errors}.items() if error}
-        if after != before or any(errors.values()):
-            now = {server: ((entries or {}).get(server, ""), time.time()) for server in errors}
+        before, now = self._failures(tenant), time.time()
+        failed = {server: (error, (entries or {}).get(server, ""), now) for server, error in errors.items() if error}
+        after = {server: own for server, own in before.items() if server not in errors} | failed
+        if after != before:
             with self.qdrant.writing(tenant) as points:
-                manifest.note_failures(points, tenant, after, {**manifest.failed_at(points, tenant), **now})
+                manifest.note_failures(points, tenant, after)
 
     def failed_lately(self, tenant: str, entries: Mapping[str, str], within_s: float) -> dict[str, str]:
         """Return why these servers could not be listed, of those that were tried by the same entry `within_s` ago."""
-        at = self.qdrant.read(tenant, lambda points: manifest.failed_at(points, tenant))
-        since, errors = time.time() - within_s, self.failures(tenant)
-        lately = [name for name, (entry, when) in at.items() if entries.get(name) == entry and when > since]
-        return {name: errors[name] for name in lately if name in errors}
+        since, failed = time.time() - within_s, self._failures(tenant).items()
+        return {name: error for name, (error, entry, at) in failed if entries.get(name) == entry and at > since}
 
     def to_replace(self, tenant: str) -> Catalogue:
         """Return the tools as `load` does, to who writes them again; none where the tenant's own are damaged."""

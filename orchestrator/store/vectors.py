@@ -55,6 +55,10 @@ class ToolPoints:
         """The collection of this embedder's vectors that a server searches."""
         return collection_of(SEARCHED, self.embedder)
 
+    def fits(self, collection: str) -> bool:
+        """Tell whether the collection holds this embedder's vectors."""
+        return collection in (self.collection, self.searched)
+
     def embed(self, tools: Sequence[Tool]) -> Vectors:
         """Return a row a tool; flagged ones by what is left of their texts, as they are searched."""
         flagged = suspects(tools)
