@@ -8,7 +8,7 @@ crash. Of a model call only the result enters the history, never the endpoint, t
 
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from temporalio import activity
@@ -37,7 +37,6 @@ from orchestrator.temporal.resources import Resources
 MODEL_TRIES = 3
 """How often Temporal asks a model that does not answer before the plan is made without it."""
 STAGES = (MatchAlwaysAvailable, DetectExplicitServer, KeywordGate, SemanticFallback, Merge)
-_RECORDED = [setting.name for setting in fields(RecordRequest) if setting.name != "query"]
 UNSENT = "nothing was sent by attempt"
 """Heartbeat of an attempt that failed before it sent anything, with its number."""
 
@@ -118,7 +117,17 @@ class Activities:
         """Remember the Outcome of a RecordRequest; it may run again at any time."""
         async with working(given, RecordRequest) as request:
             router = await self.resources.router()
-            await router.record(request.query, **{name: getattr(request, name) for name in _RECORDED})
+            await router.record(
+                request.query,
+                used=request.used,
+                tenant=request.tenant,
+                ok=request.ok,
+                actor=request.actor,
+                at=request.at,
+                source=request.source,
+                name=request.name,
+                chosen=request.chosen,
+            )
 
     @activity.defn(name=names.SYNC_CATALOGUE)
     async def sync_catalogue(self, given: RawValue) -> dict[str, Any]:

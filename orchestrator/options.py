@@ -4,89 +4,77 @@ Keys are never settings: QDRANT_API_KEY and OPENAI_API_KEY are read when a clien
 TEMPORAL_API_KEY, TEMPORAL_TLS and their like by Temporal's SDK.
 """
 
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from orchestrator.common.forms import PROBABILITY, Form, check_forms
+from orchestrator.common.fields import Count, Give, Probability, Seconds, Text, check, value_of
+from orchestrator.common.json_input import nearly
 from orchestrator.errors import InvalidConfig
-
-_TEXT = Form((str,), "a text")
-_SECONDS = Form((int, float), "a number of seconds above 0", lambda seconds: 0 < seconds < math.inf)
-_FORMS = {
-    **dict.fromkeys(("semantic_timeout_s", "store_timeout_s", "model_timeout_s", "route_timeout_s"), _SECONDS),
-    **dict.fromkeys(("gate", "floor", "explicit_floor"), PROBABILITY),
-    "cached_tenants": Form((int,), "a whole number above 0", lambda number: number > 0),
-    "index_limit": Form((int,), "a whole number above 0", lambda number: number > 0),
-    "exact_tokens": Form((bool,), "True or False"),
-    "understand": Form((str,), "plain or model", lambda how: how in ("plain", "model")),
-    "experience": Form((str,), "texts, no-texts or off", lambda kept: kept in ("texts", "no-texts", "off")),
-    "experience_days": Form((int,), "a whole number of days above 0", lambda days: days > 0),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Settings with their defaults; a value out of range fails here. `repr` shows no key and no address."""
 
-    store: str = field(default="", repr=False)
-    embedder: str = "static"
-    model: str = ""
-    model_route: str = ""
-    model_plan: str = ""
-    model_url: str = field(default="", repr=False)
-    model_timeout_s: float = 60.0
-    understand: str = "plain"
+    store: Text = field(default="", repr=False)
+    embedder: Text = "static"
+    model: Text = ""
+    model_route: Text = ""
+    model_plan: Text = ""
+    model_url: Text = field(default="", repr=False)
+    model_timeout_s: Seconds = 60.0
+    understand: Annotated[Literal["plain", "model"], Give("plain or model")] = "plain"
     """`model`: a language model writes what tools a task needs, and each need is searched, too; else `plain`."""
-    route_timeout_s: float = 10.0
+    route_timeout_s: Seconds = 10.0
     """Seconds that a route waits for a language model, for each of its questions."""
-    temporal_address: str = ""
-    temporal_namespace: str = ""
-    temporal_ui: str = ""
+    temporal_address: Text = ""
+    temporal_namespace: Text = ""
+    temporal_ui: Text = ""
     """The address of Temporal's web UI, for links to runs; of Temporal Cloud and a local dev server it is known."""
 
-    gate: float = 0.7
+    gate: Probability = 0.7
     """The keyword leg's confidence from which on the semantic leg does not run."""
-    floor: float = 0.2
+    floor: Probability = 0.2
     """The confidence under which nothing is good enough: stage `none`."""
-    explicit_floor: float = 0.95
-    semantic_timeout_s: float = 1.0
-    store_timeout_s: float = 10.0
+    explicit_floor: Probability = 0.95
+    semantic_timeout_s: Seconds = 1.0
+    store_timeout_s: Seconds = 10.0
     """Seconds to wait for a locked folder or a Qdrant server."""
-    cached_tenants: int = 256
+    cached_tenants: Count = 256
     """The number of tenants' indexes that a process keeps; the least recently used one goes."""
-    index_limit: int = 50_000
+    index_limit: Count = 50_000
     """The number of a tenant's tools beyond which a process searches them in the store, and keeps no index of all."""
-    exact_tokens: bool = False
+    exact_tokens: Annotated[bool, Give("True or False")] = False
     """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
-    experience: str = "texts"
+    experience: Annotated[Literal["texts", "no-texts", "off"], Give("texts, no-texts or off")] = "texts"
     """What is kept of finished tasks: `texts`, `no-texts` (their vectors and tools alone), or `off`."""
-    pipeline: str = "default"
+    pipeline: Text = "default"
     """The preset that routes: `default`, `coderag`, `fabric`, `koi`, `prismgate` or `toolpilot`."""
-    synonyms: str = ""
+    synonyms: Text = ""
     """A JSON file of words with their synonyms, and one of example questions by intent: for presets that read them."""
-    intents: str = ""
-    experience_days: int = 365
+    intents: Text = ""
+    experience_days: Count = 365
     """Days for which a store keeps them."""
-    calibration: str = ""
+    calibration: Text = ""
     """A file with a fit to your own queries, as `toolroute eval FOLDER --fit --write FILE` makes it."""
 
     def __post_init__(self) -> None:
-        check_forms(self, {setting.name: _FORMS.get(setting.name, _TEXT) for setting in fields(self)}, InvalidConfig)
+        check(self, InvalidConfig)
         for name in ("store", "embedder", "calibration", "synonyms", "intents"):
             object.__setattr__(self, name, at_home(getattr(self, name)))
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
         """Return the environment's settings, then those given by name (None is "not given")."""
-        found: dict[str, Any] = {name: environ[key] for name, key in _VARIABLES.items() if environ.get(key)}
-        for name in [name for name in found if not isinstance(getattr(cls(), name), str)]:
-            found[name] = _number(_VARIABLES[name], found[name], _FORMS[name])
-        return replace(cls(), **{**found, **{name: value for name, value in given.items() if value is not None}})
+        found = {
+            name: value_of(cls, name, environ[variable], variable)
+            for name, variable in _VARIABLES.items()
+            if environ.get(variable)
+        }
+        return cls(**{**found, **{name: value for name, value in given.items() if value is not None}})
 
 
 _OWN = (
@@ -101,21 +89,11 @@ _VARIABLES = {
 }
 
 
-def _number(variable: str, value: str, form: Form) -> float:
-    try:
-        number = int(value) if value.strip().isdecimal() else float(value)
-    except ValueError:
-        number = math.nan
-    if not form.fits(number):
-        raise InvalidConfig(f"{variable}={value!r}: give {form.wanted}")
-    return number
-
-
 def misspelt(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return variables that begin like ours and that nothing reads, each with the nearest of ours, or ""."""
     known = sorted(_VARIABLES.values())
     unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in known)
-    return {name: next(iter(get_close_matches(name, known, n=1, cutoff=0.8)), "") for name in unread}
+    return {name: nearly(name, known) for name in unread}
 
 
 def stores_of(text: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import openai
 import pytest
 
 from orchestrator.testing import ScriptedModel
+from tests.openai_api import OpenAIModel
 
 CLIENTS: list[openai.OpenAI] = []
 """Of the running test, to be closed with its model."""
@@ -14,7 +15,7 @@ CLIENTS: list[openai.OpenAI] = []
 
 @pytest.fixture
 def model() -> Iterator[ScriptedModel]:
-    with ScriptedModel() as found:
+    with OpenAIModel() as found:
         yield found
         while CLIENTS:
             CLIENTS.pop().close()
@@ -22,6 +23,6 @@ def model() -> Iterator[ScriptedModel]:
 
 def asking(model: ScriptedModel, *replies: Any) -> openai.OpenAI:
     """A client of the model, which gives these replies."""
-    model._replies = list(replies)
+    model.replies = list(replies)
     CLIENTS.append(openai.OpenAI(base_url=model.url, api_key="k", max_retries=0, timeout=30))
     return CLIENTS[-1]

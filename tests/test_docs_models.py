@@ -8,7 +8,8 @@ import pytest
 
 from orchestrator.options import Options
 from orchestrator.temporal.plugin import OrchestratorPlugin
-from orchestrator.testing import ModelRequest, ScriptedModel, ToolCalls, environment
+from orchestrator.testing import ModelRequest, ToolCalls, environment
+from tests.openai_api import OpenAIModel
 from tests.pages import ROOT, printed, python_of
 
 TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
@@ -26,7 +27,7 @@ def _said(asked: ModelRequest) -> object:
 
 
 async def _printed(code: str, folder: Path) -> str:
-    async with ScriptedModel(_said) as model:
+    async with OpenAIModel(_said) as model:
         return await asyncio.to_thread(printed, code, folder, environment(model))
 
 

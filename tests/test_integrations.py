@@ -37,6 +37,7 @@ from orchestrator.records import durable_names as names
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.testing import ModelRequest, Reply, ScriptedModel, ToolCalls
 from tests.agent_workflow import AGENT, LOST, TOOLS, Assistant, Lost
+from tests.openai_api import OpenAIModel
 
 WEATHER = ToolCalls([("current_weather", {"city": "Oslo"})])
 NOWHERE = "http://127.0.0.1:9"
@@ -45,7 +46,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
-    with ScriptedModel() as found:
+    with OpenAIModel() as found:
         monkeypatch.setenv("OPENAI_BASE_URL", found.url)
         monkeypatch.setenv("OPENAI_API_KEY", "any")
         set_tracing_disabled(True)
@@ -53,7 +54,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
 
 
 def script(model: ScriptedModel, *replies: Reply) -> None:
-    model._replies = list(replies)
+    model.replies = list(replies)
 
 
 def offered(asked: Sequence[ModelRequest]) -> list[list[str]]:
@@ -193,7 +194,7 @@ async def test_agents_on_one_middleware_at_once_are_each_learnt_from_by_their_ow
     def answer(asked: ModelRequest) -> Reply:
         return WEATHER if asked.tools == ["current_weather"] and not asked.called else "Grey."
 
-    model._replies = answer
+    model.replies = answer
     task = {"messages": [user("what is the weather like in Oslo?")]}
     await asyncio.gather(*(agents[number % 2].ainvoke(task) for number in range(4)))
     assert learnt(router) == [["current_weather"]] * 2
@@ -205,7 +206,7 @@ def test_calls_that_are_not_async_share_one_loop_so_that_threads_and_a_store_go_
     router = Router(store=tmp_path / "store")
     tools = [langchain_tool(function) for function in FUNCTIONS]
     agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=[ToolRouterMiddleware(router)])
-    model._replies = lambda asked: "Grey." if asked.called else WEATHER
+    model.replies = lambda asked: "Grey." if asked.called else WEATHER
     agent.batch([{"messages": [user(f"what is the weather like in Oslo on day {day}?")]} for day in range(4)])
     assert router.store is not None
     assert len(router.store.outcomes.read("local").outcomes) == 4

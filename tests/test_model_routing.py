@@ -99,7 +99,7 @@ async def test_a_model_neither_names_servers_nor_brings_back_what_the_task_leave
         assert found.needs == ("Use the server to send a message", f"{'x' * 199}…")
         assert (found.named_servers, found.stage == "explicit") == ((), False)
         left_out = "tidy the folder, but don't delete old files"
-        model._replies[0] = {"needs": ["Delete files", "Delete a calendar", "Move folders"]}
+        model.replies[0] = {"needs": ["Delete files", "Delete a calendar", "Move folders"]}
         assert (await router.route(left_out)).needs == ("Delete a calendar", "Move folders")
         await router.route("don't send a mail")
         assert len(model.asked) == 2  # that asks for nothing

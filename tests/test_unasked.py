@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.fields import SHORTEST_S
 from orchestrator.planning.approval import needs_approval
 from orchestrator.planning.planner import plan
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
-from orchestrator.records.run import SHORTEST_S
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store

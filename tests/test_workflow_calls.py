@@ -109,7 +109,7 @@ async def test_a_tools_own_limits_go_before_those_of_the_run(serve: Serve, label
     if said:
         assert result.answer == said
     else:
-        assert "time:get_current_time: the label retries='many' is no limit" in step.reason
+        assert "time:get_current_time: the label retries='many': give a whole number from 0 to 1,000" in step.reason
 
 
 class Failing:

@@ -78,7 +78,8 @@ NESTED = b'{"task": "x", "query": "x", "arguments": {"path": %b%b}}' % (b"[" * 6
     [
         (ROUTE, {}, "InvalidInput", "query: Field required. Its fields are query, tenant"),
         (ROUTE, {"query": "x", "tenant": "org:1", "route_hint": "huh"}, "InvalidInput", "or 'graph', not 'huh'"),
-        (ROUTE, {"query": "x", "tenant": "org:1", "filter": {}}, "InvalidInput", "unknown field 'filter'. Its fields"),
+        (ROUTE, {"query": "x", "tennant": "org:1"}, "InvalidInput", "'tennant' (did you mean 'tenant'?). Its fields"),
+        (ROUTE, {"query": "x", "tenant": "org:1", "fresh": 1}, "InvalidInput", "unknown field 'fresh'. Its fields"),
         (ROUTE, {"query": 2 * LARGE, "tenant": "org:1"}, "InvalidInput", "at most 100,000"),
         (ROUTE, _raw(b'{"task": '), "InvalidInput", "Invalid JSON"),
         (RUN, _raw(b'{"task": "\xff"}'), "InvalidInput", "RunRequest: "),
@@ -87,6 +88,7 @@ NESTED = b'{"task": "x", "query": "x", "arguments": {"path": %b%b}}' % (b"[" * 6
         (RUN, {"task": " ", "tenant": "org:1"}, "InvalidInput", "task is empty"),
         (RUN, {"task": "x", "approve": "sometimes"}, "InvalidInput", "approve: Input should be 'changes'"),
         (RUN, {"task": "x", "limits": {"maxTotal": 9}}, "InvalidInput", "Limits: unknown field 'maxTotal'"),
+        (RUN, {"task": "x", "dry_run": True}, "InvalidInput", "RunRequest: unknown field 'dry_run'"),
         (RUN, {"task": "x", "call_timeout_s": 1e18}, "InvalidInput", "call_timeout_s=1e+18: give seconds"),
         (RUN, {"task": "x", "approval_timeout_s": math.nan}, "InvalidInput", "approval_timeout_s=nan: give seconds"),
         (RUN, {"task": "x", "tenant": "acme"}, "UnknownTenant", "'acme'"),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from orchestrator.common.forms import misspelt, spellings
+from orchestrator.common.json_input import slip, spellings
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
@@ -67,9 +67,6 @@ class _Record(BaseModel):
     relations: tuple[_Relation, ...] = ()
 
 
-_FIELD_OF, _HINT_OF = spellings(_Record), spellings(_Hints)
-
-
 def tool_from(record: Any) -> Tool:
     """Return a Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds."""
     if not isinstance(record, Mapping):
@@ -79,11 +76,11 @@ def tool_from(record: Any) -> Tool:
     if isinstance(meta := record.get("_meta"), Mapping) and RELATIONS in meta:
         record = {**record, "relations": meta[RELATIONS]}
     record = {name: _clean(value) for name, value in record.items() if value is not None}  # null says nothing.
-    if slip := misspelt(record, _FIELD_OF):
-        raise InvalidCatalogue("{!r} is no field: did you mean {!r}?".format(*slip))
+    if wrong := slip(record, spellings(_Record)):
+        raise InvalidCatalogue(wrong)
     hints = record.get("annotations")
-    if isinstance(hints, Mapping) and (slip := misspelt(hints, _HINT_OF)):
-        raise InvalidCatalogue("annotations: {!r} is no hint: did you mean {!r}?".format(*slip))
+    if isinstance(hints, Mapping) and (wrong := slip(hints, spellings(_Hints), "hint")):
+        raise InvalidCatalogue(f"annotations: {wrong}")
     try:
         parsed = _Record.model_validate(record)
     except ValidationError as error:

@@ -31,6 +31,7 @@ from orchestrator.cli.temporal import (
 )
 from orchestrator.cli.worker import make_worker, pollers
 from orchestrator.common.digests import digest_of
+from orchestrator.common.fields import SHORTEST_S
 from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
@@ -49,7 +50,6 @@ from orchestrator.records.run import (
     StepProgress,
     StepStatus,
 )
-from orchestrator.records.tool_limits import SHORTEST_S
 from orchestrator.temporal.run_client import page_of
 
 if TYPE_CHECKING:

@@ -2,11 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pydantic import ValidationError
+    from pydantic import BaseModel, ValidationError
 
 
 def read_json(text: str) -> Any:
@@ -69,3 +71,45 @@ def first_problem(error: "ValidationError", whole: str = "") -> str:
     given = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None
     said = f"{problem['msg']}, but it is {given}" if given else problem["msg"]
     return f"{where}: {said}" if where else said
+
+
+_NEARLY = 0.85
+"""How alike a name and a known one are for a slip: `approveDestructive` and `tennant` are."""
+
+
+def nearly(name: str, known: Iterable[str]) -> str:
+    """Return the known name that this one is but for a slip, or the case that a language writes it in; else ""."""
+    return _nearest(name, tuple(known))
+
+
+@lru_cache(maxsize=256)  # All tools of a file have the same further fields.
+def _nearest(name: str, known: tuple[str, ...]) -> str:
+    bare = {_bare(one): one for one in known}
+    return next((bare[found] for found in get_close_matches(_bare(name), bare, 1, _NEARLY)), "")
+
+
+def _bare(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+@cache
+def spellings(kind: "type[BaseModel]") -> dict[str, str]:
+    """Return the field that each spelling of a record's names means."""
+    return {
+        spelling: name
+        for name, field in kind.model_fields.items()
+        for spelling in getattr(field.validation_alias, "choices", [name])
+    }
+
+
+def slip(given: Collection[str], fields: Mapping[str, str], what: str = "field") -> str:
+    """Return which of these names is nearly one of a missing field, and the spelling meant; "" if none is.
+
+    fields: the field that each spelling names. what: what a name stands for, in the message.
+    """
+    found = {fields.get(name) for name in given}
+    for name in given:
+        meant = "" if name in fields else nearly(str(name), fields)
+        if meant and fields[meant] not in found:
+            return f"{str(name)!r} is no {what}: did you mean {meant!r}?"
+    return ""

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
 from orchestrator.catalogue.export import keys_by_name
-from orchestrator.common.forms import misspelt, spellings
-from orchestrator.common.json_input import first_problem, numbered_lines, read_json, why_unread
+from orchestrator.common.json_input import first_problem, numbered_lines, read_json, slip, spellings, why_unread
 from orchestrator.errors import InvalidInput
 from orchestrator.records.outcome import WHEN, Use, is_past
 from orchestrator.records.request import MAX_QUERY_CHARS
@@ -79,8 +78,8 @@ def read_past(path: Path) -> list[Past]:
             if not isinstance(record := read_json(line), dict):
                 raise ValueError("no JSON object")
             kind = _Chat if "messages" in record else Past
-            if slip := misspelt(record, spellings(kind)):
-                raise ValueError("{!r} is no field: did you mean {!r}?".format(*slip))
+            if wrong := slip(record, spellings(kind)):
+                raise ValueError(wrong)
             own = kind(**record)
             tasks += _tasks(own) if isinstance(own, _Chat) else [own]
         except ValidationError as error:

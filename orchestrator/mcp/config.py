@@ -24,8 +24,7 @@ from pydantic import (
 )
 
 from orchestrator.common.digests import OF_SERVER, digest
-from orchestrator.common.forms import misspelt, spellings
-from orchestrator.common.json_input import first_problem, read_json, why_unread, without_comments
+from orchestrator.common.json_input import first_problem, read_json, slip, spellings, why_unread, without_comments
 from orchestrator.common.redact import Secrets, argument_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import VARIABLE, Launch, environment, expand
@@ -236,8 +235,8 @@ def _spec(given: str, entry: Any, source: str) -> ServerSpec:
         problem = "a name is UTF-8, and half of a surrogate pair is not: rename"
     elif not name.strip() or ":" in name:
         problem = "a name is not blank and holds no colon (a tool's key is server:name): rename"
-    elif isinstance(entry, Mapping) and (slip := misspelt(entry, _FIELD_OF)):
-        problem = "{!r} is no setting: did you mean {!r}?".format(*slip)
+    elif isinstance(entry, Mapping) and (wrong := slip(entry, _FIELD_OF, "setting")):
+        problem = wrong
     else:
         try:
             spec = ServerSpec.model_validate(entry)

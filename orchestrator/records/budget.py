@@ -1,30 +1,25 @@
 """A run's budget: what it may use, and how its figures stand."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from orchestrator.common.forms import TOKENS, Form, check_forms
+from annotated_types import Ge, Interval
+
+from orchestrator.common.fields import Give, Tokens, check
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The tokens that a run may use. The warning comes at that share of what steps may use, before any refusal."""
 
-    max_total_tokens: int = 100_000
-    max_tokens_per_step: int = 16_000
-    reserve_for_synthesis: int = 4_000
-    warning_threshold: float = 0.8
+    max_total_tokens: Tokens = 100_000
+    max_tokens_per_step: Tokens = 16_000
+    reserve_for_synthesis: Annotated[int, Ge(0), Give("0 or more tokens")] = 4_000
+    warning_threshold: Annotated[float, Interval(gt=0, le=1), Give("a share above 0, at most 1")] = 0.8
 
     def validate(self) -> None:
         """Raise InvalidInput for limits that mean nothing; limits that let no step run are refusals, not errors."""
-        check_forms(self, _LIMITS)
-
-
-_LIMITS = {
-    "max_total_tokens": TOKENS,
-    "max_tokens_per_step": TOKENS,
-    "reserve_for_synthesis": Form((int,), "0 or more tokens", lambda tokens: tokens >= 0),
-    "warning_threshold": Form((int, float), "a share above 0, at most 1", lambda share: 0 < share <= 1),
-}
+        check(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
 """Calling: what is asked of a tool's server, and what a tool answered."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from orchestrator.common.forms import TOKENS, Form, check_forms
+from annotated_types import Ge
+
+from orchestrator.common.fields import Give, Tokens, check
 from orchestrator.common.tenant import check_tenant
 from orchestrator.records.tool import Tool
 
@@ -53,13 +55,13 @@ class PageRequest:
 
     tenant: str
     whole: str
-    offset: int = 0
-    max_tokens: int = 8_000
+    offset: Annotated[int, Ge(0), Give("0 or more")] = 0
+    max_tokens: Tokens = 8_000
 
     def validate(self) -> None:
         """Raise UnknownTenant or InvalidInput for what names no part of a result."""
         check_tenant(self.tenant)
-        check_forms(self, {"offset": Form((int,), "0 or more", lambda at: at >= 0), "max_tokens": TOKENS})
+        check(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from orchestrator.common.forms import Form, check_forms
+from annotated_types import Predicate
+
+from orchestrator.common.fields import Give, Text, check
 from orchestrator.errors import InvalidInput
 
 OutcomeSource = Literal["run", "serve", "api", "import"]
@@ -73,11 +75,11 @@ class Outcome:
     """
 
     id: str
-    query: str
-    used: tuple[Use, ...]
-    ok: bool = True
-    actor: str = ""
-    at: float = 0.0
+    query: Text
+    used: Annotated[tuple[Use, ...], Give("a tuple of Use records")]
+    ok: Annotated[bool, Give("True or False")] = True
+    actor: Annotated[str, Give("who asked, as a text")] = ""
+    at: Annotated[float, Predicate(is_past), Give(WHEN)] = 0.0
     source: OutcomeSource = "api"
     offered: tuple[Offer, ...] = ()
     words: Claim | None = None
@@ -85,21 +87,12 @@ class Outcome:
     chosen: bool = True
 
     def __post_init__(self) -> None:
-        check_forms(self, _FORMS, InvalidInput)
+        check(self)
 
     @property
     def worked(self) -> tuple[Use, ...]:
         """The tools that did what the task wanted: none of a task that failed."""
         return tuple(use for use in self.used if use.ok) if self.ok else ()
-
-
-_FORMS: dict[str, Form] = {
-    "query": Form((str,), "the task as a text"),
-    "used": Form((tuple, list), "a tuple of Use records", lambda used: all(isinstance(use, Use) for use in used)),
-    "ok": Form((bool,), "True or False"),
-    "actor": Form((str,), "who asked, as a text"),
-    "at": Form((int, float), WHEN, is_past),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

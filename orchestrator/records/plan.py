@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.common.forms import PROBABILITY, check_forms
+from orchestrator.common.fields import Probability, check
 from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Turn
@@ -51,14 +51,14 @@ class PlanRequest:
     arguments: dict[str, Any] = field(default_factory=dict)
     salt: str = ""
     first: "Plan | None" = None
-    min_confidence: float = MIN_CONFIDENCE
+    min_confidence: Probability = MIN_CONFIDENCE
     conversation: tuple[Turn, ...] = ()
     without_model: str = ""
     max_tokens: int | None = None
 
     def validate(self) -> None:
         """Raise InvalidInput for settings out of range."""
-        check_forms(self, {"min_confidence": PROBABILITY})
+        check(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

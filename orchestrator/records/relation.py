@@ -1,8 +1,11 @@
 """Relations: typed edges between two tools, as a catalogue states them or as they were found."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from orchestrator.common.forms import Form, check_forms
+from annotated_types import Interval, MinLen, Predicate
+
+from orchestrator.common.fields import Give, check
 from orchestrator.errors import InvalidCatalogue
 
 NEEDS, USED_WITH, USED_AFTER, SIMILAR, REPLACES = "needs", "used_with", "used_after", "similar", "replaces"
@@ -17,12 +20,12 @@ class Relation:
     InvalidCatalogue where a field is of another type or value.
     """
 
-    to: str
-    type: str = NEEDS
-    weight: float = 1.0
+    to: Annotated[str, Predicate(lambda key: ":" in key), Give("the key of a tool, server:name")]
+    type: Annotated[str, MinLen(1), Give(f"{NEEDS}, {', '.join(sorted(ASIDE))}, or a type of your own")] = NEEDS
+    weight: Annotated[float, Interval(gt=0, le=1), Give("a number above 0, at most 1")] = 1.0
 
     def __post_init__(self) -> None:
-        check_forms(self, _FORMS, InvalidCatalogue)
+        check(self, InvalidCatalogue)
 
     @property
     def name(self) -> str:
@@ -32,13 +35,6 @@ class Relation:
     def replaces(self) -> bool:
         """Tell whether `to` is a former name of the tool that states this."""
         return self.type == REPLACES
-
-
-_FORMS = {
-    "to": Form((str,), "the key of a tool, server:name", lambda key: ":" in key),
-    "type": Form((str,), f"{NEEDS}, {', '.join(sorted(ASIDE))}, or a type of your own", bool),
-    "weight": Form((int, float), "a number above 0, at most 1", lambda weight: 0 < weight <= 1),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,13 @@
 """What routing is asked: the task, for whom, within which conversation."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import NoneType
+from typing import Annotated
 
-from orchestrator.common.forms import Form, check_forms, member
+from annotated_types import Gt, Interval
+
+from orchestrator.common.fields import Give, Text, check, member
 from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput
 
@@ -37,6 +39,9 @@ class Fusion(StrEnum):
     RRF = "rrf"
 
 
+Keys = Annotated[tuple[str, ...], Give("a tuple of the keys of tools")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One earlier turn of a conversation, the keys of the tools that it used, and of those it was offered, in order.
@@ -44,10 +49,16 @@ class Turn:
     `Decision.turn()` makes one.
     """
 
-    text: str
-    role: str = "user"
-    tools: tuple[str, ...] = ()
-    offered: tuple[str, ...] = ()
+    text: Annotated[str, Give("what was said as a text")]
+    role: Text = "user"
+    tools: Keys = ()
+    offered: Keys = ()
+
+
+Task = Annotated[str, Give("the task as a text")]
+Tenant = Annotated[str, Give("org:ID or user:ID")]
+Limit = Annotated[int, Interval(ge=1, le=MAX_LIMIT), Give(f"1 to {MAX_LIMIT}")]
+Conversation = Annotated[tuple[Turn, ...], Give("a tuple of Turn records, oldest first")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +70,17 @@ class RouteRequest:
     conversation count towards what the query means.
     """
 
-    query: str
-    tenant: str = ""
-    limit: int = 10
-    conversation: tuple[Turn, ...] = ()
-    filters: dict[str, str] = field(default_factory=dict)
+    query: Task
+    tenant: Tenant = ""
+    limit: Limit = 10
+    conversation: Conversation = ()
+    filters: Annotated[dict[str, str], Give("a mapping of texts, e.g. {'kind': 'agent'}")] = field(default_factory=dict)
     route_hint: RouteHint = RouteHint.AUTO
-    token_cap: int | None = None
+    token_cap: Annotated[int | None, Gt(0), Give("a number of tokens above 0, or none")] = None
     fusion: Fusion | None = None
-    context: dict[str, str] = field(default_factory=dict)
+    context: Annotated[
+        dict[str, str], Give("a mapping of texts, most important first, e.g. {'language': 'python'}")
+    ] = field(default_factory=dict)
     context_order: tuple[str, ...] = ()
     """The context's names, most important first; made of it, as JSON on its way through Temporal is sorted by name."""
 
@@ -95,11 +108,9 @@ class RouteRequest:
 
     def check_settings(self) -> None:
         """Do the same for all but what the texts say and how long they are."""
-        check_forms(self, _FORMS)
+        check(self)
         for turn in self.conversation:
-            if not isinstance(turn, Turn):
-                raise InvalidInput(f"conversation holds {turn!r:.80}: give Turn records, oldest first")
-            check_forms(turn, _TURN_FORMS)
+            check(turn)
         check_tenant(self.tenant)
 
 
@@ -108,27 +119,3 @@ def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
     if not isinstance(conversation, Iterable):
         raise InvalidInput(f"conversation={conversation!r:.80}: give Turn records in a list, oldest first")
     return tuple(conversation)
-
-
-_FORMS: dict[str, Form] = {
-    "query": Form((str,), "the task as a text"),
-    "tenant": Form((str,), "org:ID or user:ID"),
-    "limit": Form((int,), f"1 to {MAX_LIMIT}", lambda limit: 1 <= limit <= MAX_LIMIT),
-    "conversation": Form((tuple, list), "a tuple of Turn records, oldest first"),
-    "filters": Form(
-        (Mapping,),
-        "a mapping of texts, e.g. {'kind': 'agent'}",
-        lambda filters: all(isinstance(value, str) for value in filters.values()),
-    ),
-    "context": Form(
-        (Mapping,),
-        "a mapping of texts, most important first, e.g. {'language': 'python'}",
-        lambda context: all(isinstance(value, str) for value in context.values()),
-    ),
-    "token_cap": Form((int, NoneType), "a number of tokens above 0, or none", lambda cap: cap >= 1),
-}
-_TURN_FORMS: dict[str, Form] = {
-    "text": Form((str,), "what was said as a text"),
-    "tools": Form((tuple, list), "a tuple of the keys of tools"),
-    "offered": Form((tuple, list), "a tuple of the keys of tools"),
-}

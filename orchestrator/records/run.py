@@ -2,18 +2,18 @@
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from types import NoneType
-from typing import Any
+from typing import Annotated, Any
 
-from orchestrator.common.forms import PROBABILITY, Form, check_forms, member
+from annotated_types import Ge
+
+from orchestrator.common.fields import Give, Probability, Seconds, check, member
 from orchestrator.errors import InvalidInput
 from orchestrator.records.budget import BudgetReport, Limits
 from orchestrator.records.call import ToolResult
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan
-from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest, Turn
-from orchestrator.records.tool_limits import MOST_S, SHORTEST_S
+from orchestrator.records.request import Conversation, Limit, RouteHint, RouteRequest, Task, Tenant
 
 
 class Approve(StrEnum):
@@ -84,24 +84,24 @@ class RunRequest:
     Outcome names them. Fields that RouteRequest has too mean the same.
     """
 
-    task: str
-    tenant: str = ""
-    limit: int = 10
-    conversation: tuple[Turn, ...] = ()
+    task: Task
+    tenant: Tenant = ""
+    limit: Limit = 10
+    conversation: Conversation = ()
     filters: dict[str, str] = field(default_factory=dict)
     route_hint: RouteHint = RouteHint.AUTO
     arguments: dict[str, Any] = field(default_factory=dict)
-    limits: Limits = field(default_factory=Limits)
-    min_confidence: float = MIN_CONFIDENCE
+    limits: Annotated[Limits, Give("Limits(max_total_tokens=...)")] = field(default_factory=Limits)
+    min_confidence: Probability = MIN_CONFIDENCE
     approve: Approve = Approve.CHANGES
-    approval_timeout_s: float = 24 * 3600.0
-    parallel_steps: int = 8
-    call_timeout_s: float = 120.0
-    heartbeat_s: float = 10.0
-    steps_per_run: int | None = None
+    approval_timeout_s: Seconds = 24 * 3600.0
+    parallel_steps: Annotated[int, Ge(1), Give("1 or more")] = 8
+    call_timeout_s: Seconds = 120.0
+    heartbeat_s: Seconds = 10.0
+    steps_per_run: Annotated[int | None, Ge(1), Give("1 or more, or leave it out")] = None
     checkpoint: Checkpoint | None = None
     approved: dict[str, str] = field(default_factory=dict)
-    actor: str = ""
+    actor: Annotated[str, Give("who asks, as a text")] = ""
 
     def __post_init__(self) -> None:
         if type(self.approve) is not Approve:
@@ -110,7 +110,7 @@ class RunRequest:
     def validate(self) -> None:
         """Raise InvalidInput or UnknownTenant for what no run can be made of; the length of its texts is checked where
         they enter a history."""
-        check_forms(self, _FORMS)
+        check(self)
         if not self.task.strip():
             raise InvalidInput("task is empty: say in words what is to be done")
         self.as_routed(self.task, self.tenant or "local").check_settings()  # A ToolRouter has a tenant of its own.
@@ -126,24 +126,6 @@ class RunRequest:
             filters=self.filters,
             route_hint=self.route_hint,
         )
-
-
-_SECONDS = Form(
-    (int, float), f"seconds, from {SHORTEST_S} to {MOST_S:,}", lambda seconds: SHORTEST_S <= seconds <= MOST_S
-)
-_FORMS: dict[str, Form] = {
-    "task": Form((str,), "the task as a text"),
-    "tenant": Form((str,), "org:ID or user:ID"),
-    "actor": Form((str,), "who asks, as a text"),
-    "limit": Form((int,), f"1 to {MAX_LIMIT}"),
-    "limits": Form((Limits,), "Limits(max_total_tokens=...)"),
-    "min_confidence": PROBABILITY,
-    "parallel_steps": Form((int,), "1 or more", lambda steps: steps >= 1),
-    "call_timeout_s": _SECONDS,
-    "heartbeat_s": _SECONDS,
-    "approval_timeout_s": _SECONDS,
-    "steps_per_run": Form((int, NoneType), "1 or more, or leave it out", lambda steps: steps >= 1),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
-from types import NoneType
-from typing import Any
+from typing import Annotated, Any
 
 from orchestrator.common.digests import digest
-from orchestrator.common.forms import Form, check_forms, member
+from orchestrator.common.fields import Give, Text, check, member
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.relation import Relation
 
@@ -50,19 +49,19 @@ class Tool:
     InvalidCatalogue where a field is of another type.
     """
 
-    server: str
-    name: str
-    description: str = ""
-    input_schema: dict[str, Any] | None = None
+    server: Annotated[str, Give('whose tool it is, "" for nobody\'s')]
+    name: Text
+    description: Text = ""
+    input_schema: Annotated[dict[str, Any] | None, Give("a JSON Schema of type object as a dict, or None")] = None
     kind: Kind = Kind.MCP
-    keywords: tuple[str, ...] = ()
-    labels: dict[str, str] = field(default_factory=dict)
-    annotations: Annotations = Annotations()
+    keywords: Annotated[tuple[str, ...], Give("a tuple of texts")] = ()
+    labels: Annotated[dict[str, str], Give("a dict of texts")] = field(default_factory=dict)
+    annotations: Annotated[Annotations, Give("Annotations")] = Annotations()
     hash: str = ""
     relations: tuple[Relation, ...] = ()
 
     def __post_init__(self) -> None:
-        check_forms(self, _TOOL_FORMS, InvalidCatalogue)
+        check(self, InvalidCatalogue)
         if not self.hash:
             object.__setattr__(self, "kind", member(Kind, "kind", self.kind))
             object.__setattr__(self, "hash", _definition_hash(self))
@@ -91,23 +90,18 @@ class Tool:
         return {**self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
 
 
-_TOOL_FORMS = {
-    "server": Form((str,), 'whose tool it is, "" for nobody\'s'),
-    "name": Form((str,), "a text"),
-    "description": Form((str,), "a text"),
-    "input_schema": Form((Mapping, NoneType), "a JSON Schema of type object as a dict, or None"),
-    "keywords": Form((tuple, list), "a tuple of texts"),
-    "labels": Form((Mapping,), "a dict of texts"),
-    "annotations": Form((Annotations,), "Annotations"),
-}
-
-
 def _definition_hash(tool: Tool) -> str:
-    """Return 64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on."""
+    """Return 64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on.
+
+    Each field is named, so that a later one, with its default, leaves the hash of every tool as it is.
+    """
+    hints = tool.annotations
+    relations = [{"to": one.to, "type": one.type, "weight": one.weight} for one in tool.relations]
     content = [
         *(tool.server, tool.name, tool.description, tool.input_schema, str(tool.kind)),
-        *(list(tool.keywords), tool.labels, list(asdict(tool.annotations).values())),
-        *([list(map(asdict, tool.relations))] if tool.relations else []),
+        *(list(tool.keywords), tool.labels),
+        [hints.read_only, hints.destructive, hints.idempotent, hints.open_world],
+        *([relations] if relations else []),
     ]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return digest(text, 16)

@@ -1,14 +1,15 @@
 """A tool's own limits, as labels of its catalogue or its server's entry state them."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
-from orchestrator.errors import InvalidConfig
+from annotated_types import Interval
+
+from orchestrator.common.fields import Give, Seconds, value_of
 from orchestrator.records.tool import Tool
 
 TIMEOUT, RETRIES, TASK_QUEUE = "timeout_s", "retries", "task_queue"
-SHORTEST_S, MOST_S, MOST_RETRIES = 0.001, 10_000_000_000, 1_000
-"""Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
+MOST_RETRIES = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,28 +19,16 @@ class ToolLimits:
     `timeout_s` is for one attempt; of a child workflow, for all of it.
     """
 
-    timeout_s: float | None = None
-    retries: int | None = None
+    timeout_s: Seconds | None = None
+    retries: (
+        Annotated[int, Interval(ge=0, le=MOST_RETRIES), Give(f"a whole number from 0 to {MOST_RETRIES:,}")] | None
+    ) = None
     task_queue: str | None = None
 
     @classmethod
     def of(cls, tool: Tool) -> "ToolLimits":
         """Return the limits in the tool's labels. Raises InvalidConfig for a value that is no limit."""
+        stated = {name: tool.labels[name] for name in (TIMEOUT, RETRIES, TASK_QUEUE) if name in tool.labels}
         return cls(
-            timeout_s=_number(tool, TIMEOUT, float, SHORTEST_S, MOST_S, f"seconds, from {SHORTEST_S} to {MOST_S:,}"),
-            retries=_number(tool, RETRIES, int, 0, MOST_RETRIES, f"a whole number from 0 to {MOST_RETRIES:,}"),
-            task_queue=tool.labels.get(TASK_QUEUE),
+            **{name: value_of(cls, name, said, f"{tool.key}: the label {name}") for name, said in stated.items()}
         )
-
-
-def _number(tool: Tool, label: str, kind: type, least: float, most: float, wanted: str) -> Any:
-    given = tool.labels.get(label)
-    if given is None:
-        return None
-    try:
-        value = kind(given)
-    except ValueError:
-        value = None
-    if value is None or not least <= value <= most:
-        raise InvalidConfig(f"{tool.key}: the label {label}={given!r} is no limit: give {wanted}")
-    return value

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json
@@ -14,9 +15,12 @@ from temporalio.common import RawValue
 from temporalio.converter import PayloadConverter
 
 from orchestrator.catalogue.tokens import compact
+from orchestrator.common.fields import WANTED
 from orchestrator.errors import InvalidInput, PayloadTooLarge
+from orchestrator.records.budget import Limits
 from orchestrator.records.call import ToolResult
-from orchestrator.records.run import StepOutcome
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.run import Approval, RunRequest, StepOutcome
 
 Record = TypeVar("Record")
 
@@ -32,6 +36,8 @@ MAX_PAYLOAD_BYTES = 1_990_000
 MAX_TASK_BYTES, MAX_PLAN_BYTES, MAX_RESULTS_BYTES = 128 * 1024, 512 * 1024, 512 * 1024
 """Most of a run's task, of its steps' arguments together and of their results together, so that a run's end fits."""
 
+_CLIENT_REQUESTS = (RunRequest, Limits, RouteRequest, Approval)
+
 _SPARE_LEVELS = 30
 """Levels of JSON left free around a result: pydantic reads 200, and a Checkpoint holds a result a few levels deep."""
 
@@ -45,10 +51,9 @@ def read(raw: RawValue, kind: type[Record]) -> Record:
 
 
 def read_input(raw: RawValue, kind: type[Record]) -> Record:
-    """Return the record that a client gave, in any language; raise InvalidInput where it can't be one.
+    """Return the record that an activity or a workflow is given; raise InvalidInput where the payload can't be one.
 
-    The SDK's own reading would try the same input again and again, a workflow's for ever. A name that is no field is
-    refused: a setting that is misspelt must not be left unread.
+    The SDK's own reading would try the same input again and again, a workflow's for ever.
     """
     try:
         found = read(raw, kind)
@@ -59,21 +64,36 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
     if not isinstance(found, kind):
         raise _wrong(kind, "give one JSON object")
     if raw.payload.metadata.get("encoding") == b"json/plain":
-        _refuse_unknown(from_json(raw.payload.data), kind)
+        _check_names(from_json(raw.payload.data), kind)
     return found
 
 
-def _refuse_unknown(given: Any, kind: Any) -> None:
-    known = {field.name: field.type for field in fields(kind)}
-    for name, value in given.items() if isinstance(given, dict) else ():
-        if name not in known:
-            raise _wrong(kind, f"unknown field {name!r}")
-        if isinstance(inner := known[name], type) and is_dataclass(inner):
-            _refuse_unknown(value, inner)
+def _check_names(given: Any, kind: Any) -> None:
+    """Refuse an unknown name that a person wrote, and ignore one that a later version of toolroute wrote.
+
+    Toolroute writes all fields of its records. An object that has all fields that are known here, and others, is the
+    record of a later version. One that lacks some was written by hand: there no setting of a client's request may be
+    left unread, and in other inputs none that is nearly the name of a field that is lacking.
+    """
+    known = get_type_hints(kind)
+    lacking = known.keys() - given.keys()
+    for name, value in given.items():
+        if name in known:
+            if isinstance(value, dict) and isinstance(inner := known[name], type) and is_dataclass(inner):
+                _check_names(value, inner)
+        elif near := get_close_matches(name, lacking, 1):
+            raise _wrong(kind, f"unknown field {name!r} (did you mean {near[0]!r}?)")
+        elif kind in _CLIENT_REQUESTS:
+            if lacking:
+                raise _wrong(kind, f"unknown field {name!r}")
+            logger = workflow.logger if workflow.in_workflow() else activity.logger
+            logger.warning("%s: the field %r of a later version is ignored: update this worker", kind.__name__, name)
 
 
 def _problem(found: Any) -> str:
     where = ".".join(map(str, found["loc"])) or "input"
+    if found["type"] == WANTED:
+        return f"{where}={found['input']!r:.80}: {found['msg']}"
     value = "" if found["type"] in ("missing", "json_invalid") else f", not {str(found['input'])[:60]!r}"
     return f"{where}: {found['msg']}{value}"
 

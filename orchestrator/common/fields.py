@@ -1,0 +1,102 @@
+"""Fields of records: their annotations say what they take, and what an error tells people to give.
+
+    limit: Annotated[int, Interval(ge=1, le=50), Give("1 to 50")] = 10
+
+`check` then raises InvalidInput("limit=0: give 1 to 50"). Reading a payload with pydantic applies the same rules.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+
+from annotated_types import Gt, Interval
+
+from orchestrator.errors import InvalidConfig, InvalidInput
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, TypeAdapter
+
+SHORTEST_S = 0.001
+_MOST_S = 10_000_000_000
+"""Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
+
+WANTED = "wanted"
+"""The type of pydantic's error for a field that has a remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Give:
+    """The remedy that errors name for a field. Only fields with one are checked.
+
+    A list may stand for a tuple, and any mapping for a dict. NaN and the infinities are no numbers.
+    """
+
+    wanted: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], Any]) -> Any:
+        from pydantic_core.core_schema import custom_error_schema
+
+        schema = handler(source)
+        if schema["type"] in ("tuple", "dict"):
+            schema["strict"] = False
+        return custom_error_schema(schema, WANTED, custom_error_message=f"give {self.wanted}")
+
+
+Text = Annotated[str, Give("a text")]
+Count = Annotated[int, Gt(0), Give("a whole number above 0")]
+Tokens = Annotated[int, Gt(0), Give("a number of tokens above 0")]
+Probability = Annotated[float, Interval(ge=0, le=1), Give("a probability, 0 to 1")]
+Seconds = Annotated[float, Interval(ge=SHORTEST_S, le=_MOST_S), Give(f"seconds, from {SHORTEST_S} to {_MOST_S:,}")]
+
+
+def check(record: object, error: type[InvalidInput] = InvalidInput) -> None:
+    """Raise the error for the first field of the record that its annotation does not allow."""
+    from pydantic import ValidationError
+
+    try:
+        _model(type(record)).model_validate(record)
+    except ValidationError as refused:
+        first = refused.errors(include_url=False)[0]
+        raise error(f"{first['loc'][0]}={first['input']!r:.80}: {first['msg']}") from None
+
+
+def value_of(kind: type, name: str, text: str, shown: str) -> Any:
+    """Return the value that a text gives a record's field, `"5"` a number's; InvalidConfig calls the field `shown`."""
+    from pydantic import ValidationError
+
+    try:
+        return _adapter(kind, name).validate_strings(text)
+    except ValidationError as refused:
+        raise InvalidConfig(f"{shown}={text!r}: {refused.errors(include_url=False)[0]['msg']}") from None
+
+
+@cache
+def _model(kind: type) -> "type[BaseModel]":
+    from pydantic import ConfigDict, create_model
+
+    hints = get_type_hints(kind, include_extras=True).items()
+    checked: dict[str, Any] = {
+        name: hint for name, hint in hints if any(isinstance(part, Give) for part in getattr(hint, "__metadata__", ()))
+    }
+    config = ConfigDict(strict=True, from_attributes=True, allow_inf_nan=False)
+    return create_model(kind.__name__, __config__=config, **checked)
+
+
+@cache
+def _adapter(kind: type, name: str) -> "TypeAdapter[Any]":
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(get_type_hints(kind, include_extras=True)[name], config=ConfigDict(allow_inf_nan=False))
+
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+def member(kind: type[_Choice], name: str, value: Any) -> _Choice:
+    """Return the member of an enumeration that a value names; InvalidInput lists them all."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidInput(f"{name}={value!r}: give one of {', '.join(kind)}") from None
