@@ -5,7 +5,6 @@ import io
 import os
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -146,17 +145,6 @@ def test_another_embedders_vectors_are_not_taken_from_a_file(store: Store, tmp_p
             return (await router.route(ask)).warnings
 
     assert any("embeds the tools again" in warning for warning in asyncio.run(route()))
-
-
-def test_a_file_holds_what_a_tool_is(store: Store) -> None:
-    from orchestrator.runtime import index_file
-
-    decisions(store)
-    version = store.load("local").version
-    found = index_file.load(file_of(store), version, shipped().id, (), frozenset())
-    assert found is not None
-    assert found[0].tools == store.load("local").tools
-    assert [replace(own, hash="").hash for own in found[0].tools] == [own.hash for own in found[0].tools]
 
 
 def test_an_index_that_cannot_be_kept_says_so_and_answers(

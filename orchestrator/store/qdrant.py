@@ -6,7 +6,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,9 +57,9 @@ class Qdrant:
     @contextmanager
     def reading(self, tenant: str, part: str = TOOLS) -> Iterator[Points]:
         """Give the tenant's points to read."""
-        with self._failures(), ExitStack() as stack:
-            folder = self._folder
-            yield stack.enter_context(folder.reading(tenant, part)) if folder else self._server_points(tenant)
+        folder = self._folder
+        with self._failures(), folder.reading(tenant, part) if folder else self.searching(tenant) as points:
+            yield points
 
     @contextmanager
     def writing(self, tenant: str, part: str = TOOLS, *, mends: bool = False) -> Iterator[Points]:
@@ -68,17 +68,18 @@ class Qdrant:
         Do not nest. mends: what is damaged there counts as empty, and is set aside. Raises StoreBusy when another
         writer keeps the tenant's part for longer than the timeout.
         """
-        with self._failures(), ExitStack() as stack:
-            if self._folder is None:
-                yield self._server_points(tenant)
-            else:
-                yield stack.enter_context(self._folder.writing(tenant, part, self._timeout_s, mends=mends))
+        folder, wait_s = self._folder, self._timeout_s
+        with (
+            self._failures(),
+            folder.writing(tenant, part, wait_s, mends=mends) if folder else self.searching(tenant) as points,
+        ):
+            yield points
 
     @contextmanager
     def searching(self, tenant: str) -> Iterator[ServerPoints]:
-        """Give the tenant's points on a server, to search them."""
+        """Give the tenant's points on a server, which can be searched, too."""
         with self._failures():
-            yield self._server_points(tenant)
+            yield ServerPoints(self._remote_client(), tenant)
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
         """Return what `ask` finds in the tenant's points; asked again where a writer came in between."""
@@ -108,14 +109,14 @@ class Qdrant:
 
     def drop(self, tenant: str, parts: Sequence[str] = (TOOLS, EXPERIENCE)) -> None:
         """Remove all that is kept of the tenant in these parts, damaged or not."""
-        with self._failures():
-            if self._folder is not None:
+        if self._folder is not None:
+            with self._failures():
                 self._folder.drop(tenant, parts, self._timeout_s)
-            else:
-                points = self._server_points(tenant)
-                for name in points.names():
-                    if name.startswith(tuple(own for part in parts for own in _OURS[part])):
-                        points.drop(name)
+            return
+        with self.searching(tenant) as points:
+            for name in points.names():
+                if name.startswith(tuple(own for part in parts for own in _OURS[part])):
+                    points.drop(name)
 
     @property
     def exists(self) -> bool:
@@ -139,9 +140,6 @@ class Qdrant:
             self._client = None
         if self._folder and not self.location:
             shutil.rmtree(self._folder.path / "tenants", ignore_errors=True)
-
-    def _server_points(self, tenant: str) -> ServerPoints:
-        return ServerPoints(self._remote_client(), tenant)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
