@@ -197,13 +197,13 @@ def test_files_whose_tools_name_no_server_are_named_after_their_file(toolroute: 
 
 def test_what_was_imported_is_removed_by_server_and_by_its_owner(toolroute: Run, mcp_file: Path) -> None:
     Path("mail.json").write_text('[{"name": "send", "description": "Send a mail"}]')
-    for options in ((), ("--shared",), ("--user", "ana")):
+    for options in ((), ("--tenant", "shared"), ("--user", "ana")):
         assert toolroute("tools", "import", "mail.json", *options).exit_code == 0
     misspelt = toolroute("tools", "remove", "mail", "mial")
     assert "local has stored no server 'mial'; did you mean mail?; nothing was removed" in misspelt.stderr
     assert toolroute("tools", "remove", "mail").stdout == "local: 1 server, 1 tool removed\n"
     assert len(toolroute("tools", "list").stdout.splitlines()) == 1, "the shared one"
-    shared = toolroute("tools", "remove", "mail", "--shared", "-o", "json")
+    shared = toolroute("tools", "remove", "mail", "--tenant", "shared", "-o", "json")
     assert json.loads(shared.stdout) == {"tenant": "shared", "removed": {"mail": 1}}
     assert toolroute("tools", "list").stdout == ""
     assert len(toolroute("tools", "list", "--user", "ana").stdout.splitlines()) == 1
@@ -277,7 +277,10 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         ("rout q", "No such command 'rout'. Did you mean 'route'?"),
         ("route deploy the api", "unexpected extra arguments (the api)\nQuote a task of several words."),
         (f"route q --limit 0 --catalogue {CATALOGUE}", "limit=0: give 1 to 50"),
-        ("tools remove a --shared --user u", "--shared is for every tenant"),
+        ("tools remove a --tenant shared --user u", "--tenant shared: leave out --organization and --user"),
+        ("tools list --tenant shared", "only `tools import` and `tools remove` take it; name a tenant"),
+        ("route q --tenant acme", "tenant 'acme': give an organization (org:ID), a user (user:ID), or local"),
+        ("run q --context language=python", "No such option '--context'"),
         ("tools sync mcp.json --config mcp.json", "give one file that names all servers"),
         ("tools sync mcp.json other.json", "unexpected extra argument (other.json)\n"),
         ("route q --filter kind", "write NAME=VALUE"),
@@ -419,13 +422,15 @@ def assert_lines_are_our_own(shown: str) -> None:
     assert [line for line in shown.splitlines() if line.startswith(FORGED)] == []
 
 
-@pytest.mark.parametrize("command", ["tools list", "route", "explain", "plan --limit 50", "graph", "graph -o dot"])
+@pytest.mark.parametrize(
+    "command", ["tools list", "route", "explain", "plan --limit 50", "tools graph", "tools graph -o dot"]
+)
 def test_no_sign_of_a_tool_or_a_task_reaches_the_terminal(command: str, catalogue: Path, toolroute: Run) -> None:
-    query = () if command.startswith(("tools", "graph")) else (QUERY,)
+    query = () if command.startswith("tools") else (QUERY,)
     found = toolroute(*command.split(), *query, "--catalogue", catalogue)
     shown = found.stdout + found.stderr
     assert_lines_are_our_own(shown)
-    assert "ev[31mil:" in shown or command.startswith("graph")
+    assert "ev[31mil:" in shown or "graph" in command
     if command == "explain":
         assert "[/red] :smile:" in shown, "no markup is read in texts"
         assert shown.splitlines()[0].rstrip() == "wash[2J the laundry of a house"

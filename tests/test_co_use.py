@@ -45,7 +45,7 @@ def test_the_graph_of_a_store_shows_what_its_tasks_used_together(tmp_path: Path,
     tasks = [outcome(number, used=used, offered=offered) for number in range(3)]
     store.outcomes.add("local", tasks, shipped().embed(JARGON), 365)
     store.close()
-    edges = json.loads(toolroute("graph", "--store", tmp_path / "store", "-o", "json").stdout)["edges"]
+    edges = json.loads(toolroute("tools", "graph", "--store", tmp_path / "store", "-o", "json").stdout)["edges"]
     found = {(edge["source"], edge["type"], edge["to"]) for edge in edges if edge["origin"] == "experience"}
     first, second = (tool.key for tool in pair)
     assert found == {(second, "used_after", first), (second, "used_with", first), (first, "used_with", second)}

@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig
-from orchestrator.evaluate.findability import made_queries
+from orchestrator.evaluate.findability import own_words
 from orchestrator.evaluate.fit import Trial, cross_validated, try_all
 from orchestrator.evaluate.runner import Query, QuerySet
 from orchestrator.index.calibration import Correction, Fit
@@ -30,7 +30,7 @@ FIT = Fit(gate=Correction(slope=0.8, offset=-0.5), confidence=Correction(slope=1
 def asked(count: int) -> list[Query]:
     """Return a query for each of the first tools of the sample catalogue, made of its own text."""
     tools = sample().tools[:count]
-    return [Query(id=tool.key, text=made_queries(tool)[-1], relevant=frozenset([tool.key])) for tool in tools]
+    return [Query(id=tool.key, text=own_words(tool) or tool.name, relevant=frozenset([tool.key])) for tool in tools]
 
 
 FIVE = QuerySet(name="sample", catalogue=sample(), queries=tuple(asked(5)))

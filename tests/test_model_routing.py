@@ -19,7 +19,7 @@ from orchestrator.temporal import payload
 from orchestrator.testing import Fault, Refusal, ScriptedModel, Slow
 from orchestrator.testing import Usage as Billed
 from tests.catalogues import sample, tool
-from tests.running import RunClient, plugin_over
+from tests.running import LocalTools, plugin_over
 from tests.test_staged import Stages
 
 KEY = "sk-test-never-in-a-decision"
@@ -128,7 +128,7 @@ async def test_stage_by_stage_the_model_is_asked_once_and_the_decision_is_the_sa
     for by_stage in (False, True):
         async with ScriptedModel([Billed({"needs": ["Read a text file"]}, input=9, output=1)], key=KEY) as model:
             settings = Options(model="m", model_url=model.url, understand="model")
-            plugin = plugin_over(RunClient(), options=settings, models=lambda own=settings: Models(own, api_key=KEY))
+            plugin = plugin_over(LocalTools(), options=settings, models=lambda own=settings: Models(own, api_key=KEY))
             stages = Stages(plugin)
             async with plugin.resources.held():
                 if by_stage:

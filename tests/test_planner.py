@@ -204,38 +204,6 @@ def dropping(*servers: str) -> Catalogue:
     return Catalogue([*drop, *(Tool(server=s, name="list_tables", description="List all tables.") for s in servers)])
 
 
-@pytest.mark.parametrize(
-    ("servers", "named", "listed"),
-    [
-        (["stripe-live"], "stripe-test", "stripe-live"),
-        (["stripe-live", "stripe-prod"], "stripe-test", "stripe-live or stripe-prod"),
-        (["stripe-live"], "trello", ""),
-        (["github"], "giithubb", "github"),  # Two slips.
-        (["github", "githut"], "githuk", "github or githut"),  # One slip from each.
-    ],
-)
-async def test_a_server_that_is_not_known_is_never_replaced_by_another(
-    servers: list[str], named: str, listed: str
-) -> None:
-    async with Router(dropping(*servers)) as router:
-        for task in (f"use {named} to drop the table", f"list the tables, then use {named} to drop the table"):
-            made = planned(await router.route(task))
-            assert (made.steps, len(made.needs_input)) == ((), 1), task
-            assert repr(named) in made.needs_input[0]
-            assert made.needs_input[0].endswith(f"did you mean {listed}?" if listed else "has no tools here")
-
-
-async def test_one_slip_of_one_servers_name_is_followed_by_reading_tools_alone() -> None:
-    async with Router(dropping("github", "stripe-live")) as router:
-        reading = planned(await router.route("use gihtub to list the tables"))
-        assert [step.tool for step in reading.steps] == ["github:list_tables"]
-        changing = planned(await router.route("use gihtub to drop the table"))
-    assert changing.steps == ()
-    assert changing.needs_input == (
-        "'gihtub' is read as 'github' for reading tools alone, and github:drop_table is not known to only read",
-    )
-
-
 async def test_a_known_server_without_a_fitting_tool_is_not_replaced_either() -> None:
     async with Router(Catalogue([*dropping("stripe-live"), ADD_NOTE])) as router:
         made = planned(await router.route("use the notes mcp to drop the table"))

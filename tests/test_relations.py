@@ -138,7 +138,7 @@ def test_the_graph_is_shown_of_a_tool_a_server_and_all(tmp_path: Path) -> None:
     (tmp_path / "tools.jsonl").write_text("\n".join(map(json.dumps, RECORDS)))
 
     def shown(*arguments: str) -> str:
-        result = CliRunner().invoke(cli, ["graph", "--catalogue", str(tmp_path), *arguments])
+        result = CliRunner().invoke(cli, ["tools", "graph", "--catalogue", str(tmp_path), *arguments])
         assert result.exit_code == 0, result.output
         return result.stdout
 
@@ -148,5 +148,5 @@ def test_the_graph_is_shown_of_a_tool_a_server_and_all(tmp_path: Path) -> None:
     found = json.loads(shown("shop", "-o", "json"))
     assert {edge["source"].partition(":")[0] for edge in found["edges"]} == {"shop"}
     assert '["net:power"]' in shown("net:far")
-    wrong = CliRunner().invoke(cli, ["graph", "--catalogue", str(tmp_path), "shop:order_piza"])
+    wrong = CliRunner().invoke(cli, ["tools", "graph", "--catalogue", str(tmp_path), "shop:order_piza"])
     assert "did you mean shop:order_pizza" in str(wrong.exception)

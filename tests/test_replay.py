@@ -1,4 +1,4 @@
-"""`toolroute replay`: what a change would do to past tasks, from the store, from Decisions and from a history."""
+"""`toolroute experience replay`: past tasks from the store, from Decisions and from a history."""
 
 import asyncio
 import json
@@ -51,19 +51,19 @@ def test_a_catalogue_that_loses_a_used_tool_ends_with_6_and_comes_first(
     place: str, tmp_path: Path, toolroute: Run
 ) -> None:
     rest = written(tmp_path / "new.jsonl", [tool for tool in sample().tools if tool.key != "jira:create_issue"])
-    ran = toolroute("replay", "--store", place, "--catalogue", rest, "-o", "json")
+    ran = toolroute("experience", "replay", "--store", place, "--catalogue", rest, "-o", "json")
     result = json.loads(ran.stdout)
     assert (ran.exit_code, result["tasks"], result["lost"], result["gained"]) == (6, 2, 1, 0)
     assert result["each"][0]["lost"] == ["jira:create_issue"]
-    assert "jira:create_issue" in toolroute("replay", "--store", place, "--catalogue", rest).stdout
-    same = toolroute("replay", "--store", place, "--catalogue", EXAMPLES / "tools.jsonl", "-o", "json")
+    assert "jira:create_issue" in toolroute("experience", "replay", "--store", place, "--catalogue", rest).stdout
+    same = toolroute("experience", "replay", "--store", place, "--catalogue", EXAMPLES / "tools.jsonl", "-o", "json")
     figures = json.loads(same.stdout)
     assert (same.exit_code, figures["lost"], figures["moved"], figures["gate_flips"]) == (0, 0, 0, 0)
     later = ("--since", "2027-01-01", "--pipeline", "default", "-o", "json")
     for nothing in (later, ("--organization", "acme", "--pipeline", "koi")):
-        ran = toolroute("replay", "--store", place, *nothing)
+        ran = toolroute("experience", "replay", "--store", place, *nothing)
         assert (ran.exit_code, ran.stdout, "none is replayed" in ran.stderr) == (2, "", True)
-    assert toolroute("replay", "--store", place).exit_code == 2
+    assert toolroute("experience", "replay", "--store", place).exit_code == 2
 
 
 def test_a_used_tool_that_the_catalogue_has_no_more_is_lost_though_routing_never_found_it(
@@ -72,7 +72,7 @@ def test_a_used_tool_that_the_catalogue_has_no_more_is_lost_though_routing_never
     place, used = asyncio.run(remembered(tmp_path, UNSURE)), []
     for catalogue in (list(sample().tools), [tool for tool in sample().tools if tool.server != "salesforce"]):
         tools = written(tmp_path / "new.jsonl", catalogue)
-        ran = toolroute("replay", "--store", place, "--catalogue", tools, "-o", "json")
+        ran = toolroute("experience", "replay", "--store", place, "--catalogue", tools, "-o", "json")
         used.append((ran.exit_code, json.loads(ran.stdout)["each"][0]["lost"]))
     assert used == [(0, []), (6, ["salesforce:query_records"])]
 
@@ -82,7 +82,7 @@ def test_an_embedder_that_fails_is_named_and_no_comparison_passes(
 ) -> None:
     place = asyncio.run(remembered(tmp_path, UNSURE))
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
-    ran = toolroute("replay", "--store", place, "--embedder", "openai:m", "-o", "json")
+    ran = toolroute("experience", "replay", "--store", place, "--embedder", "openai:m", "-o", "json")
     [(reason, number)] = json.loads(ran.stdout)["semantic_failures"].items()
     assert (ran.exit_code, "did not answer" in reason) == (1, True)
     assert f"failed for {number} task" in ran.stderr
@@ -93,14 +93,17 @@ def test_decisions_and_histories_are_replayed_from_their_files(tmp_path: Path, t
     decision = toolroute("route", next(iter(TASKS)), "--catalogue", EXAMPLES / "tools.jsonl", "-o", "json").stdout
     (tmp_path / "decision.json").write_text(decision)
     fewer = written(tmp_path / "fewer.jsonl", [tool for tool in sample().tools if tool.server != "stripe"])
-    ran = toolroute("replay", "--from", tmp_path / "decision.json", "--catalogue", fewer, "-o", "json")
+    ran = toolroute("experience", "replay", "--from", tmp_path / "decision.json", "--catalogue", fewer, "-o", "json")
     assert (ran.exit_code, json.loads(ran.stdout)["each"][0]["lost"]) == (6, ["stripe:refund_charge"])
     tools = written(tmp_path / "tools.jsonl", [tool for tool in ALL if tool.key != "files:delete_file"])
-    ran = toolroute("replay", "--from", HISTORY, "--catalogue", tools, "-o", "json")
+    ran = toolroute("experience", "replay", "--from", HISTORY, "--catalogue", tools, "-o", "json")
     [task] = json.loads(ran.stdout)["each"]
     assert (task["used"], task["lost"]) == (["files:read_file", "files:delete_file"], ["files:delete_file"])
     (tmp_path / "decision.json").write_text("{}")
-    assert "no Decision in it" in toolroute("replay", "--from", tmp_path / "decision.json", "--catalogue", tools).stderr
+    assert (
+        "no Decision in it"
+        in toolroute("experience", "replay", "--from", tmp_path / "decision.json", "--catalogue", tools).stderr
+    )
 
 
 def test_the_tools_are_embedded_before_a_task_is_replayed(
@@ -110,7 +113,7 @@ def test_the_tools_are_embedded_before_a_task_is_replayed(
     with ScriptedModel(embeddings=[Fault(500, "not yet")]) as model:  # No task is short of it.
         for name, value in environment(model).items():
             monkeypatch.setenv(name, value)
-        ran = toolroute("replay", "--store", place, "--embedder", "openai:m", "-o", "json")
+        ran = toolroute("experience", "replay", "--store", place, "--embedder", "openai:m", "-o", "json")
     assert (json.loads(ran.stdout)["semantic_failures"], ran.stderr) == ({}, "")
 
 
@@ -133,5 +136,5 @@ def test_a_record_that_is_no_decision_is_named_with_its_line(
     second = {**decision, **change} if isinstance(change, dict) else change
     line = second if isinstance(second, str) else json.dumps(second)
     (tmp_path / "d.jsonl").write_text(f"{json.dumps(decision)}\n{line}\n")
-    ran = toolroute("replay", "--from", tmp_path / "d.jsonl", "--catalogue", EXAMPLES / "tools.jsonl")
+    ran = toolroute("experience", "replay", "--from", tmp_path / "d.jsonl", "--catalogue", EXAMPLES / "tools.jsonl")
     assert (ran.exit_code, bool(re.search(f"d.jsonl{said}", " ".join(ran.stderr.split())))) == (2, True), ran.stderr

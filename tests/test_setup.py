@@ -135,17 +135,18 @@ def test_a_plan_is_shown_and_nothing_is_written(home: dict[str, Path], toolroute
     assert (contents(home), list(Path.cwd().iterdir())) == (before, [])
 
 
-def test_servers_are_taken_over_without_their_secrets_and_given_back(home: dict[str, Path], toolroute: Run) -> None:
+def test_servers_are_taken_over_as_they_are_and_given_back(home: dict[str, Path], toolroute: Run) -> None:
     before = contents(home)
     done = toolroute("setup", "--write")
     assert done.exit_code == 4, done.stderr
     assert "gone: cannot be connected" in done.stderr
-    config = Path.cwd() / "mcp.json"
-    said = config.read_text() + done.stdout + done.stderr
-    assert not [secret for secret in SECRETS if secret in said]
+    config = Path.home() / ".config" / "toolroute" / "mcp.json"
+    assert not [secret for secret in SECRETS if secret in done.stdout + done.stderr]
+    assert f"copied as they are, secrets included, into {config}, which only you can read" in done.stderr
+    assert (config.stat().st_mode & 0o777, list(Path.cwd().iterdir())) == (0o600, [])
     servers = McpConfig.read(config).servers
     assert list(servers) == ["quick", "remote", "quick-vscode", "docs"]
-    assert servers["quick"].env == {"TOKEN": "${QUICK_TOKEN}", "LOG": "debug"}
+    assert servers["quick"].env == {"TOKEN": SECRETS[0], "LOG": "debug"}
     assert servers["docs"].headers == {"Authorization": "Bearer ${DOCS_TOKEN}"}
     assert toolroute("tools", "list").stdout.count("quick") == 16
 
@@ -156,7 +157,7 @@ def test_servers_are_taken_over_without_their_secrets_and_given_back(home: dict[
     ours = desktop["mcpServers"]["toolroute"]
     store = str(Path.cwd().parent / "store")
     assert ours["args"][-5:] == ["serve", "--config", str(config), "--store", store]
-    assert ours["env"] == {"QUICK_TOKEN": SECRETS[0]}
+    assert "env" not in ours
     code = after["vscode"].decode()
     assert "// The servers of my editor.\r\n" in code
     assert code.endswith('"inputs": [{"id": "key", "type": "promptString"}], // what they ask\r\n}\r\n')
@@ -199,7 +200,7 @@ def test_a_client_reaches_its_server_through_our_entry(home: dict[str, Path], to
     assert toolroute("setup", "--client", "claude-desktop", "--write").exit_code == 0
     ours = json.loads(home["claude-desktop"].read_text())["mcpServers"]["toolroute"]
     args = [*ours["args"], "--approve", "never"]
-    start = StdioServerParameters(command=ours["command"], args=args, env=ours["env"])
+    start = StdioServerParameters(command=ours["command"], args=args)
     assert asyncio.run(_sum_by(start)) == "3"
 
 
@@ -214,46 +215,6 @@ def cursor(tmp_path: Path, servers: dict[str, Any]) -> ClientFile:
     path.write_text(written_as("mcpServers", servers))
     [client] = [one for one in CLIENTS if one.name == "cursor"]
     return ClientFile.read(client, path)
-
-
-def test_no_server_gets_the_secret_of_another_whatever_they_are_called(tmp_path: Path) -> None:
-    names = {"env": {"TOKEN": "sk-literal-0000", "OTHER": "${GITHUB_TOKEN}"}}
-    given = {
-        "a-b": {**QUICK, "env": {"TOKEN": "sk-first-1111"}},
-        "a_b": {**QUICK, "env": {"TOKEN": "sk-second-2222"}},
-        "github": {**QUICK, **names},
-        "none": {**QUICK, "env": None, "headers": None},
-    }
-    servers: dict[str, Any] = {}
-    [taken] = take_over([cursor(tmp_path, given)], servers)
-    for name, entry in given.items():
-        meant = McpConfig.parse({"mcpServers": {name: entry}}).servers[name].launch({"GITHUB_TOKEN": "own"})
-        known = {**taken.variables, "GITHUB_TOKEN": "own"}
-        assert McpConfig.parse({"mcpServers": servers}).servers[name].launch(known).env == meant.env
-    assert taken.variables["GITHUB_TOKEN"] == "${GITHUB_TOKEN}"
-    again: dict[str, Any] = dict(servers)
-    assert take_over([cursor(tmp_path, given)], again)[0].variables == taken.variables
-    assert again == servers
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"url": "https://example.org/mcp?api_key=hunter2%2Fhunter2%3D"},
-        {"url": "https://u:hunter2hunter2@example.org/mcp"},
-        {"command": "x", "args": ["Server=db;Password=hunter2hunter2;Port=1"]},
-        {"command": "x", "args": ["--header", "X-Key: hunter2hunter2"]},
-    ],
-)
-def test_a_secret_in_an_address_or_an_argument_stays_with_its_client(tmp_path: Path, entry: dict[str, Any]) -> None:
-    servers: dict[str, Any] = {}
-    [taken] = take_over([cursor(tmp_path, {"one": entry})], servers)
-    assert "hunter2" not in json.dumps(servers) + repr(taken.moves)
-    made, meant = (
-        McpConfig.parse({"mcpServers": {"one": given}}).servers["one"].launch(taken.variables)
-        for given in (servers["one"], entry)
-    )
-    assert (made.url, made.args) == (meant.url, meant.args)
 
 
 def test_servers_between_other_tables_are_replaced_and_given_back(home: dict[str, Path], toolroute: Run) -> None:
@@ -284,23 +245,15 @@ def test_what_a_client_writes_while_its_servers_are_listed_stays(
     assert (written["numStartups"], list(written["mcpServers"])) == (8, ["toolroute"])
 
 
-def test_a_server_is_listed_with_its_clients_secret_whatever_this_shell_has(
-    home: dict[str, Path], toolroute: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OWN_TOKEN", "another-one-1234")
-    starts = f"case $TOKEN in right-*) exec {sys.executable} {QUICK['args'][0]};; esac"
-    own = {"command": "sh", "args": ["-c", starts], "env": {"TOKEN": "right-9876543210"}}
-    home["cursor"].write_text(written_as("mcpServers", {"own": own}))
-    done = toolroute("setup", "--client", "cursor", "--write")
-    assert done.exit_code == 0, done.stderr
-
-
 def test_a_second_run_elsewhere_adds_to_the_same_file_and_keeps_what_was_added_to_our_entry(
     home: dict[str, Path], toolroute: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = Path.cwd() / "mcp.json"
+    config.write_text(written_as("mcpServers", {}))
+    config.chmod(0o644)
     home["cursor"].write_text(written_as("mcpServers", {"one": QUICK}))
-    assert toolroute("setup", "--client", "cursor", "--write").exit_code == 0
+    assert toolroute("setup", "--client", "cursor", "--write", "--config", config).exit_code == 0
+    assert config.stat().st_mode & 0o777 == 0o600
     ours = json.loads(home["cursor"].read_text())["mcpServers"]["toolroute"]
     serves = ours["args"][ours["args"].index("serve") :]
     mine = {"command": "uvx", "args": ["toolroute", *serves, "--approve", "never"], "autoApprove": ["search"]}
@@ -309,7 +262,7 @@ def test_a_second_run_elsewhere_adds_to_the_same_file_and_keeps_what_was_added_t
     assert toolroute("setup", "--client", "cursor", "--write").exit_code == 0
     assert list(McpConfig.read(config).servers) == ["one", "two"]
     assert json.loads(home["cursor"].read_text())["mcpServers"] == {"toolroute": mine}
-    assert not (tmp_path / "mcp.json").exists()
+    assert not (tmp_path / ".config" / "toolroute").exists()
 
 
 def test_undo_keeps_what_was_changed_since_and_passes_by_what_is_broken(home: dict[str, Path], toolroute: Run) -> None:
@@ -321,7 +274,7 @@ def test_undo_keeps_what_was_changed_since_and_passes_by_what_is_broken(home: di
     home["cursor"].write_text(json.dumps({"mcpServers": {**now, "gone": {"url": "http://127.0.0.1:8/mcp"}}}))
     undone = toolroute("setup", "--undo")
     assert undone.exit_code == 1
-    assert "Claude Code is left alone, what it had is in" in undone.stderr
+    assert "Claude Code is left alone; its own servers are in" in undone.stderr
     servers = json.loads(home["cursor"].read_text())["mcpServers"]
     assert (list(servers), servers["gone"]["url"]) == (["remote", "gone"], "http://127.0.0.1:8/mcp")
     assert home["claude-desktop"].read_bytes() == before
@@ -485,7 +438,7 @@ def test_undo_loses_no_comment_nor_mark_of_a_file(home: dict[str, Path], toolrou
     with home["codex"].open("a") as file:
         file.write(texts["codex"].removeprefix("\ufeff").replace("one", "two").replace("first", "second"))
     assert toolroute(*both, "--write").exit_code == 0
-    assert list(McpConfig.read("mcp.json").servers) == ["one", "two"]
+    assert list(McpConfig.read(Path.home() / ".config" / "toolroute" / "mcp.json").servers) == ["one", "two"]
     copies = [home[name].with_name(f"{home[name].name}.before-toolroute") for name in texts]
     assert [copy.read_text() for copy in copies] == list(texts.values())
     undone = toolroute(*both, "--undo")

@@ -215,6 +215,6 @@ def test_the_command_line_and_the_environment_take_several_stores(
     listed = toolroute("tools", "list", "--organization", "1")
     assert "files:delete_file" in listed.stdout
     assert "mail:send_email" in listed.stdout
-    drawn = toolroute("graph", "--store", own, "--store", NOBODY)
+    drawn = toolroute("tools", "graph", "--store", own, "--store", NOBODY)
     assert f"source {NOBODY}: its tools are not among these" in drawn.stderr
     assert "takes one store" in toolroute("tools", "sync", "--store", "a", "--store", "b").stderr

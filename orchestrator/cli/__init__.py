@@ -17,7 +17,6 @@ COMMANDS = {
     "route": "route:route",
     "explain": "route:explain",
     "tools": "tools:tools",
-    "graph": "graph:graph",
     "run": "run:run",
     "runs": "runs:runs",
     "plan": "route:plan",
@@ -27,7 +26,6 @@ COMMANDS = {
     "serve": "serve:serve",
     "eval": "eval:evaluate",
     "experience": "experience:experience",
-    "replay": "replay:replay_tasks",
     "setup": "setup:setup",
     "ui": "ui:ui",
     "doctor": "doctor:doctor",
@@ -111,7 +109,7 @@ def _run() -> int:
     except click.ClickException as error:
         error.show(file=sys.stderr)
         takes = [] if getattr(error, "ctx", None) is None else error.ctx.command.params  # type: ignore[attr-defined]
-        if "unexpected extra argument" in error.message and any(param.name == "task" for param in takes):
+        if "unexpected extra argument" in error.message and any(param.name in ("task", "query") for param in takes):
             click.echo("Quote a task of several words.", err=True)
         if isinstance(error, click.NoSuchOption) and any(error.option_name in one.opts for one in cli.params):
             click.echo(f"It stands before the command: toolroute {error.option_name} ...", err=True)

@@ -1,4 +1,4 @@
-"""`toolroute doctor`: what works here, what doesn't, and the remedy."""
+"""`toolroute doctor`: check an installation, or a catalogue, and suggest fixes."""
 
 import asyncio
 import shutil
@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.options import Place, taking
-from orchestrator.cli.output import console, counted, dim, lines, present, progress, warn_of_flagged
+from orchestrator.cli.output import console, counted, dim, present, progress
 from orchestrator.cli.temporal import connect, target
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError
@@ -22,16 +22,11 @@ from orchestrator.index.safety import suspects
 from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
 from orchestrator.options import Options, misspelt, model_key
 
-if TYPE_CHECKING:
-    from orchestrator.evaluate.findability import Findability
-
-_SHOWN = 20
-"""Lines of each kind that are shown of a catalogue; `-o json` has all."""
 _MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!"), "flagged": ("yellow", "??")}
 
 
 class Finding(NamedTuple):
-    """A part that `works`, is `missing` (optional), `broken`, or `flagged` (in use, and doubtful)."""
+    """A part that `works`, is `missing` (optional), `broken`, or `flagged` (in use but doubtful)."""
 
     what: str
     state: str
@@ -42,19 +37,17 @@ class Finding(NamedTuple):
 @click.command()
 @taking("catalogue", "config", "tenant", "output")
 def doctor(place: Place, output: str) -> int:
-    """Say what works here, what doesn't, and the remedy. Exit code 1 when something is broken.
+    """Check this installation and suggest fixes. Exit code 1 when something is broken.
 
-    The servers of the mcpServers file are looked at, not connected. With --catalogue its tools are examined instead, by
-    queries made from their own text: which cannot be found, and which collide.
+    The servers of the mcpServers file are looked at, not connected. With --catalogue its tools are examined instead:
+    those that are flagged, and those that their own description does not find.
     """
     options = Options.from_env()
-    if place.catalogue is not None:
-        if place != Place(catalogue=place.catalogue):
-            stored = "those of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
-            raise InvalidInput(f"--catalogue examines a file's tools, without --store, --config and a tenant; {stored}")
-        _examine_catalogue(place.catalogue, options, output)
-        return 0
-    findings = list(_examine(place, options))
+    if place.catalogue is not None and place != Place(catalogue=place.catalogue):
+        stored = "those of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
+        raise InvalidInput(f"--catalogue examines a file's tools, without --store, --config and a tenant; {stored}")
+    found = _examine(place, options) if place.catalogue is None else _examine_catalogue(place.catalogue, options)
+    findings = list(found)
     present(output, [finding._asdict() for finding in findings], lambda: _show(findings))
     return 1 if any(finding.state == "broken" for finding in findings) else 0
 
@@ -79,13 +72,17 @@ def _examine(place: Place, options: Options) -> Iterator[Finding]:
 
     yield _checked("store", store, "name a folder or a Qdrant URL with --store")
     yield _checked("calibration", lambda: _calibration(options, known), "mend or unset TOOLROUTE_CALIBRATION")
-    vouch = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
-    for key, reasons in suspects(known.tools).items():
-        yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", vouch)
+    yield from _flagged(suspects(known.tools))
     yield _checked("temporal", lambda: _temporal(options), "mend the settings, or start the server")
     yield _model(options)
     if file := place.config or find_config():
         yield from _servers(file)
+
+
+def _flagged(flags: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    vouch = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
+    for key, reasons in flags.items():
+        yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", vouch)
 
 
 def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:
@@ -190,47 +187,19 @@ def _show(findings: list[Finding]) -> None:
             out.print(dim(f"   -> {finding.remedy}"), soft_wrap=True)
 
 
-def _examine_catalogue(path: Path, options: Options, output: str) -> None:
-    """Try the catalogue by queries made from its own text, and show what was found."""
-    from orchestrator.evaluate import findability
-    from orchestrator.index.index import Index
+def _examine_catalogue(path: Path, options: Options) -> Iterator[Finding]:
+    """Find the tools that are flagged, and those that their own description does not find."""
+    from orchestrator.evaluate.findability import WITHIN, unfound
 
-    catalogue = Catalogue.read(path)
-    index = Index(catalogue)
-    if not len(index.catalogue):
-        warn_of_flagged(catalogue.tools)
-        which = "only flagged tools" if index.flags else "no tools"
-        raise InvalidInput(f"{str(path)!r} has {which}: there is nothing to examine")
+    given = Catalogue.read(path)
+    flags = suspects(given.tools)
+    known = Catalogue([tool for tool in given if tool.key not in flags])
+    if not len(known):
+        raise InvalidInput(f"{str(path)!r} has {'only flagged tools' if flags else 'no tools'}: nothing to examine")
+    yield from _flagged(flags)
     with progress("trying tools") as done:
-        found = asyncio.run(findability.examine(index.catalogue, options, done))
-    present(output, {**found.to_json(), "flagged": index.flags}, lambda: _show_examined(found, index.flags))
-
-
-def _show_examined(found: "Findability", flags: Mapping[str, Sequence[str]]) -> None:
-    from orchestrator.evaluate.findability import WITHIN
-
-    out, queries = console(), counted(found.queries, "query", "queries")
-    which = f", {found.tried:,} of them drawn with the seed {found.seed}" if found.seed is not None else ""
-    out.print(lines(f"{counted(found.tools, 'tool')}{which}: {queries} made from their own text", style="bold"))
-    out.print(f"  {found.first:.1%} put their tool first, {found.brought:.1%} among the best {WITHIN}")
-    sections: dict[str, Sequence[str]] = {
-        "Cannot be found: fewer than half of their own queries bring them": [
-            f"{item.tool}: {item.brought} of {item.queries}; instead {', '.join(item.instead) or 'nothing'}"
-            for item in found.unfound
-        ],
-        "Collide: one takes queries of the other, or each some": [
-            f"{' and '.join(item.tools)}: {item.lost[0]} of {item.queries[0]} and {item.lost[1]} of {item.queries[1]}"
-            " go to the other"
-            for item in found.collisions
-        ],
-        "Say nothing that a query could be made of: describe what they do": found.silent,
-    }
-    if flags:
-        named = [f"{key}: {'; '.join(reasons)}" for key, reasons in flags.items()]
-        sections["Flagged, so never matched first and not examined here"] = named
-    for title, cases in sections.items():
-        out.print(lines("", f"{title}: {len(cases):,}", style="bold" if cases else "dim"))
-        for case in cases[:_SHOWN]:
-            out.print(lines(f"  {case}"), soft_wrap=True)
-        if len(cases) > _SHOWN:
-            out.print(dim(f"  and {len(cases) - _SHOWN:,} more: -o json has all"))
+        lost = asyncio.run(unfound(known, options, lambda number: done(number, len(known))))
+    for key in lost:
+        detail = f"{key}: the first sentence of its description does not bring it among the best {WITHIN}"
+        yield Finding("tool", "flagged", detail, "describe what it does, unlike other tools, in the words of a task")
+    yield Finding("catalogue", "works", f"{len(known) - len(lost):,} of {counted(len(known), 'tool')} can be found")

@@ -30,9 +30,10 @@ _CONFIDENCE = ("ece", "resolved", "precision")
 @click.option("--stages", type=click.Choice([str(stages) for stages in Stages]), default="auto")
 @click.option("--by-category", "categories", is_flag=True, help="Measure each category of queries by itself as well.")
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
-@click.option("--experience", metavar="FILE", type=LOG, help="Past tasks, routed and recorded first, in order.")
+@click.option("--experience", "log", metavar="FILE", type=LOG, help="Route and record these past tasks first.")
 @click.option("--fit", is_flag=True, help="Fit gate and confidence to the queries; measured on held-out fifths.")
-@taking("write", "calibration", "output")
+@click.option("--write", metavar="FILE", type=FILE, help="Keep the fit in FILE, for --calibration.")
+@taking("calibration", "output")
 def evaluate(
     folder: Path,
     level: Level,
@@ -40,7 +41,7 @@ def evaluate(
     stages: str,
     categories: bool,
     per_query: Path | None,
-    experience: Path | None,
+    log: Path | None,
     fit: bool,
     write: Path | None,
     options: Options,
@@ -56,20 +57,20 @@ def evaluate(
     calibrated = typed("calibration") is not None
     if write is not None and not fit:
         raise InvalidInput("--write keeps what --fit makes: give --fit, too")
-    if fit and (level != "tool" or stages != "auto" or categories or per_query or experience or calibrated):
+    if fit and (level != "tool" or stages != "auto" or categories or per_query or log or calibrated):
         raise InvalidInput("--fit fits what the gate decides among tools: give with it only --distractors and --write")
-    if experience is not None and stages in ("keyword", "semantic"):
+    if log is not None and stages in ("keyword", "semantic"):
         raise InvalidInput(f"--experience is measured with both legs: leave out --stages {stages}")
     if calibrated and stages == "semantic":
         raise InvalidInput("--calibration corrects both legs' maps: leave it out with --stages semantic")
-    if experience is not None:
+    if log is not None:
         check_learns(options)
     found = read_set(folder, distractors)
     _warn_of_unknown(found)
     if fit:
         _fit(found, options, write, output)
         return 0
-    past = read_log(experience, found.catalogue.tools)[0] if experience else []
+    past = read_log(log, found.catalogue.tools)[0] if log else []
     answers = asyncio.run(_answer(found, past, options, Stages(stages), level))
     result = report(found, answers, gate=options.gate, level=level)
     groups = by_category(found, answers, gate=options.gate, level=level) if categories else {}

@@ -8,23 +8,14 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import LOG, Place, taking
-from orchestrator.cli.output import (
-    console,
-    counted,
-    dim,
-    echo_json,
-    note,
-    present,
-    progress,
-    table,
-    warn,
-)
+from orchestrator.cli.options import DATE, LOG, Place, taking
+from orchestrator.cli.output import console, counted, dim, echo_json, note, present, progress, table, warn
+from orchestrator.cli.replay import replay
 from orchestrator.common.digests import digest_of
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput
 from orchestrator.experience.figures import figures
-from orchestrator.experience.logs import FORM, Past, read_past, seconds, with_keys
+from orchestrator.experience.logs import FORM, Past, read_past, with_keys
 from orchestrator.options import Options
 from orchestrator.records.outcome import Outcome
 from orchestrator.records.tool import Tool
@@ -40,7 +31,10 @@ _SHOWN_TOOLS = 20
 
 @click.group()
 def experience() -> None:
-    """Import, list, measure, forget and export finished tasks."""
+    """Import, list, measure, replay and forget finished tasks."""
+
+
+experience.add_command(replay)
 
 
 @experience.command("import")
@@ -138,19 +132,18 @@ def stats(place: Place, output: str) -> None:
 
 @experience.command()
 @taking("tenant")
-@click.option("--before", metavar="DATE", help="Those before this date.")
+@click.option("--before", metavar="DATE", type=DATE, help="Those before this date.")
 @click.option("--tool", metavar="KEY", help="Those that used this tool.")
 @click.option("--actor", metavar="NAME", help="Those of this person.")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @taking("output")
 def forget(
-    place: Place, before: str | None, tool: str | None, actor: str | None, everything: bool, output: str
+    place: Place, before: float | None, tool: str | None, actor: str | None, everything: bool, output: str
 ) -> None:
     """Forget the tasks for which all given options hold."""
     tests: list[Callable[[Outcome], bool]] = []
     if before is not None:
-        limit = date("--before", before)
-        tests.append(lambda task: task.at < limit)
+        tests.append(lambda task: task.at < before)
     if tool is not None:
         tests.append(lambda task: any(use.tool == tool for use in task.used))
     if actor is not None:
@@ -196,14 +189,6 @@ def _line(task: Outcome) -> dict[str, Any]:
         "source": task.source,
         "chosen": task.chosen,
     }
-
-
-def date(option: str, given: str) -> float:
-    """Return the seconds since 1970 of a date that an option gives."""
-    try:
-        return float(str(seconds(given)))
-    except ValueError:
-        raise InvalidInput(f"{option} {given!r}: give a date, e.g. 2026-11-24 or 2026-11-24T10:00") from None
 
 
 def _share(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""`toolroute graph`: what the tools of a catalogue need, replace and resemble, as a picture or as JSON."""
+"""`toolroute tools graph`: what the tools of a catalogue need, replace and resemble, as a picture or as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -25,7 +25,7 @@ from orchestrator.records.request import RouteRequest
 @click.option("--hops", type=click.IntRange(1, 3), default=2, help="How far from TOOL.")
 @click.option("-o", "--output", type=click.Choice(["mermaid", "dot", "json"]), default="mermaid")
 async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
-    """Show what tools need, replace, resemble and are used with.
+    """Show what tools need, replace, resemble, and are used with.
 
     Of one TOOL (server:name) up to ten others, nearest first, and who states a relation to it; of a SERVER all edges
     from its tools; without either all edges. A catalogue states relations in its records or in a relations.jsonl; the

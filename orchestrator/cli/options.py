@@ -3,13 +3,15 @@
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
+from enum import StrEnum
 from functools import wraps
 from inspect import iscoroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 from click import option
@@ -18,14 +20,14 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.output import counting, note, progress, warn
 from orchestrator.common.json_input import first_problem, numbered_lines, why_unread
-from orchestrator.common.tenant import tenant_of
+from orchestrator.common.tenant import SHARED, check_tenant, tenant_of
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
 from orchestrator.options import Options, default_store, stores_of
 from orchestrator.pipeline.pipeline import PRESETS
-from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
-from orchestrator.records.run import Approve
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.records.run import RunRequest
 from orchestrator.runtime.router import Router
 from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Changes, Store
@@ -60,25 +62,46 @@ class _Tools(_Read):
         return super().convert(value, param, ctx)
 
 
-TEXT, PATH, FILE = _Given(readable=False), _Given(path_type=Path), _Given(path_type=Path, dir_okay=False)
+class _Date(click.ParamType[float]):
+    """Makes a date the seconds since 1970."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from orchestrator.experience.logs import seconds
+
+        try:
+            return float(str(seconds(value)))
+        except ValueError:
+            self.fail(f"{value!r}: give a date, e.g. 2026-11-24 or 2026-11-24T10:00", param, ctx)
+
+
+DATE, TEXT, PATH, FILE = _Date(), _Given(readable=False), _Given(path_type=Path), _Given(path_type=Path, dir_okay=False)
 LOG, TOOLS = _Read(path_type=Path, dir_okay=False), _Tools(path_type=Path)
-"""A name or an address; a file or folder; a file; a file that is read, and a file or folder of tools, where `-` is
-standard input."""
+"""A date; a name or an address; a file or folder; a file; and where `-` is standard input, a file that is read, and a
+file or folder of tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Names the tenant, the store, the catalogue and the servers that a command uses."""
 
-    organization: str | None = None
-    user: str | None = None
+    given: str = ""
     store: tuple[str, ...] = ()
     catalogue: Path | None = None
     config: Path | None = None
 
     @property
+    def owner(self) -> str:
+        """Return the tenant that is given, else `local`; it may be `shared`."""
+        return self.given or "local"
+
+    @property
     def tenant(self) -> str:
-        return tenant_of(self.organization, self.user, default="local")
+        """Return the tenant that is given, else `local`; InvalidInput for `shared`."""
+        if self.given == SHARED:
+            raise InvalidInput(f"--tenant {SHARED}: only `tools import` and `tools remove` take it; name a tenant")
+        return self.owner
 
     @property
     def store_place(self) -> str:
@@ -195,101 +218,170 @@ def noting_reports(servers: int) -> Iterator[Callable[["ServerReport"], None]]:
         yield noted
 
 
-def _only_one(_: click.Context, parameter: click.Parameter, given: tuple[Path, ...]) -> Path | None:
-    if len(given) > 1:
-        raise click.BadParameter(f"{', '.join(map(str, given))}: give one file that names all servers", param=parameter)
-    return given[0] if given else None
-
-
-def _choice(*words: str) -> click.Choice[str]:
-    return click.Choice([str(word) for word in words])
-
-
-def _one_store(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    if len(given) > 1:
-        raise click.BadParameter("this command takes one store; route, run and serve search several", param=parameter)
-    return given
-
-
 _PATIENCE_S = 60.0
 """How long a list waits for each of several stores."""
 _FAILED_S = 600.0
 """For so long a route does not list a server again that could not be listed."""
-_STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, else a folder among the user's data]"
-_STORES = f"{_STORE} Given again, further ones are searched as well; PLACE#TENANT takes that tenant's tools for all."
-_CATALOGUE = "Use this file or folder of tools (- is standard input), not a store; with --store they are stored first."
+
+
+def derived(record: type[Any], name: str, text: str, spelt: str = "", **more: Any) -> Callable[[Any], Any]:
+    """Return the option of a record's field, with the field's name, type and default.
+
+    Args:
+        record: The record that is made of options. Those of `Options` have no default: a variable may be set.
+        name: The field's name.
+        text: The help.
+        spelt: The option, if it is not spelt as the field.
+        more: Settings of `click.option` that take precedence.
+    """
+    own = next(own for own in fields(record) if own.name == name)
+    of = get_type_hints(record)[name]
+    kind = next(kind for kind in (*get_args(of), of) if kind is not NoneType)
+    made: dict[str, Any] = {"help": text, "type": _Given() if kind is str else kind}
+    if record is not Options and own.default is not MISSING:
+        made["default"] = str(own.default) if isinstance(own.default, StrEnum) else own.default
+    if get_origin(of) is dict:
+        made |= {"multiple": True, "metavar": "NAME=VALUE", "callback": _as_pairs}
+    elif get_origin(of) is Literal:
+        made["type"] = click.Choice(get_args(of))
+    elif issubclass(kind, StrEnum):
+        made |= {"type": click.Choice([*map(str, kind)]), "callback": lambda _, __, given: given and kind(given)}
+    else:
+        made["metavar"] = _METAVARS.get(kind, "NAME")
+    return option(spelt or f"--{name.replace('_', '-')}", name, **{**made, **more})
+
+
+_METAVARS = {int: "N", float: "P"}
+
+
+def pairs(name: str, given: tuple[str, ...], example: str) -> dict[str, str]:
+    """Return the values of `NAME=VALUE` by name; InvalidInput for another form, and for a name given twice."""
+    if wrong := [item for item in given if "=" not in item]:
+        raise InvalidInput(f"{name} {wrong[0]!r}: write NAME=VALUE, {example}")
+    found = [item.partition("=")[::2] for item in given]
+    if twice := [key for key, number in Counter(key for key, _ in found).items() if number > 1]:
+        raise InvalidInput(f"{name} {twice[0]} is given twice: it has one value")
+    return dict(found)
+
+
+def _as_pairs(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    return pairs(parameter.opts[0], given, _EXAMPLES[parameter.opts[0]])
+
+
+_EXAMPLES = {
+    "--filter": "e.g. kind=agent or domain=finance",
+    "--context": "e.g. language=python",
+    "--arg": "e.g. timezone=Europe/Berlin",
+}
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    text: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("text", "content"))]
+    role: str = "user"
+    tools: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+
+
+def _conversation(_: click.Context, __: click.Parameter, path: Path | None) -> tuple[Turn, ...]:
+    """Read the turns of the file, oldest first."""
+    if path is None:
+        return ()
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"--conversation {path}: cannot be read ({why_unread(error)}); give a UTF-8 file") from None
+    turns = []
+    for number, line in numbered_lines(text):
+        try:
+            turns.append(Turn(**dict(_Line.model_validate_json(line))))
+        except ValidationError as error:
+            where, form = f"--conversation {path}:{number}", '{"role": "user", "text": "...", "tools": ["server:name"]}'
+            raise InvalidInput(f"{where}: {first_problem(error, 'the line')}; write {form}") from None
+    return tuple(turns)
+
+
+def _once(_: click.Context, parameter: click.Parameter, given: tuple[Any, ...]) -> Any:
+    """Refuse an option that is given twice: click would take the last one and say nothing."""
+    if len(given) > 1:
+        raise click.BadParameter(f"{', '.join(map(str, given))}: {_ONCE[str(parameter.name)]}", param=parameter)
+    return given if parameter.name == "store" else next(iter(given), None)
+
+
+_ONCE = {
+    "store": "this command takes one store; route, run and serve search several",
+    "config": "give one file that names all servers",
+}
+_CATALOGUE = "A file or folder of tools (- is standard input) in place of a store. With --store they are stored first."
 _CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
-_LISTED = "An mcpServers file: its servers that are not known yet are listed first, into the store."
-_SEARCHED = "What is searched: keywords, and meaning where these are not sure enough; keywords alone; or both."
-_CONTEXT = "A label that tools should have, most important first; what leaves none is left out of account."
-_TURNS = 'Earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}; only the text is required.'
-_MODEL = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if any]"
-_FIT = "What `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if any]"
-_UNDERSTAND = "model: a model says which tools a task needs, and these are searched, too. [default: plain]"
-_WARM = "Connect up to N servers (2) ahead, which the matches probably need, while the model thinks."
-_KEEP = "Keep the fit in FILE, for --calibration and TOOLROUTE_CALIBRATION."
-_APPROVE = "Which tools a person is asked about: those not known to only read, those that may destroy, all, or none."
+_WRITTEN = "The mcpServers file to write. [default: the one that a client starts, else mcp.json among your settings]"
+_LISTED = "An mcpServers file. Its servers are listed first, unless the store knows them."
+_STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, else a folder among the user's data]"
+_STORES = f"{_STORE} Repeat the option to search several stores. PLACE#TENANT adds that tenant's tools."
+_SEARCHED = "auto: keywords, and meaning if they are not sure enough. semantic: always both."
+_TURNS = 'A file of earlier turns, a JSON object a line: {"role", "text", "tools", "offered"}. Only text is required.'
+_CONTEXT = "A preferred label, most important first. A label that would leave no tool is ignored."
+_APPROVE = "The tools that need a person's approval: those not known to only read, those that may destroy, all or none."
+_WARM = "Prewarm up to N servers (2): connect those that the matches probably need while the model thinks."
 _ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, else localhost:7233]"
 _NAMESPACE = "The Temporal namespace. [default: TEMPORAL_NAMESPACE, else default]"
 _DEV = "Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."
-_FILLED = "An argument for the steps' tools; s1.NAME for one."
+_MODEL = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if set]"
+_FIT = "The file that `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if set]"
+_PIPELINE = "The preset that routes. [default: TOOLROUTE_PIPELINE, else default]"
+_UNDERSTAND = "model: a language model names the tools that a task needs. [default: TOOLROUTE_UNDERSTAND, else plain]"
 _OWNER = [
-    option("--organization", metavar="ID", help="The organization whose tools these are."),
-    option("--user", metavar="ID", help="The user whose tools these are."),
+    option("--tenant", metavar="TENANT", help="The tenant whose tools these are: org:ID, user:ID or local."),
+    option("--organization", metavar="ID", help="The same as --tenant org:ID."),
+    option("--user", metavar="ID", help="The same as --tenant user:ID."),
 ]
 _SERVER = [
-    option("--address", "temporal_address", metavar="HOST:PORT", help=_ADDRESS),
-    option("--namespace", "temporal_namespace", metavar="NAME", help=_NAMESPACE),
+    derived(Options, "temporal_address", _ADDRESS, "--address", metavar="HOST:PORT"),
+    derived(Options, "temporal_namespace", _NAMESPACE, "--namespace"),
+]
+_TASK = [
+    derived(RouteRequest, "limit", "The most matches, 1 to 50."),
+    derived(RouteRequest, "route_hint", _SEARCHED),
+    derived(RouteRequest, "filters", "Only tools of this kind, server, name or label.", "--filter"),
+    derived(RouteRequest, "conversation", _TURNS, type=PATH, metavar="FILE", default=None, callback=_conversation),
+]
+_PLAN = [
+    derived(RunRequest, "arguments", "An argument of the steps' tools; s1.NAME for one step.", "--arg"),
+    derived(RunRequest, "min_confidence", "Call nothing if routing is less sure."),
 ]
 _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
-    "config": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=_CONFIG)],
-    "listed": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_only_one, help=_LISTED)],
+    "config": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_CONFIG)],
+    "written": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_WRITTEN)],
+    "listed": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_LISTED)],
+    "owner": _OWNER,
     "tenant": [
-        option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, callback=_one_store, help=_STORE),
+        option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, callback=_once, help=_STORE),
         *_OWNER,
     ],
     "sources": [option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, help=_STORES), *_OWNER],
-    "owner": _OWNER,
     "request": [
-        option("--limit", type=int, metavar="N", help="At most N matches (1 to 50). [default: 10]"),
-        option("--route-hint", type=_choice(*RouteHint), default="auto", help=_SEARCHED),
-        option("--filter", "filters", multiple=True, metavar="KEY=VALUE", help="kind, server, name or a label."),
-        option("--context", "context", multiple=True, metavar="KEY=VALUE", help=_CONTEXT),
-        option("--conversation", type=PATH, metavar="FILE", help=_TURNS),
+        *_TASK,
+        derived(RouteRequest, "context", _CONTEXT),
+        derived(RouteRequest, "fusion", "How the results of the searches are merged. [default: learnt]"),
+        derived(RouteRequest, "token_cap", "The most tokens of the matches' definitions."),
     ],
-    "shape": [
-        option("--fusion", type=_choice(*Fusion), help="[default: learnt]"),
-        option("--token-cap", type=int, metavar="N", help="Tokens that the matches' definitions may take."),
-    ],
-    "plan": [
-        option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help=_FILLED),
-        option("--min-confidence", metavar="P", default=0.3, help="Call nothing when routing is less sure."),
-    ],
-    "temporal": [*_SERVER, option("--dev", is_flag=True, help=_DEV)],
+    "plan": _PLAN,
+    "run": [*_TASK, *_PLAN],
+    "approve": [derived(RunRequest, "approve", _APPROVE)],
     "temporal server": _SERVER,
-    "approve": [option("--approve", type=_choice(*Approve), default="changes", help=_APPROVE)],
-    "model": [option("--model", metavar="NAME", help=_MODEL)],
+    "temporal": [*_SERVER, option("--dev", is_flag=True, help=_DEV)],
+    "model": [derived(Options, "model", _MODEL)],
     "calibration": [
-        option("--calibration", metavar="FILE", type=_Given(), help=_FIT),
-        option(
-            "--pipeline",
-            type=_choice(*PRESETS),
-            help="The preset that routes. [default: TOOLROUTE_PIPELINE, else default]",
-        ),
-        option("--understand", type=_choice("plain", "model"), help=_UNDERSTAND),
+        derived(Options, "calibration", _FIT, metavar="FILE"),
+        derived(Options, "pipeline", _PIPELINE, type=click.Choice([*PRESETS]), metavar=None),
+        derived(Options, "understand", _UNDERSTAND),
     ],
     "warm": [
         option("--warm", metavar="[N]", type=click.IntRange(0), is_flag=False, flag_value="2", default=0, help=_WARM)
     ],
-    "write": [option("--write", metavar="FILE", type=FILE, help=_KEEP)],
-    "output": [option("-o", "--output", type=_choice("table", "json"), default="table")],
+    "output": [option("-o", "--output", type=click.Choice(["table", "json"]), default="table")],
 }
-_PLACE = ("catalogue", "store", "config", "organization", "user")
-_SETTINGS = (
-    *("model", "calibration", "temporal_address", "temporal_namespace", "cached_tenants"),
-    *("pipeline", "understand"),
-)
 
 
 def taking(*groups: str) -> Callable[[Command], Command]:
@@ -297,19 +389,20 @@ def taking(*groups: str) -> Callable[[Command], Command]:
 
     A command may be a coroutine; it then ends on Ctrl-C, SIGTERM and SIGHUP with all that it has started.
     """
+    record: Any = RunRequest if "run" in groups else RouteRequest if "request" in groups else None
 
     def decorate(body: Command) -> Command:
         @wraps(body)
         def command(**given: Any) -> Any:
             made: dict[str, Any] = {}
             if {"tenant", "sources", "owner"} & set(groups):
-                made["place"] = _place(**_taken(given, _PLACE))
-            if "request" in groups:
-                made["request"] = _request(made["place"].tenant, **_taken(given, _REQUEST))
-            if {"model", "calibration", "temporal server"} & set(groups):
-                made["options"] = _settings(**_taken(given, _SETTINGS))
-            if "plan" in groups:
-                given["arguments"] = _arguments(given["arguments"])
+                made["place"] = _place(
+                    **_taken(given, ("catalogue", "store", "config", "tenant", "organization", "user"))
+                )
+            if {"model", "calibration", "temporal server", "temporal"} & set(groups):
+                made["options"] = _settings(**_taken(given, [own.name for own in fields(Options)]))
+            if record is not None:
+                made["request"] = _request(record, made["place"].tenant, given)
             answer = body(**made, **given)
             return asyncio.run(_until_ended(answer)) if iscoroutine(answer) else answer
 
@@ -346,7 +439,7 @@ def ending_signals() -> list[int]:
     return [signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) is not signal.SIG_IGN)]
 
 
-def _taken(given: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: given.pop(name) for name in names if name in given}
 
 
@@ -355,11 +448,14 @@ def typed(name: str) -> Any:
     return click.get_current_context().params.get(name)
 
 
-def _place(**given: Any) -> Place:
-    place = Place(**given)
-    if place.organization is not None and place.user is not None:
-        note(f"--user {place.user} not used: with --organization the tools are those of {place.organization}")
-    return place
+def _place(tenant: str | None, organization: str | None, user: str | None, **given: Any) -> Place:
+    if tenant is not None:
+        if organization is not None or user is not None:
+            raise InvalidInput(f"--tenant {tenant}: leave out --organization and --user")
+        check_tenant(tenant, shared=True)
+    elif organization is not None and user is not None:
+        note(f"--user {user} not used: with --organization the tools are those of {organization}")
+    return Place(given=tenant or tenant_of(organization, user), **given)
 
 
 def _settings(**given: Any) -> Options:
@@ -369,69 +465,8 @@ def _settings(**given: Any) -> Options:
     return Options.from_env(**given)
 
 
-_REQUEST = ("task", "limit", "route_hint", "filters", "context", "conversation", "fusion", "token_cap")
-
-
-def _request(
-    tenant: str,
-    *,
-    task: str,
-    limit: int | None,
-    route_hint: str,
-    filters: tuple[str, ...],
-    context: tuple[str, ...],
-    conversation: Path | None,
-    fusion: str | None = None,
-    token_cap: int | None = None,
-) -> RouteRequest:
-    request = RouteRequest(
-        query=task,
-        tenant=tenant,
-        limit=10 if limit is None else limit,
-        conversation=_conversation(conversation) if conversation else (),
-        filters=pairs("--filter", filters, "e.g. kind=agent or domain=finance"),
-        context=pairs("--context", context, "e.g. language=python"),
-        route_hint=RouteHint(route_hint),
-        token_cap=token_cap,
-        fusion=Fusion(fusion) if fusion else None,
-    )
+def _request(record: Any, tenant: str, given: dict[str, Any]) -> Any:
+    """Return the valid request that the options make."""
+    request = record(tenant=tenant, **_taken(given, [own.name for own in fields(record)]))
     request.validate()
     return request
-
-
-def pairs(name: str, given: tuple[str, ...], example: str) -> dict[str, str]:
-    """Return the values of `NAME=VALUE` by name; InvalidInput for another form, and for a name given twice."""
-    if wrong := [item for item in given if "=" not in item]:
-        raise InvalidInput(f"{name} {wrong[0]!r}: write NAME=VALUE, {example}")
-    pairs = [item.partition("=")[::2] for item in given]
-    if twice := [key for key, number in Counter(key for key, _ in pairs).items() if number > 1]:
-        raise InvalidInput(f"{name} {twice[0]} is given twice: it has one value")
-    return dict(pairs)
-
-
-def _arguments(given: tuple[str, ...]) -> dict[str, Any]:
-    return {**pairs("--arg", given, "e.g. timezone=Europe/Berlin")}
-
-
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-    text: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("text", "content"))]
-    role: str = "user"
-    tools: tuple[str, ...] = ()
-    offered: tuple[str, ...] = ()
-
-
-def _conversation(path: Path) -> tuple[Turn, ...]:
-    """Read the turns of the file, oldest first."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"--conversation {path}: cannot be read ({why_unread(error)}); give a UTF-8 file") from None
-    turns = []
-    for number, line in numbered_lines(text):
-        try:
-            turns.append(Turn(**dict(_Line.model_validate_json(line))))
-        except ValidationError as error:
-            where, form = f"--conversation {path}:{number}", '{"role": "user", "text": "...", "tools": ["server:name"]}'
-            raise InvalidInput(f"{where}: {first_problem(error, 'the line')}; write {form}") from None
-    return tuple(turns)

@@ -1,17 +1,16 @@
-"""`toolroute replay`: past tasks routed again, before something changes for good."""
+"""`toolroute experience replay`: past tasks routed again, before something changes for good."""
 
 from contextlib import AsyncExitStack
-from dataclasses import replace as with_other
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from orchestrator.cli.experience import date
-from orchestrator.cli.options import LOG, TEXT, TOOLS, Place, taking, typed
+from orchestrator.cli.options import DATE, LOG, TOOLS, Place, derived, taking, typed
 from orchestrator.cli.output import console, counted, dim, present, progress, table, warn
 from orchestrator.errors import InvalidInput
-from orchestrator.evaluate.replay import Replayed, read_tasks, replay, summary, tasks_of
+from orchestrator.evaluate.replay import Replayed, read_tasks, replay_all, summary, tasks_of
 from orchestrator.options import Options
 from orchestrator.runtime.router import Router
 
@@ -19,18 +18,17 @@ _SHOWN = 20
 _MEANS = ("confidence", "tokens", "servers")
 
 
-@click.command("replay")
+@click.command()
 @taking("sources", "calibration")
 @click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="Route among these tools instead of the store's.")
-@click.option("--embedder", metavar="NAME", type=TEXT, help="Embed by this one.")
-@click.option("--since", metavar="DATE", help="Only tasks from this date on.")
+@derived(Options, "embedder", "Embed by this embedder.")
+@click.option("--since", metavar="DATE", type=DATE, help="Only tasks from this date on.")
 @click.option("--from", "source", metavar="FILE", type=LOG, help="Decisions, or a workflow's history, for past tasks.")
 @taking("output")
-async def replay_tasks(
+async def replay(
     place: Place,
     options: Options,
-    embedder: str | None,
-    since: str | None,
+    since: float | None,
     source: Path | None,
     output: str,
 ) -> int:
@@ -43,27 +41,26 @@ async def replay_tasks(
     """
     if source is not None and since is not None:
         raise InvalidInput("--since chooses among remembered tasks: leave it out with --from")
-    if source is None and not (place.catalogue or embedder or typed("pipeline") or typed("calibration")):
+    if source is None and not any(map(typed, ("catalogue", "embedder", "pipeline", "calibration"))):
         raise InvalidInput("say what is to change: give --catalogue, --pipeline, --embedder or --calibration")
-    still = with_other(options, experience="off")
-    changed = with_other(still, embedder=embedder) if embedder else still
     async with AsyncExitStack() as stack:
         store = None if source is not None and place.catalogue is not None else place.known_store()
         if source is not None:
             tasks = read_tasks(source)
         elif store is not None:
-            tasks = tasks_of(store.outcomes.read(place.tenant).outcomes, date("--since", since) if since else 0.0)
+            tasks = tasks_of(store.outcomes.read(place.tenant).outcomes, since or 0.0)
         if not tasks:
             remedy = "so none is replayed: `toolroute experience list` shows what is remembered"
             raise InvalidInput(f"no task of {place.tenant!r} that went well has its text kept, {remedy}")
         where: dict[str, Any] = {"catalogue": place.catalogue} if place.catalogue else {"stores": place.stores}
-        after = await stack.enter_async_context(Router(**where, options=changed))
-        plain = Options.from_env(experience="off")
-        before = None if store is None else Router(stores=place.stores, options=plain)
-        if before is not None:
-            await stack.enter_async_context(before)
+        after = await stack.enter_async_context(Router(**where, options=replace(options, experience="off")))
+        before = None
+        if store is not None:
+            before = await stack.enter_async_context(
+                Router(stores=place.stores, options=Options.from_env(experience="off"))
+            )
         with progress("replaying tasks") as done:
-            found = await replay(tasks, before, after, place.tenant, done)
+            found = await replay_all(tasks, before, after, place.tenant, done)
     result = summary(found)
     present(output, result, lambda: _show(result, found))
     for reason, number in result["semantic_failures"].items():

@@ -25,8 +25,8 @@ OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 
 
 @click.command()
-@click.argument("task", metavar="QUERY")
-@taking("catalogue", "listed", "sources", "request", "shape", "calibration")
+@click.argument("query")
+@taking("catalogue", "listed", "sources", "request", "calibration")
 @click.option("--model", metavar="NAME", help="Ask this language model, too: answer, one tool, or a plan?")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table")
 async def route(place: Place, request: RouteRequest, options: Options, output: str) -> int:
@@ -61,8 +61,8 @@ async def route(place: Place, request: RouteRequest, options: Options, output: s
 
 
 @click.command()
-@click.argument("task", metavar="QUERY")
-@taking("catalogue", "listed", "sources", "request", "shape", "calibration")
+@click.argument("query")
+@taking("catalogue", "listed", "sources", "request", "calibration")
 @click.option("--html", metavar="FILE", type=FILE, help="Write it as a page, too: one file, which loads nothing.")
 @taking("output")
 async def explain(place: Place, request: RouteRequest, options: Options, html: Path | None, output: str) -> int:
@@ -101,8 +101,8 @@ def _exit_code(decision: Decision, output: str) -> int:
 
 
 @click.command()
-@click.argument("task")
-@taking("catalogue", "listed", "sources", "request", "shape", "model", "plan", "calibration", "output")
+@click.argument("query", metavar="TASK")
+@taking("catalogue", "listed", "sources", "request", "model", "plan", "calibration", "output")
 async def plan(
     place: Place, request: RouteRequest, options: Options, arguments: dict[str, Any], min_confidence: float, output: str
 ) -> int:

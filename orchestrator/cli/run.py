@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -38,14 +39,12 @@ from orchestrator.options import Options
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
-from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import (
     Approval,
-    Approve,
     Progress,
+    RunMemo,
     RunRequest,
     RunResult,
-    Standing,
     StepOutcome,
     StepProgress,
     StepStatus,
@@ -66,9 +65,13 @@ _SOON = timedelta(seconds=2)
 
 @click.command()
 @click.argument("task")
-@taking(*("catalogue", "config", "sources", "temporal", "approve", "request", "plan", "model", "calibration", "output"))
+@taking(*("catalogue", "config", "sources", "temporal", "run", "approve", "model", "calibration", "output"))
 @click.option(
-    "--yes", multiple=True, metavar="STEP=DIGEST", help="A call that you approve, as an earlier run named it."
+    *("--yes", "approved"),
+    multiple=True,
+    metavar="STEP=DIGEST",
+    callback=lambda _, __, given: pairs("--yes", given, "as an earlier run printed it"),
+    help="Approve this call, as an earlier run named it.",
 )
 @click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
 @click.option("--detach", is_flag=True, help="Start it on --task-queue and leave; `toolroute runs` shows it.")
@@ -79,20 +82,21 @@ _SOON = timedelta(seconds=2)
     metavar="SECONDS",
     help="End a run on --task-queue that no worker has taken up by then.",
 )
-@click.option("--budget", default=100_000, metavar="TOKENS", help="Tokens that the run may use.")
+@click.option(
+    *("--budget", "limits"),
+    default=Limits().max_total_tokens,
+    metavar="TOKENS",
+    callback=lambda _, __, given: Limits(max_total_tokens=given),
+    help="The most tokens that the run may use.",
+)
 async def run(
     place: Place,
-    request: RouteRequest,
+    request: RunRequest,
     options: Options,
     dev: bool,
     task_queue: str | None,
     detach: bool,
     start_within: float,
-    approve: str,
-    yes: tuple[str, ...],
-    budget: int,
-    arguments: dict[str, Any],
-    min_confidence: float,
     output: str,
 ) -> int:
     """Carry TASK out durably on Temporal.
@@ -107,15 +111,8 @@ async def run(
     if detach and not task_queue:
         raise InvalidInput("--detach leaves a run to other workers: name their queue with --task-queue")
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    asked = _asked(
-        request,
-        waits=asks or detach,
-        approved=pairs("--yes", yes, "as an earlier run printed it"),
-        arguments=arguments,
-        limits=Limits(max_total_tokens=budget),
-        min_confidence=min_confidence,
-        approve=Approve(approve),
-    )
+    waits_s = request.approval_timeout_s if asks or detach else SHORTEST_S  # Else nobody could approve a call later.
+    asked = replace(request, approval_timeout_s=waits_s, actor=_user())
     if task_queue:
         _note_unused(task_queue)
     with clean_stdout():
@@ -128,23 +125,6 @@ async def run(
     present(output, result.to_json(), lambda: show_run(result))
     _say_how_to_approve(result, asked)
     return _exit_code(result)
-
-
-def _asked(request: RouteRequest, *, waits: bool, **given: Any) -> RunRequest:
-    """Return the valid request for a run of this user; waits: somebody may approve its calls later."""
-    asked = RunRequest(
-        task=request.query,
-        tenant=request.tenant,
-        limit=request.limit,
-        conversation=request.conversation,
-        filters=request.filters,
-        route_hint=request.route_hint,
-        approval_timeout_s=24 * 3600.0 if waits else SHORTEST_S,
-        actor=_user(),
-        **given,
-    )
-    asked.validate()
-    return asked
 
 
 def _note_unused(task_queue: str) -> None:
@@ -170,7 +150,7 @@ async def _started(
         queue = task_queue or run_id
         if plugin is not None:
             await stack.enter_async_context(make_worker(client, queue))
-        whose = {names.RUN: Standing(tenant=request.tenant)}
+        whose = {names.RUN: RunMemo(tenant=request.tenant)}
         handle = await client.start_workflow(
             names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult, memo=whose
         )

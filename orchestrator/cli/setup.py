@@ -1,7 +1,6 @@
 """`toolroute setup`: the servers of a user's MCP clients behind one `toolroute serve`, and back."""
 
 import json
-import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -12,28 +11,28 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import Place, taking
-from orchestrator.cli.output import console, counted, counting, note, present, table, warn
+from orchestrator.cli.options import Place, noting_reports, taking
+from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.clients import CLIENTS, Client, ClientFile, copies, write
-from orchestrator.mcp.config import McpConfig, find_config
+from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.takeover import Taken, served, take_over, with_usable_entry
-from orchestrator.options import Options, set_variables
+from orchestrator.options import set_variables
 
 _NAMES = [client.name for client in CLIENTS]
 
 
 @click.command()
-@click.option("--client", "only", multiple=True, type=click.Choice(_NAMES), help="Only this one; may be repeated.")
-@click.option("--write", "writes", is_flag=True, help="Carry the plan out; each file that changes is kept as it was.")
+@click.option("--client", "only", multiple=True, type=click.Choice(_NAMES), help="Only this client. Repeatable.")
+@click.option("--write", "writes", is_flag=True, help="Carry the plan out. A copy of each changed file is kept.")
 @click.option("--undo", is_flag=True, help="Give the clients their own servers back.")
-@taking("config", "tenant", "output")
+@taking("written", "tenant", "output")
 async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, output: str) -> int:
     """Put one server in place of those of your MCP clients.
 
-    Their servers are taken over into the mcpServers file and listed once. Without --write the plan is only shown.
-    Secrets stay in each client's own file. A server that toolroute cannot start or list stays where it is.
+    Their servers are copied into the mcpServers file and listed once. Without --write the plan is only shown. A server
+    that toolroute cannot start or list stays where it is.
 
     Exits 1 when no server could be listed (nothing is written then) or a client's file not written, 4 when some
     servers could not be listed.
@@ -42,15 +41,17 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, o
     if undo:
         return _undo(chosen)
     files = _found(chosen)
-    config = (place.config or served(files) or find_config() or Path("mcp.json")).absolute()
+    config = (place.config or served(files) or _default_config()).absolute()
     own = _own(config)
-    servers = dict(own.entries) if own else {}
+    before = dict(own.entries) if own else {}
+    servers = dict(before)
     taken = take_over(files, servers)
     plan = _plan(config, taken)
     present(output, plan, lambda: _show(plan))
     if not any(one.any for one in taken):
         note("no server to take over")
         return 0
+    note(f"entries are copied as they are, secrets included, into {config}, which only you can read")
     if not writes:
         note("nothing is written: --write carries this out")
         return 0
@@ -61,19 +62,24 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, o
         return 1
     command = [*_program(), "serve", "--config", str(config), *_options(place)]
     for one in taken:
-        one.text(command)  # What fails does so before the first file is written.
-    before = own.entries if own else {}
+        one.text(command)  # An error comes before the first file is written.
     servers = {name: entry for name, entry in servers.items() if name in before or name not in unlisted}
     if own is None:
         write(config, json.dumps({"mcpServers": servers}, indent=2, ensure_ascii=False) + "\n")
     elif servers != before:
-        _save(own, own.with_entries(servers))
+        _save(own, own.with_entries(servers), private=True)
     written = [_replace(one, command) for one in taken]
     return 4 * bool(unlisted) if all(written) else 1
 
 
+def _default_config() -> Path:
+    from platformdirs import user_config_path
+
+    return user_config_path("toolroute") / "mcp.json"
+
+
 def _replace(one: Taken, command: Sequence[str]) -> bool:
-    """Put our entry into a client's file, as it is by now: some clients write it all the time."""
+    """Put our entry into a client's file as it is by now: some clients write theirs all the time."""
     client = one.file.client
     try:
         now = ClientFile.read(client, one.file.path)
@@ -88,7 +94,7 @@ def _replace(one: Taken, command: Sequence[str]) -> bool:
 
 
 def _found(clients: Sequence[Client]) -> list[ClientFile]:
-    """Read the clients' files; one that is broken is named and left alone, one that is not there is no error."""
+    """Read the clients' files. A broken file is named and left alone; a client without a file is passed by."""
     found = list[ClientFile]()
     for client in clients:
         path = client.path(set_variables(), sys.platform)
@@ -100,42 +106,34 @@ def _found(clients: Sequence[Client]) -> list[ClientFile]:
 
 
 def _own(config: Path) -> ClientFile | None:
-    """Return the mcpServers file, None where there is none yet."""
+    """Return the mcpServers file, None if there is none yet; InvalidConfig for another kind of file."""
     if not config.exists():
         return None
-    McpConfig.read(config)  # What is no such file is refused before anything is shown.
+    McpConfig.read(config)
     own = [Client(name="toolroute", title="toolroute", place=str(config), key=key) for key in ("mcpServers", "servers")]
     read = [ClientFile.read(client, config) for client in own]
     return next((file for file in read if file.has_entries), read[0])
 
 
-def _save(file: ClientFile, text: str) -> None:
+def _save(file: ClientFile, text: str, *, private: bool = False) -> None:
     """Write a file, and a copy of it as it was."""
     write(copies(file.path)[1], file.text)
-    write(file.path, text)
+    write(file.path, text, private=private)
 
 
 async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list[str]:
-    """List the servers that are taken over, with the clients' own secrets, store their tools, and return the names of
-    those that could not be listed."""
+    """List the servers that are taken over, store their tools, and return the names of those that failed."""
     from orchestrator.mcp.connections import Connections
-    from orchestrator.mcp.sync import ServerReport, sync
+    from orchestrator.mcp.sync import sync
 
-    names = list(dict.fromkeys(move.name for one in taken for move in one.moves if move.is_taken))
-    known = {name: text for one in taken for name, text in one.variables.items() if "${" not in text}
-    failed = list[str]()
-    with counting("listing servers", len(names)) as done:
-
-        def listed(report: ServerReport) -> None:
-            done()
-            failed.extend([report.line] if report.error else [])
-
-        async with Connections(config, environ={**os.environ, **known}) as connections:
-            report = await sync(connections, place.open_store(Options.from_env()), place.tenant, listed, names)
-    warn([f"{line}; it stays where it is" for line in failed])
-    listed_ones = [one for one in report.servers if not one.error]
-    note(f"{counted(sum(one.tools for one in listed_ones), 'tool')} of {counted(len(listed_ones), 'server')} stored")
-    return [one.server for one in report.servers if one.error]
+    names = list(dict.fromkeys(move.name for one in taken for move in one.moves if move.name))
+    async with Connections(config) as connections:
+        with noting_reports(len(names)) as noted:
+            report = await sync(connections, place.open_store(), place.tenant, noted, names)
+    failed = [one.server for one in report.servers if one.error]
+    if failed:
+        warn([f"not taken over, as listing failed: {', '.join(failed)}"])
+    return failed
 
 
 def _program() -> list[str]:
@@ -144,16 +142,15 @@ def _program() -> list[str]:
 
 
 def _options(place: Place) -> list[str]:
-    """Return what `serve` needs to find the same tools from any folder, without this shell's variables."""
+    """Return the options by which `serve` finds the same tools from any folder, without this shell's variables."""
     stores = place.stores if place.store or "TOOLROUTE_STORE" in set_variables() else ()
     whole = [str(Path(store).absolute()) if Path(store).exists() else store for store in stores]
-    owner = {"--organization": place.organization, "--user": place.user}
-    given = [*(("--store", store) for store in whole), *((name, value) for name, value in owner.items() if value)]
+    given = [*(("--store", store) for store in whole), *([("--tenant", place.given)] if place.given else [])]
     return [text for option in given for text in option]
 
 
 def _undo(clients: Sequence[Client]) -> int:
-    """Put back what each client had; servers that were added since stay. A client that is broken takes none away."""
+    """Put back the servers that each client had. Servers that were added since stay."""
     undone, failed = 0, False
     for client in clients:
         path = client.path(set_variables(), sys.platform)
@@ -166,7 +163,7 @@ def _undo(clients: Sequence[Client]) -> int:
             write(path, file.text)
         except InvalidConfig as error:
             failed = True
-            warn([f"{client.title} is left alone, what it had is in {kept[0]}: {error}"])
+            warn([f"{client.title} is left alone; its own servers are in {kept[0]}: {error}"])
             continue
         undone += 1
         note(f"{client.title} has its own servers again: {path}")
@@ -175,7 +172,7 @@ def _undo(clients: Sequence[Client]) -> int:
                 copy.unlink()
         else:
             named = [str(copy.rename(copies(path, "undone")[1])) for copy in kept]
-            note(f"it is not byte for byte as it was: what is missing, such as comments, is in {', '.join(named)}")
+            note(f"the file differs from the one before setup; what is missing is in {', '.join(named)}")
     if not undone and not failed:
         note("nothing to undo: no client was changed by `toolroute setup --write`")
     return int(failed)
@@ -203,4 +200,3 @@ def _show(plan: dict[str, Any]) -> None:
     for one in plan["clients"]:
         state = "" if one["servers"] else ": no server of its own"
         click.echo(inline(f"{one['client']}: {one['file']}{state}"))
-    click.echo(inline(f"taken over into {plan['config']}"))

@@ -13,37 +13,38 @@ import click
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
+from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, noting_reports, store_tools, taking
 from orchestrator.cli.output import console, counted, echo_json, note, present, table, warn_of_flagged
 from orchestrator.common.lines import inline, one_line
-from orchestrator.common.tenant import SHARED
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.mcp.config import McpConfig
 from orchestrator.records.tool import Tool
 
 _ALL_SHOWN = "`toolroute tools list` shows all tools"
-shared_option = click.option("--shared", is_flag=True, help="Those of every tenant.")
 
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show and remove tools."""
+    """Import, sync, list, show, relate and remove tools."""
+
+
+tools.add_command(graph)
 
 
 @tools.command("import")
 @click.argument("file", type=TOOLS)
 @taking("tenant")
-@shared_option
 @click.option(
-    "--server", metavar="NAME", type=TEXT, help="Whose tools those are that name no server. [default: the file's name]"
+    "--server", metavar="NAME", type=TEXT, help="The server of tools that name none. [default: the file's name]"
 )
 @taking("output")
-def import_tools(file: Path, place: Place, shared: bool, server: str | None, output: str) -> None:
+def import_tools(file: Path, place: Place, server: str | None, output: str) -> None:
     """Store the tools of FILE (a tools.jsonl, .json or folder). Servers that FILE names are replaced, others stay.
 
-    - reads them from standard input.
+    - reads them from standard input. `--tenant shared` stores them for every tenant.
     """
-    tenant = _owner(place, shared=shared)
+    tenant = place.owner
     try:
         found = Catalogue.read(file, server)
     except InvalidCatalogue:
@@ -71,12 +72,10 @@ def import_tools(file: Path, place: Place, shared: bool, server: str | None, out
 
 @tools.command("remove")
 @click.argument("servers", nargs=-1, required=True, type=TEXT)
-@taking("tenant")
-@shared_option
-@taking("output")
-def remove_tools(servers: tuple[str, ...], place: Place, shared: bool, output: str) -> None:
+@taking("tenant", "output")
+def remove_tools(servers: tuple[str, ...], place: Place, output: str) -> None:
     """Remove all tools of SERVERS, however they came. `tools sync` stores those of configured servers again."""
-    tenant, store = _owner(place, shared=shared), place.known_store()
+    tenant, store = place.owner, place.known_store()
     known = store.servers(tenant, own=True)
     if unknown := [server for server in servers if server not in known]:
         hint = _near(unknown[0], known) or _ALL_SHOWN
@@ -220,12 +219,6 @@ def _show_sync(servers: list[dict[str, Any]]) -> None:
             counts = (str(len(row[key])) for key in ("new", "changed", "gone"))
             rows.add_row(row["server"], str(row["tools"]), *counts, "stored")
     console().print(rows)
-
-
-def _owner(place: Place, *, shared: bool) -> str:
-    if shared and (place.organization or place.user):
-        raise InvalidInput("--shared is for every tenant: leave out --organization and --user")
-    return SHARED if shared else place.tenant
 
 
 def _near(name: str, known: Iterable[str]) -> str:

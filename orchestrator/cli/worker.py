@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.options import Place, ending_signals, taking
+from orchestrator.cli.options import Place, derived, ending_signals, taking
 from orchestrator.cli.output import log, note
 from orchestrator.cli.temporal import connect, make_plugin, target, temporal_server
 from orchestrator.errors import InvalidInput
@@ -29,7 +29,7 @@ _POSITIVE = click.IntRange(min=1)
 @taking("catalogue", "config", "sources", "temporal", "model", "calibration", "warm")
 @click.option("--task-queue", default=names.TASK_QUEUE, metavar="NAME", help="The queue to serve.")
 @click.option("--concurrency", metavar="N", type=_POSITIVE, default=100, help="Activities at the same time.")
-@click.option("--cached-tenants", metavar="N", type=_POSITIVE, default=256, help="IndexCache kept in memory.")
+@derived(Options, "cached_tenants", "The most tenants whose tools are kept in memory. [default: 256]", type=_POSITIVE)
 @click.option("--grace", metavar="SECONDS", type=click.FloatRange(0), default=30.0, help="Seconds for calls to end.")
 @click.option("--deployment", metavar="NAME", help="Take part in Worker Versioning, as a version of this deployment.")
 @click.option("--build-id", metavar="ID", help="This worker's version in it. [default: toolroute's version]")
@@ -65,7 +65,7 @@ async def worker(
         stack.push_async_callback(settle)
         if check:
             return await _check(await connect(target(options)), task_queue)
-        plugin = await make_plugin(place, options, every_tenant=not (place.organization or place.user), warm=warm)
+        plugin = await make_plugin(place, options, every_tenant=not (place.given), warm=warm)
         where = await stack.enter_async_context(temporal_server(options, dev=dev))
         client = await connect(where, plugin)
         release = released(deployment, build_id, pinned=pinned)

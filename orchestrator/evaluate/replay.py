@@ -83,7 +83,7 @@ class Replayed:
         return {**changes, **asdict(self)}
 
 
-async def replay(
+async def replay_all(
     tasks: Sequence[PastTask], before: Router | None, after: Router, tenant: str, done: Callable[[int, int], None]
 ) -> list[Replayed]:
     """Route the tasks again, worst first. before: what answers a task of which no Decision is known."""
@@ -110,7 +110,7 @@ async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
 
 
 def summary(found: Sequence[Replayed]) -> dict[str, Any]:
-    """Return the JSON of `toolroute replay`."""
+    """Return the JSON of `toolroute experience replay`."""
 
     def mean(figure: Callable[[Answered], float]) -> dict[str, float]:
         count = len(found) or 1

@@ -117,15 +117,16 @@ def copies(path: Path, kind: str = "before") -> tuple[list[Path], Path]:
     return found, place
 
 
-def write(path: Path, text: str) -> None:
-    """Replace a file, or a link's own target, in one step; its permissions stay, and a new one is its owner's alone.
+def write(path: Path, text: str, *, private: bool = False) -> None:
+    """Replace a file, or a link's own target, in one step; InvalidConfig if it cannot be written and is as before.
 
-    Raises InvalidConfig where it cannot be written; the file is as before then.
+    The file keeps its permissions. A new file can be read by its owner alone, and so can any `private` file.
     """
     target = path.resolve()
     fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
     try:
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if target.exists() and not private else 0o600
         fresh.touch(mode=0o600)
         fresh.write_bytes(text.encode("utf-8", "backslashreplace"))  # As JSON escapes half of a surrogate pair.
         fresh.chmod(mode)

@@ -10,7 +10,7 @@ from orchestrator.errors import InvalidArguments
 from orchestrator.index.intent import action_of, begins_action, known_actions, reads_only
 from orchestrator.pipeline.clauses import MAX_CUT, affirmed, is_too_long, split_clauses, split_left_out
 from orchestrator.planning.arguments import extract, given_for
-from orchestrator.records.decision import Decision, NamedServer
+from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage
 
@@ -218,26 +218,17 @@ def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ..
 
 
 def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return what a person has to make clear of the servers that a task names: unknown, misspelt, or not a step's."""
+    """Return what a person has to make clear of the servers that a task names: not listed, or not a step's."""
     named = decision.named_servers
-    found = [_unknown(server) for server in named if not server.server]
+    found = [f"the task names the server {own.said!r}, which has no tools here" for own in named if not own.server]
     for step in steps:
         tool = decision.tool(step.tool)
         if tool is None:
             continue
-        guessed = next((server for server in named if server.misspelt and server.server == tool.server), None)
-        if guessed and not reads_only(tool):
-            slip = f"{guessed.said!r} is read as {tool.server!r} for reading tools alone"
-            found.append(f"{slip}, and {tool.key} is not known to only read")
         own = [server for server in named if server.server and server.said.lower() in step.task.lower()]
         if own and all(server.server != tool.server for server in own):
             found.append(f"the task names {own[0].said!r}, none of whose tools fits; {tool.key} is another server's")
     return tuple(dict.fromkeys(found))
-
-
-def _unknown(named: NamedServer) -> str:
-    near = f"; did you mean {' or '.join(named.near)}?" if named.near else ""
-    return f"the task names the server {named.said!r}, which has no tools here{near}"
 
 
 def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:

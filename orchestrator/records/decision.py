@@ -16,15 +16,13 @@ if TYPE_CHECKING:  # Records import nothing above them.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedServer:
-    """A server that a task clearly names, in the words `said`.
+    """A server that a task names, in the words `said`.
 
-    `server` is the one that is meant, "" where no such server has tools here; `near` are known ones of a like name.
+    `server` is the name of the server, or "" for a configured server whose tools are not listed.
     """
 
     said: str
     server: str = ""
-    near: tuple[str, ...] = ()
-    misspelt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -159,7 +159,7 @@ class StepProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RunMemo:
     """The memo of a run, under the workflow's name: whose it is, and the steps that wait for approval with their tools.
 
     No text of the task, no argument and no result: whoever may list workflows reads it.

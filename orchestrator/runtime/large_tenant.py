@@ -5,6 +5,7 @@ an Index of all.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,6 +78,11 @@ class LargeTenant:
         named = {tool.server for tool in few.tools}.union(*(own.owner.tools for own in self._searched)) - {""}
         self.servers = ServerIndex(named, self._statistics.words, few.unlisted - named)
         self._always = dict(self._always_of(capabilities))
+
+    @property
+    def hosts(self) -> AbstractSet[str]:
+        """The servers whose tools the tenant has."""
+        return self._statistics.servers.keys()
 
     def index(self, asked: CandidateRequest) -> Index:
         """Return an Index of the few tools that may fit; blocks, as the server is asked."""

@@ -41,7 +41,7 @@ async def replay(request: Request, form: FormData) -> Response:
     async with AsyncExitStack() as stack:
         before = await stack.enter_async_context(Router(stores=scope.stores, options=still))
         after = await stack.enter_async_context(Router(**where, options=replace(still, pipeline=pipeline)))
-        found = await replaying.replay(tasks, before, after, scope.tenant, lambda *_: None)
+        found = await replaying.replay_all(tasks, before, after, scope.tenant, lambda *_: None)
     return _page(request, found, pipeline, catalogue)
 
 

@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orchestrator.evaluate.findability import WITHIN, made_queries
+from orchestrator.evaluate.findability import WITHIN, own_words
 from orchestrator.experience.figures import figures
 from orchestrator.index.intent import reads_only
 from orchestrator.records.request import RouteRequest
@@ -72,10 +72,9 @@ def parameters(tool: Tool) -> list[dict[str, object]]:
 
 
 async def _trials(scope: Scope, tool: Tool) -> list[tuple[str, int | None]]:
-    """Return queries made of a tool's own words, and its place among the answers to each, None behind the best ten."""
-    found = []
-    for query in made_queries(tool):
-        decision = await scope.router.route(RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN))
-        keys = [match.tool.key for match in decision.matches]
-        found.append((query, keys.index(tool.key) + 1 if tool.key in keys else None))
-    return found
+    """Return the tool's own words, and its place among the matches for them, None if it is not among the best ten."""
+    if not (query := own_words(tool)):
+        return []
+    decision = await scope.router.route(RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN))
+    keys = [match.tool.key for match in decision.matches]
+    return [(query, keys.index(tool.key) + 1 if tool.key in keys else None)]
