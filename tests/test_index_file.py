@@ -36,6 +36,7 @@ QUERIES = ("refund a charge", "send an email, then read the file", "add it", "us
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr("orchestrator.runtime.index_cache.KEPT_FROM", 1)
+    monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 600)  # So that no earlier index answers.
     store = Store(tmp_path / "store", embedder=shipped(), timeout_s=5)
     store.replace_servers("local", by_server([*sample(), *ODD, *MAIL]))
     store.replace_server(SHARED, "files", FILES)

@@ -12,6 +12,7 @@ from orchestrator.index.bm25 import K1, B, GlobalStatistics, code_of
 from orchestrator.index.documents import Document
 from orchestrator.index.reading import FIELD_WEIGHTS
 
+_SUMS = ("size", "tokens", "length", "holders", "words")
 MEAN_LENGTH = 30.0
 """The length of a usual document, by which stored BM25 weights are scaled: they stay as tools come and go."""
 
@@ -45,10 +46,10 @@ class CorpusStatistics:
         )
 
     def __add__(self, other: Self) -> Self:
-        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in _SUMS})
 
     def __sub__(self, other: Self) -> Self:
-        return type(self)(**{name: getattr(self, name) - getattr(other, name) for name in self.__slots__})
+        return type(self)(**{name: getattr(self, name) - getattr(other, name) for name in _SUMS})
 
     @property
     def global_statistics(self) -> GlobalStatistics:
@@ -56,7 +57,7 @@ class CorpusStatistics:
 
     def text(self) -> str:
         """Return the statistics as a text of ASCII letters."""
-        sums = {name: getattr(self, name) for name in self.__slots__}
+        sums = {name: getattr(self, name) for name in _SUMS}
         return base64.b85encode(zlib.compress(json.dumps(sums).encode(), 1)).decode()
 
     @classmethod
