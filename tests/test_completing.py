@@ -11,8 +11,7 @@ from orchestrator.llm.complete import PROMPT_TOKENS, complete
 from orchestrator.options import Options
 from orchestrator.records.completion import CompleteRequest, Purpose
 from orchestrator.records.usage import Usage
-from orchestrator.testing import ScriptedModel
-from orchestrator.testing import Usage as Billed
+from orchestrator.testing import Billed, ScriptedModel
 from tests.decisions import ADD_NOTE
 
 LONG = "".join(f"line {number}\n" for number in range(100_000)) + "the code is 4711"
@@ -69,7 +68,7 @@ async def test_a_long_result_is_read_on_where_the_model_asks_for_it() -> None:
     assert f"[from character {len(LONG) - 100:,} of {len(LONG):,}]" in server.asked[2].text
 
 
-async def test_what_is_nowhere_is_missing_and_not_guessed() -> None:
+async def test_a_value_found_nowhere_is_missing() -> None:
     found, _ = await completed(filling(), {"arguments": "{}", "missing": ["body"], "why": "the file is empty"})
     assert (found.arguments, found.missing) == ({}, ("body",))
 

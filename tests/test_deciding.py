@@ -17,8 +17,7 @@ from orchestrator.records.decision import NamedServer
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.records.usage import Usage
-from orchestrator.testing import Fault, Refusal, ScriptedModel
-from orchestrator.testing import Usage as Billed
+from orchestrator.testing import Billed, Fault, Refusal, ScriptedModel
 from tests.decisions import ALL, CONVERT, DELETE, READ, decision
 
 TASK = "Read the file a.txt and add a note with what it says"
@@ -116,7 +115,7 @@ async def test_one_tool_is_one_step_and_an_answer_or_nothing_that_fits_is_none()
     assert (none.steps, none.reasons, none.model) == ((), ("because",), "small")
     unsure, server = await planned(chosen("plan", confidence=0.2))
     assert (unsure.steps, len(server.asked)) == ((), 1)
-    assert "small is 20% sure (needed: 30%)" in unsure.reasons[-1]
+    assert "confidence of small: 20% (needed: 30%)" in unsure.reasons[-1]
 
 
 async def test_what_the_user_gave_goes_before_what_the_model_wrote_and_is_shown_to_it() -> None:

@@ -109,7 +109,7 @@ async def test_a_task_is_typed_and_its_answer_followed_by_keyboard_alone(browser
         await page.keyboard.type("refund the customer who paid twice")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", level=2)).to_have_text("stripe:refund_charge")
-        await expect(page.get_by_text("Keywords alone are")).to_be_visible()
+        await expect(page.get_by_text("Confidence by keywords alone")).to_be_visible()
         for _ in range(2):  # from the field over the button to the answer
             await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
@@ -158,7 +158,7 @@ async def test_runs_that_wait_are_approved_and_refused_on_their_page(
         await until(own, step, StepStatus.NEEDS_APPROVAL)
     await furnish(tmp_path, rounds=0)
     async with ui(tmp_path, "--address", temporal_address) as (link, process), looking(browser, link) as page:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not await page.get_by_role("link", name=own.id).count():  # Lists lag behind a little.
                 await page.goto(at(link, "/runs"))
         assert await page.get_by_role("link", name=other.id).count() == 0

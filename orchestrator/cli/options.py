@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 import click
 from click import option
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.output import counting, note, progress, warn
-from orchestrator.common.json_input import first_problem, numbered_lines, why_unread
+from orchestrator.common.json_input import numbered_lines, reading
 from orchestrator.common.tenant import SHARED, check_tenant, tenant_of
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
 from orchestrator.options import Options, default_store, stores_of
-from orchestrator.pipeline.pipeline import PRESETS
+from orchestrator.pipeline.presets import PRESETS
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.run import RunRequest
 from orchestrator.runtime.router import Router
@@ -287,17 +287,13 @@ def _conversation(_: click.Context, __: click.Parameter, path: Path | None) -> t
     """Read the turns of the file, oldest first."""
     if path is None:
         return ()
-    try:
+    form = 'write one turn a line: {"role": "user", "text": "...", "tools": ["server:name"]}'
+    with reading(f"--conversation {path}", form):
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"--conversation {path}: cannot be read ({why_unread(error)}); give a UTF-8 file") from None
     turns = []
     for number, line in numbered_lines(text):
-        try:
+        with reading(f"--conversation {path}:{number}", form):
             turns.append(Turn(**dict(_Line.model_validate_json(line))))
-        except ValidationError as error:
-            where, form = f"--conversation {path}:{number}", '{"role": "user", "text": "...", "tools": ["server:name"]}'
-            raise InvalidInput(f"{where}: {first_problem(error, 'the line')}; write {form}") from None
     return tuple(turns)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.json_input import first_problem, numbered_lines, read_json, why_unread
+from orchestrator.common.json_input import first_problem, numbered_lines, read_json, reading
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import embed_ahead
 from orchestrator.pipeline.legs.semantic import why_failed
@@ -24,7 +24,7 @@ FORM = "give Decisions by `toolroute route -o json`, or a workflow's history by 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class ReplayedAnswer:
     """What matters of a Decision: its tools, best first, its figures, and why meaning could not be searched."""
 
     tools: tuple[str, ...]
@@ -41,7 +41,7 @@ class PastTask:
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")]
     used: tuple[str, ...]
-    then: Answered | None = None
+    then: ReplayedAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ class Replayed:
 
     query: str
     used: tuple[str, ...]
-    before: Answered
-    after: Answered
+    before: ReplayedAnswer
+    after: ReplayedAnswer
     gone: tuple[str, ...] = ()
 
     @property
@@ -112,7 +112,7 @@ async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
 def summary(found: Sequence[Replayed]) -> dict[str, Any]:
     """Return the JSON of `toolroute experience replay`."""
 
-    def mean(figure: Callable[[Answered], float]) -> dict[str, float]:
+    def mean(figure: Callable[[ReplayedAnswer], float]) -> dict[str, float]:
         count = len(found) or 1
         return {when: round(sum(figure(getattr(o, when)) for o in found) / count, 4) for when in ("before", "after")}
 
@@ -130,8 +130,8 @@ def summary(found: Sequence[Replayed]) -> dict[str, Any]:
     }
 
 
-def answered(decision: Decision) -> Answered:
-    return Answered(
+def answered(decision: Decision) -> ReplayedAnswer:
+    return ReplayedAnswer(
         tools=tuple(match.tool.key for match in decision.matches),
         confidence=decision.confidence,
         semantic_ran=decision.semantic_ran,
@@ -149,10 +149,8 @@ def tasks_of(outcomes: Sequence[Outcome], since: float = 0.0) -> list[PastTask]:
 
 def read_tasks(path: Path) -> list[PastTask]:
     """Read a file of Decisions, or a workflow's history; of a Decision alone the recommended tools count as used."""
-    try:
+    with reading(path, FORM):
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path}: cannot be read ({why_unread(error)}); {FORM}") from None
     tasks = list[PastTask]()
     for place, own in _records(str(path), text):
         try:

@@ -8,7 +8,6 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -24,7 +23,7 @@ from pydantic import (
 )
 
 from orchestrator.common.digests import OF_SERVER, digest
-from orchestrator.common.json_input import first_problem, read_json, slip, spellings, why_unread, without_comments
+from orchestrator.common.json_input import first_problem, read_json, reading, slip, spellings, without_comments
 from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import VARIABLE, Expansion, Launch, environment, read_env_file
@@ -193,16 +192,8 @@ class McpConfig:
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy."""
-        try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)}); give an mcpServers JSON file") from None
-        try:
-            value = read_json(without_comments(text))
-        except JSONDecodeError as error:
-            raise InvalidConfig(f"{path}: not JSON ({error})") from None
-        except ValueError as error:
-            raise InvalidConfig(f"{path}: {error}") from None
+        with reading(path, "give an mcpServers JSON file", InvalidConfig):
+            value = read_json(without_comments(Path(path).read_text(encoding="utf-8-sig")))
         return cls.parse(value, source=str(path))
 
     @classmethod

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.common.json_input import why_unread
+from orchestrator.common.json_input import reading
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig
 
@@ -91,11 +91,8 @@ def read_env_file(path: str, named: str) -> dict[str, str]:
     """Read the variables of VS Code's `envFile` as they stand; no value stands in an error."""
     from dotenv.parser import parse_stream
 
-    try:
-        with Path(path).open(encoding="utf-8-sig") as file:
-            lines = list(parse_stream(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidConfig(f'{named} cannot be read ({why_unread(error)}): give its path, or "env"') from None
+    with reading(named, 'give its path, or "env"', InvalidConfig), Path(path).open(encoding="utf-8-sig") as file:
+        lines = list(parse_stream(file))
     for line in lines:
         if line.error or (line.key and line.value is None):
             raise InvalidConfig(f"{named}, line {line.original.line}: give NAME=VALUE")

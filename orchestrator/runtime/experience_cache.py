@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from orchestrator.errors import FAULTS, ToolrouteError
 from orchestrator.experience.memory import Experience
 from orchestrator.records.outcome import Outcome
-from orchestrator.store.outcomes import Kept
+from orchestrator.store.outcomes import StoredOutcomes
 from orchestrator.store.store import Store
 
 PATIENCE_S = 1.0
@@ -157,5 +157,5 @@ class ExperienceCache:
         return known
 
 
-def _experience(kept: Kept) -> Experience | None:
+def _experience(kept: StoredOutcomes) -> Experience | None:
     return Experience.of(kept.outcomes, kept.vectors) if kept.outcomes else None
