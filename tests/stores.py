@@ -90,7 +90,7 @@ def server_place(kind: str) -> Iterator[str]:
 @pytest.fixture
 def store(place: str) -> Iterator[Store]:
     """An empty store with the shipped embedder."""
-    opened = Store(place, embedder=shipped(), timeout_s=5)
+    opened = Store(place, embedder=shipped(), timeout_s=60)
     yield opened
     opened.close()
 
