@@ -32,16 +32,16 @@ async def test_a_function_that_blocks_the_event_loop_costs_no_other_call_its_hea
         return "charged"
 
     async def block(path: str) -> str:
-        time.sleep(12)  # noqa: ASYNC251  (the attack)
+        time.sleep(4)  # noqa: ASYNC251  (the attack)
         blocked.set()
         return "slept"
 
     runner = await serve(plugin_over(executors={"notes:add_note": charge, "files:read_file": block}))
-    charges = [await runner.start("Add a note titled 'x'", heartbeat_s=5.0) for _ in range(5)]
+    charges = [await runner.start("Add a note titled 'x'", heartbeat_s=1.0) for _ in range(5)]
     async with asyncio.timeout(60):
         for _ in charges:
             await under_way.acquire()
-    result, _ = await runner.run("Read the file a.txt", heartbeat_s=5.0)
+    result, _ = await runner.run("Read the file a.txt", heartbeat_s=1.0)
     assert statuses(result) == ["done"]
     assert [statuses(await handle.result()) for handle in charges] == [["done"]] * 5
     assert "block (" in caplog.text
