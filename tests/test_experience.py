@@ -8,9 +8,9 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput, UnknownTool
+from orchestrator.experience.actors import newest, oldest_of_most
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.recalibrate import Claims, fitted
-from orchestrator.experience.shares import newest, oldest_of_most
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
@@ -149,9 +149,9 @@ def test_another_persons_task_is_heard_behind_any_number_of_nearer_ones() -> Non
         for number, actor in enumerate(["ann"] * 1_000 + ["bob"])
     ]
     vectors = np.array([[np.cos(angle), np.sin(angle)] for angle in angles], np.float32)
-    found = Experience.of(tasks, vectors).recall(np.array([1, 0], np.float32), (), lambda *_: True)
+    found = Experience.of(tasks, vectors).recall(np.array([1, 0], np.float32), lambda *_: True)
     assert found is not None
-    assert found.shared
+    assert found.alone == ()
     assert [task.query for task in found.tasks] == [f"task {number}" for number in (0, 1, 1_000, *range(2, 9))]
 
 

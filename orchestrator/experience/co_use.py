@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, KeysView, Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.experience.shares import newest, usual
+from orchestrator.experience.actors import newest, usual
 from orchestrator.records.outcome import Known, Name
 from orchestrator.records.relation import USED_AFTER, USED_WITH, Edge
 
@@ -84,8 +84,8 @@ class CoUse:
         return tuple(sorted((own for own in later if own.tasks), key=lambda own: -own.tasks))
 
     def usual(self, name: Name) -> list[Partner]:
-        """Return the tools used together often enough to be related."""
-        return [own for own in self.together(name) if own.tasks >= LEAST and own.share >= OFTEN]
+        """Return the tools used together often enough to be related; where several people are known, by two of them."""
+        return [own for own in self.together(name) if own.tasks >= LEAST and own.share >= OFTEN and not own.alone]
 
     def edges(self, name: Name, known: Known) -> Iterator[Edge]:
         """Yield the relations of a tool to others that are known to be as they were."""

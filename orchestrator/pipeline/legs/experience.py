@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.experience.lift import LEAST, lift, shipped
 from orchestrator.experience.memory import Experience
+from orchestrator.experience.voting import LEAST, behind_first, damped, with_unseen
 from orchestrator.index.calibration import log_odds
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import Found, Ranking, Task, best_first
@@ -28,9 +28,7 @@ async def experience(task: Task, found: Found) -> Found:
     vectors = found.vectors if found.vectors is not None else (await task.embed(task.understood.texts[:1]))[0]
     if vectors is None or not len(task.experience.tasks):
         return found
-    tools = task.index.catalogue.tools
-    candidates = [(tools[place].key, tools[place].hash) for place in found.candidates.whole.chosen.tolist()]
-    recalled = task.experience.recall(vectors[0], candidates, lambda *name: is_allowed(task, found, name))
+    recalled = task.experience.recall(vectors[0], lambda *name: is_allowed(task, found, name))
     return replace(found, recalled=recalled) if recalled else found
 
 
@@ -50,20 +48,21 @@ def is_allowed(task: Task, found: Found, name: Name) -> bool:
 def learnt(task: Task, found: Found, ranking: Ranking) -> Ranking:
     """Return the ranking as past tasks move it; an order by ranks stays as it is."""
     recalled = found.recalled
-    if recalled is None or ranking.by_rank:
+    if task.experience is None or recalled is None or ranking.by_rank or not any(recalled.lifts.values()):
         return ranking
     catalogue = task.index.catalogue
-    brought = {key: None for near in recalled.tasks for key in near.used}
-    places = [*ranking.order, *(p for key in brought if (p := catalogue.positions[key]) not in ranking.scores)]
-    if not places:
-        return ranking
-    chances = np.array([ranking.scores.get(place, LEAST) for place in places])
-    keys = [catalogue.tools[place].key for place in places]
-    lifted = lift(chances, keys, recalled, shipped())
-    moved = np.flatnonzero(lifted.shifts).tolist()
-    if not moved:
-        return ranking
-    now = {places[row]: float(lifted.chances[row]) for row in moved}
+    brought = [catalogue.positions[key] for key in recalled.lifts]
+    places = [*dict.fromkeys((*ranking.order, *brought))]
+    tools = [catalogue.tools[place] for place in places]
+    before = log_odds(np.maximum([ranking.scores.get(place, LEAST) for place in places], LEAST))
+    best = before.max()
+    lifts = np.array([recalled.lifts.get(tool.key, 0.0) for tool in tools])
+    alone = np.array([tool.key in recalled.alone for tool in tools])
+    unseen = np.array([not task.experience.has_used((tool.key, tool.hash)) for tool in tools])
+    lifts = with_unseen(behind_first(lifts, before, alone), before, unseen, among=~alone)
+    after = damped(before + lifts, best)
+    rows = np.flatnonzero(lifts).tolist()
+    now = dict(zip((places[row] for row in rows), expit(after[rows]).tolist(), strict=True))
     scores = {**ranking.scores, **now}
     whole = np.array([ranking.whole.get(place, LEAST) for place in now])
     held = {place: {**ranking.evidence.get(place, {}), "experience": score} for place, score in now.items()}
@@ -72,10 +71,10 @@ def learnt(task: Task, found: Found, ranking: Ranking) -> Ranking:
         order=best_first(scores),
         scores=scores,
         own=scores,
-        whole={**ranking.whole, **dict(zip(now, _shifted(whole, lifted.shifts[moved]).tolist(), strict=True))},
+        whole={**ranking.whole, **dict(zip(now, expit(log_odds(whole) + lifts[rows]).tolist(), strict=True))},
         evidence={**ranking.evidence, **held},
-        confidence=float(_shifted(ranking.confidence, lifted.confidence)),
-        notes=ranking.noted(_notes(recalled, {places[row]: keys[row] for row in moved})),
+        confidence=float(expit(log_odds(ranking.confidence) + after.max() - best)),
+        notes=ranking.noted(_notes(recalled, {places[row]: tools[row].key for row in rows})),
     )
 
 
@@ -86,9 +85,9 @@ def calibrate(task: Task, found: Found, ranking: Ranking) -> Ranking:
     return replace(ranking, confidence=task.experience.claims.confidence(ranking.confidence))
 
 
-def _shifted(chances: Any, by: Any) -> Any:
-    """Return chances, or one, with their log-odds moved."""
-    return 1 / (1 + np.exp(-(log_odds(chances) + by)))
+def expit(odds: Any) -> Any:
+    """Return the chance of log-odds, or of an array of them."""
+    return 1 / (1 + np.exp(-odds))
 
 
 def _notes(recalled: Recalled, moved: dict[int, str]) -> dict[int, str]:

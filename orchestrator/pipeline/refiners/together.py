@@ -1,4 +1,4 @@
-"""Together: what past tasks used with the best tools rises behind these, and behind tools that no task ever used."""
+"""Together: the tools that past tasks used with the best tools rise, behind the best one."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,13 +10,10 @@ from orchestrator.experience.memory import Experience
 from orchestrator.pipeline.legs.experience import is_allowed
 from orchestrator.pipeline.refiners.related import with_raised
 from orchestrator.pipeline.state import Found, Ranking, Task
-from orchestrator.records.outcome import Recalled
 
 BEST, DOUBTS, BELIEVED = 5, 2, 0.5
 """The best tools, whose partners rise; tasks that are taken to have gone without; and how far what remains is believed.
 Compared on sets whose tasks use several tools (docs/decisions.md)."""
-FIRST = 3
-"""The first places, into which no single person's tasks bring a tool."""
 
 
 def together(task: Task, found: Found, ranking: Ranking) -> Ranking:
@@ -24,12 +21,13 @@ def together(task: Task, found: Found, ranking: Ranking) -> Ranking:
     if task.experience is None or found.recalled is None or ranking.by_rank:
         return ranking
     chances, scores, notes = dict[int, float](), dict[int, float](), dict[int, str]()
+    behind_best = float(np.nextafter(max(ranking.scores.values(), default=0.0), 0.0))
     for best, place, own in _partners(task, task.experience, found, ranking):
         chance = BELIEVED * ranking.scores[best] * own.tasks / (own.of + DOUBTS)
         if chance > chances.get(place, 0.0):
             before = ranking.scores.get(place, 0.0)
-            most = _ceiling(task, found.recalled, ranking, place, own)
-            chances[place], scores[place] = chance, max(before, min(1 - (1 - before) * (1 - chance), most))
+            chances[place] = chance
+            scores[place] = max(before, min(1 - (1 - before) * (1 - chance), behind_best))
             notes[place] = f"used with {task.index.catalogue.tools[best].key} in {own.tasks} of {own.of}"
     return replace(with_raised(ranking, scores, chances, "used_with"), notes=ranking.noted(notes))
 
@@ -41,12 +39,3 @@ def _partners(task: Task, past: Experience, found: Found, ranking: Ranking) -> I
         for own in past.co_use.usual((tools[best].key, tools[best].hash)):
             if is_allowed(task, found, own.name):
                 yield best, task.index.catalogue.positions[own.name[0]], own
-
-
-def _ceiling(task: Task, recalled: Recalled, ranking: Ranking, place: int, own: Partner) -> float:
-    """Return the most that a tool may score: behind the best; what one person alone taught, behind the first three."""
-    first, tools = ranking.order[:BEST], task.index.catalogue.tools
-    ahead = [first[0], *(first[FIRST - 1 : FIRST] if own.alone else ())]
-    if place not in first:
-        ahead += [other for other in first if tools[other].key not in recalled.proven]
-    return float(np.nextafter(min(ranking.scores[other] for other in ahead), 0.0))
