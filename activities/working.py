@@ -83,10 +83,10 @@ def _failure(error: Exception, again: bool) -> ApplicationError:
     wait_s = error.retry_after_s if isinstance(error, Unavailable) else None
     if isinstance(error, Busy) and wait_s is None:
         wait_s = min(2.0 ** (activity.info().attempt - 1), MOST_BUSY_S)
-    used = error.usage if isinstance(error, ToolrouteError) else None
+    used = error.usage.total if isinstance(error, ToolrouteError) else 0
     return ApplicationError(
         _cut(str(error)),
-        *([used.total] if used else []),
+        *([used] if used else []),
         type=type(error).__name__,
         non_retryable=not again,
         next_retry_delay=None if wait_s is None else timedelta(seconds=wait_s),

@@ -1,8 +1,8 @@
-"""What connecting servers ahead is worth: `python -m benchmarks.warming --data ../shared`; prints Markdown tables.
+"""What prewarming servers is worth: `python -m benchmarks.warming --data ../shared`; prints Markdown tables.
 
 Conversations of bfcl_multi_turn, turn by turn: a turn is routed with those before it, servers are connected by the
 Decision, then those of the turn's own tools are called. Half of the conversations are remembered before the other half
-is routed. Last the first call of real servers, cold and connected ahead.
+is routed. Last the first call of real servers, cold and prewarmed.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from orchestrator.evaluate.runner import Query, read_set
 from orchestrator.runtime.prewarm import servers_to_prewarm
 
 Talk = list[tuple[Query, Decision]]
-Ahead = Callable[[Decision], Sequence[str]]
-WAYS: dict[str, Ahead] = {
+Prewarm = Callable[[Decision], Sequence[str]]
+WAYS: dict[str, Prewarm] = {
     "recommended only": lambda decision: decision.servers,
     **{f"`warm={most}`": lambda decision, most=most: servers_to_prewarm(decision.matches, most) for most in (1, 2, 3)},
 }
@@ -30,7 +30,7 @@ WAYS: dict[str, Ahead] = {
 
 @dataclass(frozen=True)
 class Warmed:
-    """First uses of a server in a conversation, those that found it connected, servers connected ahead, and in vain."""
+    """First uses of a server in a conversation, those that found it connected, servers prewarmed, and in vain."""
 
     first: int
     hits: int
@@ -55,12 +55,12 @@ async def talked(router: Router, queries: list[Query]) -> Talk:
     return talk
 
 
-def warmed(talks: list[Talk], ahead: Ahead) -> Warmed:
+def warmed(talks: list[Talk], prewarm: Prewarm) -> Warmed:
     first = hits = started = wasted = 0
     for talk in talks:
         warm, used = set[str](), set[str]()
         for query, decision in talk:
-            warm |= {*ahead(decision)} - used
+            warm |= {*prewarm(decision)} - used
             new = {key.partition(":")[0] for key in query.relevant} - used
             first, hits, used = first + len(new), hits + len(new & warm), used | new
         started, wasted = started + len(warm), wasted + len(warm - used)
@@ -68,18 +68,18 @@ def warmed(talks: list[Talk], ahead: Ahead) -> Warmed:
 
 
 async def called(folder: Path) -> tuple[float, float]:
-    """The milliseconds of real servers' first calls, cold and connected ahead: medians of all."""
-    cold, ahead = list[float](), list[float]()
+    """The milliseconds of real servers' first calls, cold and prewarmed: medians of all."""
+    cold, prewarmed = list[float](), list[float]()
     for name, (entry, tool, arguments) in real_servers(folder).items():
-        for times in (cold, ahead) * 3:
+        for times in (cold, prewarmed) * 3:
             async with Connections({"mcpServers": {name: entry}}) as pool:
-                if times is ahead:
+                if times is prewarmed:
                     pool.warm([name])
                     await pool.tools(name)
                 begin = time.perf_counter()
                 await pool.call(f"{name}:{tool}", arguments)
                 times.append((time.perf_counter() - begin) * 1000)
-    return statistics.median(cold), statistics.median(ahead)
+    return statistics.median(cold), statistics.median(prewarmed)
 
 
 async def measure(data: Path) -> None:
@@ -87,16 +87,16 @@ async def measure(data: Path) -> None:
     every = conversations(folder)
     past, present = every[::2], every[1::2]
     with tempfile.TemporaryDirectory() as name:
-        cold, ahead = await called(Path(name))
-    print(f"First call of a real server: {cold:.0f} ms cold, {ahead:.0f} ms connected ahead.\n")
-    print("| | | first uses | connected by then | connected ahead | unused | ms saved a conversation |")
+        cold, prewarmed = await called(Path(name))
+    print(f"First call of a real server: {cold:.0f} ms cold, {prewarmed:.0f} ms prewarmed.\n")
+    print("| | | first uses | connected by then | prewarmed | unused | ms saved a conversation |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     async with Router(Catalogue.read(folder)) as router:
         for knows in ("knows no task", f"knows {len(past)} conversations"):
             talks = [await talked(router, queries) for queries in present]
             for way, choose in WAYS.items():
                 own = warmed(talks, choose)
-                saved = own.hits * (cold - ahead) / len(present)
+                saved = own.hits * (cold - prewarmed) / len(present)
                 print(
                     f"| {knows} | {way} | {own.first} | {own.hits} ({own.hits / own.first:.0%}) | {own.started} "
                     f"| {own.wasted} ({own.wasted / own.started:.0%}) | {saved:.0f} |"

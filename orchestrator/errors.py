@@ -26,20 +26,17 @@ ToolrouteError
     └── ServerUnavailable   an MCP server cannot be connected; nothing was sent
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from orchestrator.records.usage import Usage
+from orchestrator.records.usage import Usage
 
 
 class ToolrouteError(Exception):
     """Base of every error that toolroute raises on purpose. `retry` says whether trying again can help.
 
-    `usage` is what a language model took all the same, where one was asked.
+    `usage` are the tokens that a language model took before the error.
     """
 
     retry: bool = False
-    usage: "Usage | None" = None
+    usage: Usage = Usage()
 
 
 class InvalidInput(ToolrouteError):

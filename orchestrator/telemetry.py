@@ -30,7 +30,7 @@ _METRICS: dict[str, tuple[str, str, str]] = {
     "toolroute.connects": ("counter", "{connect}", "Attempts to connect, by server and how they failed"),
     "gen_ai.execute_tool.duration": ("histogram", "s", "Calls, by server and how they failed"),
     "toolroute.outcomes": ("counter", "{outcome}", "Outcomes, by source and whether the task got what it wanted"),
-    "toolroute.confidence": ("histogram", "1", "What routing claimed of its best tool, by whether it was right"),
+    "toolroute.confidence": ("histogram", "1", "Confidence in the first match, by whether it was right"),
 }
 _BUCKETS = {
     "s": (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
@@ -48,7 +48,7 @@ def _tracer() -> Any:
 
 @cache
 def _tracer_of(provider: Any) -> Any:
-    """Return a provider's tracer; making one takes as long as two spans."""
+    """Return a provider's tracer, which is slow to make: half the time of a span."""
     return provider.get_tracer(SCOPE)
 
 
@@ -75,15 +75,9 @@ def span(operation: str, name: str, attributes: Mapping[str, Any] | None = None)
             raise
         finally:
             if current is not None:
-                _end(current, found)
-
-
-def _end(current: Any, found: Mapping[str, Any]) -> None:
-    current.set_attributes(found)
-    if "error.type" in found:
-        from opentelemetry.trace import StatusCode
-
-        current.set_status(StatusCode.ERROR)
+                current.set_attributes(found)
+                if "error.type" in found:
+                    current.set_status(sys.modules["opentelemetry.trace"].StatusCode.ERROR)
 
 
 def stage(name: str, seconds: float) -> None:
@@ -147,7 +141,7 @@ def disconnected(server: str) -> None:
 
 
 def learnt(outcome: Outcome) -> None:
-    """Count an Outcome, and what routing had claimed against it."""
+    """Count an Outcome, and the confidence in the first match by whether it was right."""
     _measure("toolroute.outcomes", 1, {"toolroute.source": outcome.source, "toolroute.ok": outcome.ok})
     if claim := outcome.both or outcome.words:
         _measure("toolroute.confidence", claim.chance, {"toolroute.right": claim.right})

@@ -1,65 +1,44 @@
-"""False explicit hits: `python -m research.explicit --data ../shared`.
+"""Names of servers in tasks: `python -m research.explicit --data ../shared [--catalogue mcp_catalog_toucan]`.
 
-A hit is false when a query of a set is read as naming a server of that set's own catalogue, and that server holds none
-of the tools that the query is about (or is left out and holds one).
+A task is misread when it names a server of its own set that holds none of its right tools, or excludes one that does.
+With `--catalogue`, all tasks are read against the servers of that catalogue, where a name stands by chance.
 """
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.evaluate.runner import read_queries
+from orchestrator.catalogue.files import read_tools
+from orchestrator.evaluate.runner import Query, read_queries
+from orchestrator.index.index import Index
 from orchestrator.index.servers import ServerIndex
+from orchestrator.pipeline.legs.explicit import find_servers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One set's counts, and the first words of the queries that were misread."""
-
-    name: str
-    queries: int
-    named: int
-    unknown: int
-    misread: tuple[str, ...]
-
-    @property
-    def false(self) -> int:
-        return len(self.misread)
+def servers_of(folder: Path) -> ServerIndex:
+    return Index(Catalogue(read_tools(folder / "tools.jsonl"))).servers
 
 
-def measure(folder: Path, step: int = 1) -> Row:
-    """The counts of every `step`th query of a set."""
-    index = ServerIndex.of(Catalogue.read(folder))
-    queries = named = unknown = 0
-    misread = []
-    for query in read_queries(folder / "queries.jsonl")[::step]:
-        found = index.find(query.text)
-        right = {key.partition(":")[0] for key in query.relevant}
-        queries += 1
-        named += bool(found.mentions)
-        unknown += bool(found.unknown)
-        if found.mentions and (right.isdisjoint(found.wanted) or not right.isdisjoint(found.unwanted)):
-            said = ", ".join(mention.said for mention in found.mentions)
-            misread.append(f"[{said}] {query.text[:100]}")
-    return Row(name=folder.name, queries=queries, named=named, unknown=unknown, misread=tuple(misread))
+def is_misread(query: Query, servers: ServerIndex) -> bool:
+    found = find_servers(query.text, servers)
+    right = {key.partition(":")[0] for key in query.relevant}
+    excluded = set(found.unwanted) - set(found.wanted)
+    return bool(found.wanted and right.isdisjoint(found.wanted)) or not right.isdisjoint(excluded)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
-    parser.add_argument("--misread", action="store_true", help="show the queries that were misread")
+    parser.add_argument("--catalogue", help="a folder of bench/ whose servers all tasks are read against")
     arguments = parser.parse_args()
-    rows = [measure(path.parent) for path in sorted((arguments.data / "bench").glob("*/queries.jsonl"))]
-    print(f"{'set':18s}{'queries':>9s}{'named':>7s}{'unknown':>9s}{'false':>7s}{'share':>9s}")
-    for row in rows:
-        print(
-            f"{row.name:18s}{row.queries:9d}{row.named:7d}{row.unknown:9d}{row.false:7d}{row.false / row.queries:9.2%}"
-        )
-        for query in row.misread if arguments.misread else ():
-            print(f"    {query}")
-    queries, false = sum(row.queries for row in rows), sum(row.false for row in rows)
-    print(f"{'all':18s}{queries:9d}{sum(row.named for row in rows):7d}{'':9s}{false:7d}{false / queries:9.2%}")
+    bench: Path = arguments.data / "bench"
+    others = servers_of(bench / arguments.catalogue) if arguments.catalogue else None
+    print(f"{'set':18s}{'tasks':>9s}{'named':>7s}{'misread':>9s}")
+    for path in sorted(bench.glob("*/queries.jsonl")):
+        servers, queries = others or servers_of(path.parent), read_queries(path)
+        named = sum(bool(find_servers(query.text, servers).mentions) for query in queries)
+        misread = sum(is_misread(query, servers) for query in queries) if others is None else ""
+        print(f"{path.parent.name:18s}{len(queries):9d}{named:7d}{misread:>9}")
 
 
 if __name__ == "__main__":

@@ -58,10 +58,8 @@ def _message_of(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _response_of(completion: dict[str, Any], asked: ModelRequest) -> dict[str, Any]:
-    choice, usage = completion["choices"][0], completion["usage"]
-    message, is_cut = choice["message"], choice["finish_reason"] == "length"
-    text = {"type": "output_text", "text": message["content"], "annotations": []}
-    content = {"type": "refusal", "refusal": message["refusal"]} if message["refusal"] else text
+    message, usage = completion["choices"][0]["message"], completion["usage"]
+    content = {"type": "output_text", "text": message["content"], "annotations": []}
     said = {"type": "message", "id": "msg_0", "status": "completed", "role": "assistant", "content": [content]}
     calls = [
         {
@@ -77,8 +75,7 @@ def _response_of(completion: dict[str, Any], asked: ModelRequest) -> dict[str, A
         "id": "resp_scripted",
         "object": "response",
         "created_at": 0,
-        "status": "incomplete" if is_cut else "completed",
-        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+        "status": "completed",
         "error": None,
         "model": asked.model,
         "output": calls or [said],
@@ -106,10 +103,9 @@ def _chat_events(body: dict[str, Any]) -> Iterator[str]:
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     for place, call in enumerate(message.get("tool_calls", ())):
         named = {**call, "function": {"name": call["function"]["name"], "arguments": ""}}
-        deltas.append({"tool_calls": [{"index": place, **named}]})
-        pieces = _pieces(call["function"]["arguments"])
-        deltas += [{"tool_calls": [{"index": place, "function": {"arguments": piece}}]} for piece in pieces]
-    deltas += [{kind: piece} for kind in ("content", "refusal") for piece in _pieces(message[kind] or "")]
+        pieces = [{"function": {"arguments": piece}} for piece in _pieces(call["function"]["arguments"])]
+        deltas += [{"tool_calls": [{"index": place, **part}]} for part in (named, *pieces)]
+    deltas += [{"content": piece} for piece in _pieces(message["content"] or "")]
     for delta, end in [*((delta, None) for delta in deltas), ({}, choice["finish_reason"])]:
         yield _event({**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}]})
     yield _event({**chunk, "choices": [], "usage": body["usage"]})
@@ -118,34 +114,29 @@ def _chat_events(body: dict[str, Any]) -> Iterator[str]:
 
 def _response_events(body: dict[str, Any]) -> Iterator[str]:
     """Each item begun, in pieces, done; then all of the response."""
-    begun = {**body, "status": "in_progress", "output": [], "usage": None, "incomplete_details": None}
+    begun = {**body, "status": "in_progress", "output": [], "usage": None}
     events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
     for place, item in enumerate(body["output"]):
         events += _item_events(place, item)
-    events.append({"type": f"response.{body['status']}", "response": body})
+    events.append({"type": "response.completed", "response": body})
     for number, event in enumerate(events):
         yield f"event: {event['type']}\n{_event({**event, 'sequence_number': number})}"
 
 
 def _item_events(place: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    at: dict[str, Any] = {"output_index": place, "item_id": item["id"]}
-    empty: dict[str, Any] = {"content": []} if item["type"] == "message" else {"arguments": ""}
-    begun = {**item, "status": "in_progress", **empty}
-    yield {"type": "response.output_item.added", "output_index": place, "item": begun}
-    for part in item.get("content") or ():
-        kind, field = ("refusal", "refusal") if part["type"] == "refusal" else ("output_text", "text")
-        at |= {"content_index": 0}
-        yield {"type": "response.content_part.added", **at, "part": {**part, field: ""}}
-        for piece in _pieces(part[field]):
-            yield {"type": f"response.{kind}.delta", **at, "delta": piece, "logprobs": []}
-        yield {"type": f"response.{kind}.done", **at, field: part[field], "logprobs": []}
-        yield {"type": "response.content_part.done", **at, "part": part}
-    if item["type"] == "function_call":
-        for piece in _pieces(item["arguments"]):
-            yield {"type": "response.function_call_arguments.delta", **at, "delta": piece}
-        named = {"name": item["name"], "arguments": item["arguments"]}
-        yield {"type": "response.function_call_arguments.done", **at, **named}
-    yield {"type": "response.output_item.done", "output_index": place, "item": item}
+    at: dict[str, Any] = {"output_index": place, "item_id": item["id"], "content_index": 0}
+    if item["type"] == "message":
+        [part] = item["content"]
+        kind, text, empty = "response.output_text", part["text"], {"content": []}
+    else:
+        kind, text, empty = "response.function_call_arguments", item["arguments"], {"arguments": ""}
+    yield {"type": "response.output_item.added", **at, "item": {**item, "status": "in_progress", **empty}}
+    if item["type"] == "message":
+        yield {"type": "response.content_part.added", **at, "part": {**part, "text": ""}}
+    for piece in _pieces(text):
+        yield {"type": f"{kind}.delta", **at, "delta": piece, "logprobs": []}
+    yield {"type": f"{kind}.done", **at, "text": text, "arguments": text, "logprobs": []}
+    yield {"type": "response.output_item.done", **at, "item": item}
 
 
 def _event(data: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL, PUBLISH
 from tests.my_workflow import Assistant, Publish
-from tests.running import TENANT, RunClient, plugin_over
+from tests.running import TENANT, LocalTools, plugin_over
 from tests.temporal import until, working
 from tests.test_workflow_model import FILLED, PLANNED, STEPS, TASK
 
@@ -39,14 +39,14 @@ RUNS: dict[str, dict[str, Any]] = {
 async def record(version: str) -> None:
     async with dev_server() as address, ScriptedModel([PLANNED, STEPS, FILLED, "It is noted."]) as model:
         settings = Options(model="m", model_url=model.url)
-        assisted = plugin_over(RunClient(), models=lambda: Models(settings, api_key="recorded"))
+        assisted = plugin_over(LocalTools(), models=lambda: Models(settings, api_key="recorded"))
         publisher = OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]))
         for name, given in RUNS.items():
-            await _run(version, name, await Client.connect(address, plugins=[plugin_over(RunClient())]), **given)
+            await _run(version, name, await Client.connect(address, plugins=[plugin_over(LocalTools())]), **given)
         await _run(version, "assisted", await Client.connect(address, plugins=[assisted]), task=TASK)
         client = await Client.connect(address, plugins=[publisher])
         await _run(version, "child", client, task='Publish the report titled "May"', approve="never")
-        client = await Client.connect(address, plugins=[plugin_over(RunClient())])
+        client = await Client.connect(address, plugins=[plugin_over(LocalTools())])
         async with working(client, QUEUE, workflows=[Assistant]):
             await _record(version, "router", client, "Assistant", "Read the file a.txt")
 

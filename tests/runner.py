@@ -14,15 +14,15 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, RunResult
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
-from tests.running import TENANT, RunClient, plugin_over
+from tests.running import TENANT, LocalTools, plugin_over
 from tests.temporal import replays, working
 
 
 class Runner:
     """Starts runs on one worker, none of which waits for approval unless asked to; replays each that has ended."""
 
-    def __init__(self, client: Client, task_queue: str, desk: RunClient) -> None:
-        self.client, self.task_queue, self.desk = client, task_queue, desk
+    def __init__(self, client: Client, task_queue: str, local: LocalTools) -> None:
+        self.client, self.task_queue, self.local = client, task_queue, local
 
     async def start(self, task: str, *, name: str = "", **settings: Any) -> WorkflowHandle[Any, RunResult]:
         request = RunRequest(task=task, **{"tenant": TENANT, "heartbeat_s": 1.0, "approve": "never", **settings})
@@ -65,11 +65,11 @@ async def serve(
     async with AsyncExitStack() as stack:
 
         async def served(plugin: OrchestratorPlugin | None = None, *workflows: type, **settings: Any) -> Runner:
-            desk, queue = RunClient(), settings.pop("task_queue", task_queue)
+            local, queue = LocalTools(), settings.pop("task_queue", task_queue)
             connecting = settings.pop("client", {})
-            client = await Client.connect(temporal_address, plugins=[plugin or plugin_over(desk)], **connecting)
+            client = await Client.connect(temporal_address, plugins=[plugin or plugin_over(local)], **connecting)
             await stack.enter_async_context(working(client, queue, workflows=workflows, **settings))
-            return Runner(client, queue, desk)
+            return Runner(client, queue, local)
 
         yield served
 

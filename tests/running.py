@@ -13,8 +13,8 @@ TENANT = "org:1"
 SERVERS = {"mcpServers": {"time": {"command": sys.executable, "args": ["-m", "mcp_server_time"]}}}
 
 
-class RunClient:
-    """The built-in tools of the tests: real functions, which note each call that reached them."""
+class LocalTools:
+    """The local tools of the tests: real functions, which note each call that reached them."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
@@ -66,7 +66,7 @@ class RunClient:
         }
 
 
-def plugin_over(desk: RunClient | None = None, **settings: Any) -> OrchestratorPlugin:
-    """A plugin over the five test tools, the real time server and the desk."""
-    settings.setdefault("executors", (desk or RunClient()).executors)
+def plugin_over(local: LocalTools | None = None, **settings: Any) -> OrchestratorPlugin:
+    """A plugin over the five test tools, the real time server and the local functions."""
+    settings.setdefault("executors", (local or LocalTools()).executors)
     return OrchestratorPlugin(catalogue=Catalogue(ALL), mcp_servers=SERVERS, **settings)

@@ -103,7 +103,7 @@ async def test_each_policy_lets_its_own_tools_pass(runner: Runner, approve: str,
     task = "Read the file a.txt and delete the file b.txt and add a note titled 'x'"
     result, _ = await runner.run(task, approve=approve, approval_timeout_s=0.1)
     assert statuses(result) == ends
-    assert len(runner.desk.calls) == ends.count("done")
+    assert len(runner.local.calls) == ends.count("done")
 
 
 @pytest.fixture
@@ -120,13 +120,13 @@ async def test_a_word_lets_one_step_go_or_ends_it(
     runner: Runner, asking: tuple[WorkflowHandle[Any, RunResult], StepProgress]
 ) -> None:
     handle, step = asking
-    assert (step.arguments, runner.desk.calls) == ({"path": "a.txt"}, [])
+    assert (step.arguments, runner.local.calls) == ({"path": "a.txt"}, [])
     await handle.execute_update(names.APPROVE, {"step": "s2", "allowed": False})
     with pytest.raises(WorkflowUpdateFailedError):  # a word is final
         await handle.execute_update(names.APPROVE, Approval(step="s2", digest=step.digest))
     await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest, by="ada"))
     assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["done", "refused"]
-    assert runner.desk.calls == [("delete_file", {"path": "a.txt"})]
+    assert runner.local.calls == [("delete_file", {"path": "a.txt"})]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ async def test_a_word_on_anything_but_the_call_that_waits_is_refused(
         await handle.execute_update(names.APPROVE, word)
     assert said in str(failure.value.cause)
     assert (await until(handle, "s1", ASKED)).steps[0].digest == step.digest
-    assert runner.desk.calls == []
+    assert runner.local.calls == []
     await handle.terminate()
 
 
@@ -164,4 +164,4 @@ async def test_a_users_workflow_hears_the_word_of_its_own_run_only(serve: Serve)
     assert await first.query(Waiting.words) == [False, False, True]
     assert (await until(second, "s1", ASKED)).steps[0].arguments == {"path": "b.txt"}
     await second.cancel()
-    assert runner.desk.calls == [("delete_file", {"path": "a.txt"})]
+    assert runner.local.calls == [("delete_file", {"path": "a.txt"})]

@@ -28,32 +28,26 @@ EMAIL, DATE = {"type": "string", "format": "email"}, {"type": "string", "format"
     [
         ({"n": INTEGER}, "show 7 of them on 2026-01-02", {"n": 7}),
         ({"a": NUMBER, "b": NUMBER}, "add 5 and 7", {}),
-        ({"n": {"type": "integer", "maximum": 5}}, "show 7", {}),
         ({"change": NUMBER}, "by \u22122.5", {"change": -2.5}),
         ({"unit": UNIT}, "in Celsius please", {"unit": "celsius"}),
         ({"unit": UNIT}, "celsius or kelvin", {}),
-        ({"unit": UNIT}, "say 'celsius'", {}),
         ({"url": TEXT}, "fetch https://example.org/a/b.html.", {"url": "https://example.org/a/b.html"}),
         ({"to": EMAIL}, "write to ann@example.org", {"to": "ann@example.org"}),
         ({"to": EMAIL}, "write to ann@example.org or bo@example.org", {}),
         ({"due": DATE}, "due 2026-02-03", {"due": "2026-02-03"}),
         ({"timezone": TEXT}, "the time in Europe/Berlin", {"timezone": "Europe/Berlin"}),
         ({"path": TEXT}, "read ./src/main.py", {"path": "./src/main.py"}),
-        ({"path": TEXT}, "fetch https://example.org/a.html", {}),
         ({"query": TEXT}, 'search for "durable execution"', {"query": "durable execution"}),
-        ({"query": TEXT}, "search for 'the user's guide'", {"query": "the user's guide"}),
         ({"query": TEXT}, "search for durable execution", {}),
         ({"first": TEXT, "second": TEXT}, 'compare "a" with "b"', {}),
         ({"order_id": TEXT}, "cancel order #1001", {"order_id": "1001"}),
-        ({"order_id": TEXT}, "cancel order number ORD-12", {"order_id": "ORD-12"}),
         ({"order_id": TEXT}, "cancel orders 1001, 1002 and 1003", {}),
         ({"order_id": TEXT}, "cancel the order of ann@example.org", {}),
         ({"charge": TEXT}, "refund charge ch_3PqX, the customer paid twice", {"charge": "ch_3PqX"}),
-        ({"charge": TEXT}, "refund the charge", {}),
         ({"title": TEXT, "body": TEXT}, 'title "Plan" and body "Go"', {"title": "Plan", "body": "Go"}),
     ],
 )
-def test_a_required_parameter_takes_only_what_stands_unmistakably_in_the_text(
+def test_a_required_parameter_takes_only_an_unmistakable_value(
     properties: dict[str, Any], text: str, values: dict[str, object]
 ) -> None:
     found = extract(schema(*properties, **properties), text)
@@ -68,7 +62,7 @@ def test_an_optional_parameter_needs_its_name_in_the_text() -> None:
     assert extract(own, "read a.txt head 5 state=open").values == {"path": "a.txt", "head": 5, "state": "open"}
 
 
-def test_what_the_caller_gave_comes_first_and_is_read_by_the_type() -> None:
+def test_given_values_come_first_with_their_type() -> None:
     own = schema("n", "tags", n=INTEGER, tags={"type": "array", "items": INTEGER}, on={"type": "boolean"})
     given_values = {"n": "3", "tags": "4, 5", "on": "true"}
     assert extract(own, "show 7", given_values).values == {"n": 3, "tags": [4, 5], "on": True}
@@ -79,23 +73,16 @@ def test_what_the_caller_gave_comes_first_and_is_read_by_the_type() -> None:
     ("parameter", "values"),
     [
         ({"$ref": "#/$defs/Unit"}, {"unit": "kelvin"}),
-        ({"anyOf": [{"$ref": "#/$defs/Unit"}, {"type": "null"}]}, {"unit": "kelvin"}),
         ({"$ref": "#/$defs/Nowhere"}, {}),
         ({"type": "any"}, {"unit": "kelvin"}),
-        ({"type": ["string", "integer"]}, {"unit": "kelvin"}),
         ({"type": "string", "pattern": r"^\p{L}+$"}, {"unit": "kelvin"}),
         ({"type": "string", "enum": ["celsius"]}, {}),
     ],
 )
-def test_any_schema_that_servers_list_can_be_planned_with(parameter: dict[str, Any], values: dict[str, str]) -> None:
+def test_odd_schemas_can_be_planned_with(parameter: dict[str, Any], values: dict[str, str]) -> None:
     own = {**schema("unit", unit=parameter), "$defs": {"Unit": UNIT}}
     assert extract(own, "convert with unit=kelvin").values == values
     assert extract(own, "", {"unit": "kelvin"}).values == {"unit": "kelvin"}
-
-
-@pytest.mark.parametrize("odd", [None, {"required": True}, {"properties": [1]}, {"required": "unit"}])
-def test_what_is_no_schema_asks_for_nothing(odd: dict[str, Any] | None) -> None:
-    assert extract(odd, "unit=kelvin").missing == ()
 
 
 def test_planning_fetches_nothing_that_a_schema_refers_to() -> None:
@@ -156,9 +143,7 @@ def stands(value: Any, task: str) -> bool:
 
 @settings(max_examples=150, deadline=None)
 @given(properties=SCHEMAS, task=TASKS, data=st.data())
-def test_every_argument_stands_in_the_task_is_a_listed_value_or_was_given(
-    properties: dict[str, Any], task: str, data: st.DataObject
-) -> None:
+def test_no_argument_is_guessed(properties: dict[str, Any], task: str, data: st.DataObject) -> None:
     required = data.draw(st.lists(st.sampled_from(sorted(properties)), unique=True))
     caller = data.draw(st.dictionaries(st.sampled_from(sorted(properties)), st.sampled_from(["mine", 12, True])))
     tool = Tool(server="a", name="b", input_schema=schema(*required, **properties))

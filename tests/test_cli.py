@@ -290,8 +290,8 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         ("route q --store ftp://me:secret@there", "store 'ftp://there': give a folder, or a Qdrant server's"),
         ("route q --store http://me:secret@there:99999", "store 'http://there:99999' is no address: give http://HOST:"),
         (f"route q --config mcp.json --catalogue {CATALOGUE}", "--config lists servers into a store: give --store"),
-        (f"route q --catalogue {'x' * 300}", "xxx: cannot be read (File name too long); give a UTF-8 file"),
-        ("tools import nowhere.jsonl", "nowhere.jsonl does not exist: give a tools.jsonl, or a folder with one"),
+        (f"route q --catalogue {'x' * 300}", "xxx: cannot be read (File name too long); give a tools.jsonl"),
+        ("tools import nowhere.jsonl", "nowhere.jsonl: cannot be read (No such file or directory); give a tools.jsonl"),
         (
             "tools import mcp.json",
             "names MCP servers, not tools: list and store their tools with `toolroute tools sync",

@@ -31,7 +31,7 @@ def toolroute(model: ScriptedModel, *arguments: str, **variables: str) -> tuple[
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=170,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
@@ -42,12 +42,10 @@ def test_a_route_asks_a_model_only_with_the_option() -> None:
     with ScriptedModel(_said) as model:
         code, printed, _ = toolroute(model, "route", TASK, "-o", "json")
         assert (code, "choice" in json.loads(printed), model.asked) == (0, False, [])
-        _, printed, _ = toolroute(model, "route", TASK, "-o", "json", "--model", "small")
-        assert json.loads(printed)["choice"]["action"] == "plan"
-        assert [asked.model for asked in model.asked] == ["small"]
         _, shown, _ = toolroute(model, "route", TASK, "--model", "small")
-        assert "model small: plan, 93% sure" in shown
-        assert "A refund, then a message." in shown
+    assert [asked.model for asked in model.asked] == ["small"]
+    assert "model small: plan, 93% sure" in shown
+    assert "A refund, then a message." in shown
 
 
 @pytest.mark.slow
@@ -58,36 +56,27 @@ def test_a_plan_is_the_models_and_says_so() -> None:
         plan = json.loads(printed)["plan"]
         assert (plan["model"], _column(plan["steps"], "late")) == ("scripted", [[], ["text"]])
         assert plan["usage"]["input"] > 0
-        _, shown, _ = toolroute(model, "plan", TASK)
-    assert "text from s1" in shown
-    assert "model scripted: plan" in shown
-
-
-@pytest.mark.slow
-def test_the_model_that_is_named_does_all_whatever_the_environment_names() -> None:
-    others = {"TOOLROUTE_MODEL": "a", "TOOLROUTE_MODEL_ROUTE": "b", "TOOLROUTE_MODEL_PLAN": "c"}
-    with ScriptedModel(_said) as model:
-        assert toolroute(model, "plan", TASK, "--model", "mine", **others)[0] == 0
-        assert toolroute(model, "route", TASK, "--model", "mine", **others)[0] == 0
-        assert {asked.model for asked in model.asked} == {"mine"}
         model.asked.clear()
-        assert toolroute(model, "plan", TASK, **others)[0] == 0
-        assert [asked.model for asked in model.asked] == ["b", "c"]
+        others = {"TOOLROUTE_MODEL": "a", "TOOLROUTE_MODEL_ROUTE": "b", "TOOLROUTE_MODEL_PLAN": "c"}
+        _, shown, _ = toolroute(model, "plan", TASK, "--model", "mine", **others)
+        assert "text from s1" in shown
+        assert "model mine: plan" in shown
+        toolroute(model, "plan", TASK, **others)
+    assert [asked.model for asked in model.asked] == ["mine", "mine", "b", "c"]
 
 
 @pytest.mark.slow
-def test_an_endpoint_that_is_down_is_reported_with_the_deterministic_plan() -> None:
+def test_a_failing_endpoint_is_reported_with_the_deterministic_plan() -> None:
     with ScriptedModel(lambda _: Fault(401)) as model:
         code, printed, _ = toolroute(model, "plan", TASK, "-o", "json")
-        plan = json.loads(printed)["plan"]
-        assert (code, plan["model"]) == (0, "none")
-        assert _column(plan["steps"], "tool")[0] == "stripe:refund_charge"
-        assert "refused the key" in plan["warnings"][0]
-        shown = toolroute(model, "plan", TASK)[1]
-    assert "no model: arguments are only what stands in the task" in shown
-    assert "! decided without a model" in shown
-    gone = toolroute(model, "plan", TASK)[1]
-    assert "did not answer: the connection failed" in " ".join(gone.split())
+    plan = json.loads(printed)["plan"]
+    assert (code, plan["model"]) == (0, "none")
+    assert _column(plan["steps"], "tool")[0] == "stripe:refund_charge"
+    assert "refused the key" in plan["warnings"][0]
+    gone = " ".join(toolroute(model, "plan", TASK)[1].split())
+    assert "no model: arguments are only what stands in the task" in gone
+    assert "! decided without a model" in gone
+    assert "did not answer: the connection failed" in gone
 
 
 def _column(steps: Sequence[dict[str, Any]], name: str) -> list[Any]:

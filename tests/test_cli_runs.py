@@ -125,7 +125,7 @@ async def test_an_operator_approves_refuses_and_cancels_by_command(serve: Serve,
     assert 's1 waits for approval: files:delete_file with {"path": "a.txt"}' in shown
     approving = next(line for line in shown.splitlines() if f"toolroute runs approve {run_id} s1=" in line).split()[2:]
     code, _, err = await said(*approving[:-1], "s1=000000000000")
-    assert (code, runner.desk.calls) == (2, []), err
+    assert (code, runner.local.calls) == (2, []), err
     assert "s1 would call files:delete_file with arguments whose digest is" in err
     assert (await said("refuse", run_id, "s2"))[::2] == (0, "s2 refused\n")
     assert (await said(*approving, "--by", "ada"))[::2] == (0, "s1 approved\n")

@@ -69,7 +69,7 @@ async def test_a_long_result_is_read_on_where_the_model_asks_for_it() -> None:
     assert f"[from character {len(LONG) - 100:,} of {len(LONG):,}]" in server.asked[2].text
 
 
-async def test_what_is_nowhere_is_missing_and_not_guessed() -> None:
+async def test_a_value_found_nowhere_is_missing() -> None:
     found, _ = await completed(filling(), {"arguments": "{}", "missing": ["body"], "why": "the file is empty"})
     assert (found.arguments, found.missing) == ({}, ("body",))
 

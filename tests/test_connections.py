@@ -1,7 +1,6 @@
 """The pool with servers that work: connected when called, once, in parallel, closed when idle."""
 
 import asyncio
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
+from orchestrator.mcp import connections as mcp_connections
 from orchestrator.mcp.states import State
 from tests.servers.start import alive, config, entry, owners, until
 
@@ -106,6 +106,8 @@ async def test_what_is_not_there_is_named() -> None:
             await servers.call("plan:add")
         with pytest.raises(UnknownTool, match="give server:name"):
             await servers.call("add")
+    with pytest.raises(InvalidConfig, match="max_open=0"):
+        Connections(config(), max_open=0)
 
 
 async def test_a_tools_own_error_is_a_result_and_a_definition_that_changed_is_named() -> None:
@@ -124,26 +126,6 @@ async def test_a_tools_own_error_is_a_result_and_a_definition_that_changed_is_na
         assert "has changed" in still_fits.warnings[0]
 
 
-async def test_known_counts_come_from_outside_too() -> None:
-    async with Connections(config(plain=PLAIN)) as servers:
-        servers.know({"plain": 7, "unknown": 1}, {"plain": "it was away"})
-        assert servers.states()[0].to_json() == {
-            "server": "plain",
-            "state": "known",
-            "transport": "stdio",
-            "tools": 7,
-            "calls_in_flight": 0,
-            "idle_s": None,
-            "last_error": "it was away",
-            "retry_in_s": None,
-        }
-
-
-def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(InvalidConfig, match="max_open=0"):
-        Connections(config(), max_open=0)
-
-
 async def test_beyond_the_most_the_one_idle_for_longest_closes_and_no_call_in_flight_is_cut() -> None:
     async with Connections(config(a=PLAIN, b=PLAIN, c=PLAIN), max_open=2) as servers:
         await servers.call("a:pid")
@@ -158,15 +140,16 @@ async def test_beyond_the_most_the_one_idle_for_longest_closes_and_no_call_in_fl
         assert states(servers) == {"a": State.READY, "b": State.READY, "c": State.KNOWN}
 
 
-async def test_a_call_waits_for_no_turn_and_servers_that_hang_give_theirs_away() -> None:
-    hanging = {f"h{number}": entry("faulty.py", fault) for number, fault in enumerate(["mute", "sleep", "listless"])}
-    async with Connections(config(**hanging, good=PLAIN, other=PLAIN), max_connecting=1) as servers:
+async def test_a_call_waits_for_no_turn_and_servers_that_hang_give_theirs_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mcp_connections, "_TURN_S", 0.2)
+    hanging = {f"h{fault}": entry("faulty.py", fault) for fault in ("mute", "sleep", "listless")}
+    limits: Any = {"max_connecting": 1, "connect_timeout_s": 300}
+    async with Connections(config(**hanging, good=PLAIN, other=PLAIN), **limits) as servers:
         servers.warm([*hanging, "good", "other"])
-        begin = time.monotonic()
         assert (await servers.call("good:add", {"a": 1, "b": 1})).text == "2"
-        assert len([state for state in servers.states() if state.tools is not None]) == 1
         await until(lambda: states(servers)["other"] is State.READY)
-        assert time.monotonic() - begin < 3  # One turn that lasts until the server is ready.
         assert [states(servers)[name] for name in hanging] == [State.CONNECTING] * 3
 
 
@@ -221,4 +204,4 @@ async def test_an_entry_that_changes_or_goes_ends_no_call_under_way_and_its_proc
 
 async def test_a_call_goes_by_its_own_deadline_before_the_servers_timeout() -> None:
     async with Connections(config(plain=PLAIN), call_timeout_s=0.2) as servers:
-        assert (await servers.call("plain:wait", {"seconds": 0.6}, deadline_s=30)).text == "waited"
+        assert (await servers.call("plain:wait", {"seconds": 0.6}, deadline_s=300)).text == "waited"

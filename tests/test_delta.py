@@ -1,7 +1,6 @@
 """What a conversation is given anew: tools behind those that the model has read, in the shapes that providers take."""
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -14,7 +13,6 @@ from orchestrator.catalogue.export import Appended, exported_name
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.records.decision import Decision
 from orchestrator.records.delta import Delta
-from orchestrator.records.tool import Tool
 from tests.catalogues import sample, tool
 
 TASKS = (
@@ -113,13 +111,3 @@ def test_what_is_no_shape_or_answers_no_call_is_refused_with_the_remedy() -> Non
         delta.items("tool_search_output")
     with pytest.raises(InvalidInput, match="'7': additional_tools does not take"):
         delta.items("additional_tools", "7")
-
-
-def test_tools_of_many_turns_are_the_same_bytes_whatever_comes_later() -> None:
-    tools = [tool(f"a:{number}", "Do it") for number in range(9)]
-    delta = Delta()
-    for start in (0, 2, 1, 5):
-        chosen: list[Tool] = [replace(own, labels=own.labels) for own in tools[start : start + 4]]
-        later = Delta.between(delta.offered, chosen)
-        assert repr(later.tools("anthropic")).startswith(repr(delta.tools("anthropic"))[:-1])
-        delta = later

@@ -24,12 +24,12 @@ async def test_the_workflow_of_the_page_runs(
 ) -> None:
     page = _as_module(WORKFLOW, tmp_path, monkeypatch)
     client = await Client.connect(temporal_address, plugins=[plugin_over()])
-    async with working(client, task_queue, workflows=[page["RunClient"]]):
+    async with working(client, task_queue, workflows=[page["Desk"]]):
         for task, answer in (
             ("Read the file a.txt", "read_file a.txt"),
             ("Read the file", "say path for files:read_file"),
         ):
-            answered = await client.execute_workflow(page["RunClient"].run, task, id=uuid4().hex, task_queue=task_queue)
+            answered = await client.execute_workflow(page["Desk"].run, task, id=uuid4().hex, task_queue=task_queue)
             assert answered == answer
 
 

@@ -1,6 +1,5 @@
 """Each framework as it is published, with the scripted model: it reads the tools that fit, and later tasks profit."""
 
-import asyncio
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,9 +10,8 @@ from uuid import uuid4
 import pytest
 from agents import Agent as OpenAIAgent
 from agents import Runner, function_tool, set_tracing_disabled
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
 from langchain_core.tools import tool as langchain_tool
 from langchain_openai import ChatOpenAI
 from pydantic_ai import Agent
@@ -27,7 +25,6 @@ from examples.servers import notes_server
 from orchestrator import Connections, Router
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput
-from orchestrator.integrations.fastmcp import ToolRouterSearch
 from orchestrator.integrations.langchain import ToolRouterMiddleware
 from orchestrator.integrations.mcp import RoutedSession
 from orchestrator.integrations.openai_agents import ToolRoutedModel
@@ -87,62 +84,63 @@ async def test_each_example_streams_what_its_tools_found(
     assert "grey, 4 degrees" in json.dumps(model.asked[1].body)
 
 
-async def test_langchain_appends_tools_turn_by_turn_and_learns_from_what_was_called(model: ScriptedModel) -> None:
-    router = Router(Catalogue())
-    tools = [langchain_tool(function) for function in FUNCTIONS]
-    given: Any = {"model": ChatOpenAI(model="scripted"), "tools": tools}
-    agent = create_agent(**given, middleware=[ToolRouterMiddleware(router, limit=1)])
-    script(model, WEATHER, "Grey.", "Which shares?", ToolCalls([("stock_price", {"symbol": "X"})]), "101.5")
-    state = await agent.ainvoke({"messages": [user("what is the weather like in Oslo?")]})
-    state = await agent.ainvoke({"messages": [*state["messages"], user("sing me a song about the sea")]})
-    await agent.ainvoke({"messages": [*state["messages"], user("look up the latest price of the share X")]})
-    once, both = ["current_weather"], ["current_weather", "stock_price"]
-    assert offered(model.asked) == [once, once, once, both, both]
-    assert learnt(router) == [["current_weather"], ["stock_price"]]
-
-
-def test_langchain_works_without_async_and_from_within_a_running_loop(model: ScriptedModel) -> None:
-    tools = [langchain_tool(function) for function in FUNCTIONS]
-    router = Router(Catalogue())
-    middleware = ToolRouterMiddleware(router, limit=2, keep=["send_email"])
-    agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=[middleware])
-    script(model, WEATHER, "Grey.")
-    assert agent.invoke({"messages": [user("the weather in Oslo")]})["messages"][-1].content == "Grey."
-    assert offered(model.asked)[0][:2] == ["send_email", "current_weather"]
-    assert json.dumps(model.asked[1].body).count("grey, 4 degrees") == 1
-    assert learnt(router) == [["current_weather"]]
-
-
 ONCE, BOTH = ["current_weather"], ["current_weather", "stock_price"]
 PRICE = ToolCalls([("stock_price", {"symbol": "X"})])
+TASKS = (
+    "what is the weather like in Oslo?",
+    "sing me a song about the sea",
+    "look up the latest price of the share X",
+)
 
 
-async def test_pydantic_ai_appends_tools_turn_by_turn_and_learns_from_what_was_called(model: ScriptedModel) -> None:
-    router = Router(Catalogue())
+async def in_langchain(router: Router) -> None:
+    tools = [langchain_tool(function) for function in FUNCTIONS]
+    middleware: Any = ToolRouterMiddleware(router, limit=1, tenant="org:a")
+    agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=[middleware])
+    messages: list[Any] = []
+    for task in TASKS:
+        messages = (await agent.ainvoke({"messages": [*messages, user(task)]}))["messages"]
+
+
+async def in_pydantic_ai(router: Router) -> None:
     routing = ToolRouting(router, limit=1, tenant=lambda ctx: ctx.deps)
     agent: Any = Agent("openai:scripted", tools=FUNCTIONS, capabilities=[routing], deps_type=str)
+    messages: list[Any] = []
+    for task in TASKS:
+        messages = (await agent.run(task, message_history=messages, deps="org:a")).all_messages()
+    with pytest.raises(InvalidInput, match="gave None: give org:ID, user:ID, or ''"):
+        await agent.run(TASKS[0], deps=None)
+
+
+async def in_openai_agents(router: Router) -> None:
+    model: Any = ToolRoutedModel("scripted", router, limit=1, tenant="org:a")
+    agent: Any = OpenAIAgent(name="A", tools=[function_tool(function) for function in FUNCTIONS], model=model)
+    items: list[Any] = []
+    for task in TASKS:
+        items = (await Runner.run(agent, [*items, user(task)])).to_input_list()
+
+
+@pytest.mark.parametrize("talk", [in_langchain, in_pydantic_ai, in_openai_agents])
+async def test_tools_are_appended_turn_by_turn_and_what_was_called_is_learnt(talk: Any, model: ScriptedModel) -> None:
+    router = Router(Catalogue())
     script(model, WEATHER, "Grey.", "Which shares?", PRICE, "101.5")
-    result = await agent.run("what is the weather like in Oslo?", deps="org:a")
-    for task in ("sing me a song about the sea", "look up the latest price of the share X"):
-        result = await agent.run(task, message_history=result.all_messages(), deps="org:a")
+    await talk(router)
     assert offered(model.asked) == [ONCE, ONCE, ONCE, BOTH, BOTH]
     assert learnt(router, "org:a") == [["current_weather"], ["stock_price"]]
     assert learnt(router) == []
-    with pytest.raises(InvalidInput, match="gave None: give org:ID, user:ID, or ''"):
-        await agent.run("what is the weather like in Oslo?", deps=None)
 
 
-async def test_openai_agents_append_tools_turn_by_turn_and_learn_from_what_was_called(model: ScriptedModel) -> None:
-    router = Router(Catalogue())
-    tools: Any = [function_tool(function) for function in FUNCTIONS]
-    agent = OpenAIAgent(name="A", tools=tools, model=ToolRoutedModel("scripted", router, limit=1))
-    script(model, WEATHER, "Grey.", "Which shares?", PRICE, "101.5")
-    result = await Runner.run(agent, "what is the weather like in Oslo?")
-    for task in ("sing me a song about the sea", "look up the latest price of the share X"):
-        result = await Runner.run(agent, [*result.to_input_list(), {"role": "user", "content": task}])
-    assert result.final_output == "101.5"
-    assert offered(model.asked) == [ONCE, ONCE, ONCE, BOTH, BOTH]
-    assert learnt(router) == [["current_weather"], ["stock_price"]]
+def test_langchain_calls_that_are_not_async_share_one_loop_and_store(model: ScriptedModel, tmp_path: Path) -> None:
+    router = Router(store=tmp_path / "store")
+    tools = [langchain_tool(function) for function in FUNCTIONS]
+    middleware: Any = ToolRouterMiddleware(router, limit=2, keep=["send_email"])
+    agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=[middleware])
+    model.replies = lambda asked: "Grey." if asked.called else WEATHER
+    agent.batch([{"messages": [user(f"what is the weather like in Oslo on day {day}?")]} for day in range(4)])
+    assert offered(model.asked)[0][:2] == ["send_email", "current_weather"]
+    assert router.store is not None
+    assert len(router.store.outcomes.read("local").outcomes) == 4
+    now(router.aclose())
 
 
 async def test_openai_agents_that_share_a_model_each_read_the_tools_of_their_own_after_a_handoff(
@@ -157,60 +155,6 @@ async def test_openai_agents_that_share_a_model_each_read_the_tools_of_their_own
     assert (await Runner.run(first, "what is the weather like in Oslo?")).final_output == "Grey."
     assert offered(model.asked) == [["transfer_to_b"], ONCE, ONCE]
     assert learnt(router) == [ONCE]
-
-
-class Steps(AgentMiddleware[Any, Any, Any]):
-    """Takes the weather away once it was asked for, and gives mails only then."""
-
-    async def awrap_model_call(self, request: Any, handler: Any) -> Any:
-        asked = any(message.type == "tool" for message in request.messages)
-        gone = "current_weather" if asked else "send_email"
-        return await handler(request.override(tools=[tool for tool in request.tools if tool.name != gone]))
-
-
-async def test_tools_that_come_and_go_within_a_turn_are_offered_while_they_are_there(model: ScriptedModel) -> None:
-    router = Router(Catalogue())
-    tools = [langchain_tool(function) for function in FUNCTIONS]
-    middleware: Any = [Steps(), ToolRouterMiddleware(router, limit=2)]
-    agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=middleware)
-    script(model, WEATHER, "Sent.")
-    task = "what is the weather like in Oslo? send an email about it"
-    assert (await agent.ainvoke({"messages": [user(task)]}))["messages"][-1].content == "Sent."
-    first, second = offered(model.asked)
-    assert "current_weather" in first
-    assert "send_email" in second
-    assert [name for name in second if name in first] == [name for name in first if name != "current_weather"]
-    assert learnt(router) == [["current_weather"]]
-
-
-async def test_agents_on_one_middleware_at_once_are_each_learnt_from_by_their_own_tools(model: ScriptedModel) -> None:
-    router = Router(Catalogue())
-    middleware: Any = [ToolRouterMiddleware(router)]
-    weather, others = langchain_tool(current_weather), [langchain_tool(own) for own in FUNCTIONS[1:]]
-    agents: list[Any] = [
-        create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=middleware) for tools in ([weather], others)
-    ]
-
-    def answer(asked: ModelRequest) -> Reply:
-        return WEATHER if asked.tools == ["current_weather"] and not asked.called else "Grey."
-
-    model.replies = answer
-    task = {"messages": [user("what is the weather like in Oslo?")]}
-    await asyncio.gather(*(agents[number % 2].ainvoke(task) for number in range(4)))
-    assert learnt(router) == [["current_weather"]] * 2
-
-
-def test_calls_that_are_not_async_share_one_loop_so_that_threads_and_a_store_go_together(
-    model: ScriptedModel, tmp_path: Path
-) -> None:
-    router = Router(store=tmp_path / "store")
-    tools = [langchain_tool(function) for function in FUNCTIONS]
-    agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=[ToolRouterMiddleware(router)])
-    model.replies = lambda asked: "Grey." if asked.called else WEATHER
-    agent.batch([{"messages": [user(f"what is the weather like in Oslo on day {day}?")]} for day in range(4)])
-    assert router.store is not None
-    assert len(router.store.outcomes.read("local").outcomes) == 4
-    now(router.aclose())
 
 
 async def test_with_a_store_that_is_down_the_agent_goes_on_with_its_tools(
@@ -235,21 +179,6 @@ async def test_with_a_store_that_is_down_the_agent_goes_on_with_its_tools(
 def test_settings_that_would_route_nothing_are_refused_at_once(given: Any, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         Toolbox(**given)
-
-
-async def test_fastmcp_callers_who_see_different_tools_are_each_learnt_from() -> None:
-    search = ToolRouterSearch()
-    server = FastMCP("Office", transforms=[search])
-    server.tool(current_weather)
-    call = {"name": "current_weather", "arguments": {"city": "Oslo"}}
-    async with Client(server) as client:
-        await client.call_tool("search_tools", {"query": "the weather in Oslo"})
-        for function in FUNCTIONS:
-            server.tool(function, name=f"{function.__name__}_2")
-        await client.call_tool("search_tools", {"query": "translate a text"})
-        await client.call_tool("call_tool", call)
-    await search.aclose()
-    assert learnt(search._toolbox.router) == [["current_weather"]]  # type: ignore[arg-type]
 
 
 async def test_fastmcp_shows_two_tools_finds_the_others_and_learns_from_the_calls_that_follow() -> None:

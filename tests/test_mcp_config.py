@@ -110,7 +110,7 @@ def test_variables_are_replaced_everywhere(tmp_path: Path, monkeypatch: pytest.M
         ),
         ({"url": "https://${HOST}/mcp", "headers": {"X": "${T}"}}, "HOST (in url), T (in headers.X)"),
         ({"command": "x", "env": {"K": "${input:key}"}}, "${input:key} (in env.K) is not understood; write"),
-        ({"command": "x", "envFile": "nowhere.env"}, "'nowhere.env' cannot be read (No such file or directory): give"),
+        ({"command": "x", "envFile": "nowhere.env"}, "'nowhere.env': cannot be read (No such file or directory); give"),
         ({"url": "http://a", "headers": {"A": "s3cret\nX: y"}}, "headers.A holds characters"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.pipeline.clauses import MAX_CLAUSES, MAX_CUT
-from orchestrator.planning.planner import OF_PART, SURE, plan
+from orchestrator.planning.planner import PART_SHARE, READING_PROBABILITY, plan
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest
 from orchestrator.records.tool import Match, Stage, Tool
@@ -42,7 +42,7 @@ def test_one_task_is_one_step_with_the_recommended_tool() -> None:
     assert other.steps[0].missing == ("source_timezone", "time", "target_timezone")
 
 
-def test_each_part_goes_to_its_own_match_and_waits_for_those_before_then() -> None:
+def test_each_part_goes_to_its_own_match() -> None:
     made = planned(READ_AND_NOTE)
     assert [(step.tool, step.depends_on) for step in made.steps] == [(READ.key, ()), (ADD_NOTE.key, ("s1",))]
     assert made.steps[0].arguments == {"path": "notes/a.txt"}
@@ -50,29 +50,23 @@ def test_each_part_goes_to_its_own_match_and_waits_for_those_before_then() -> No
     assert [step.depends_on for step in side_by_side.steps] == [(), ()]
 
 
-def test_a_part_that_no_match_is_likely_for_is_a_step_without_a_tool() -> None:
-    least = OF_PART * PlanRequest(decision=READ_AND_NOTE).min_confidence
+def test_a_part_without_a_likely_match_has_no_tool() -> None:
+    least = PART_SHARE * PlanRequest(decision=READ_AND_NOTE).min_confidence
     for chance, tool in ((least, ADD_NOTE.key), (least - 0.01, "")):
         matches = (READ_AND_NOTE.matches[0], replace(READ_AND_NOTE.matches[1], for_parts=(0.0, chance)))
         assert [step.tool for step in planned(replace(READ_AND_NOTE, matches=matches)).steps] == [READ.key, tool]
 
 
-def test_two_parts_of_one_tool_are_two_steps_with_their_own_arguments() -> None:
-    parts = ("Read the file a.txt", "read the file b.txt")
-    found = of_parts(" then ".join(parts), *parts, chances=[(READ, (0.9, 0.9))])
-    assert [step.arguments for step in planned(found).steps] == [{"path": "a.txt"}, {"path": "b.txt"}]
-
-
-def test_what_begins_no_action_belongs_to_the_part_before_it_unless_it_is_surely_read() -> None:
+def test_a_part_without_action_joins_the_part_before_it() -> None:
     parts = ("I am in a hurry", 'add a note titled "A"', "it is about b.txt")
     found = of_parts(". ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9, 0.2)), (READ, (0.1, 0.0, 0.4))])
     assert [step.tool for step in planned(found).steps] == [ADD_NOTE.key]
     parts = ("the contents of a.txt", 'add a note titled "A"')
-    found = of_parts(" and ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9)), (READ, (SURE, 0.0))])
+    found = of_parts(" and ".join(parts), *parts, chances=[(ADD_NOTE, (0.1, 0.9)), (READ, (READING_PROBABILITY, 0.0))])
     assert [step.tool for step in planned(found).steps] == [READ.key, ADD_NOTE.key]
 
 
-async def test_what_the_task_leaves_out_is_no_step_and_gives_no_argument(router: Router) -> None:
+async def test_a_part_left_out_is_no_step(router: Router) -> None:
     for task in ("list the s3 objects, don't delete any", "- don't delete the object\n- list the s3 objects"):
         made = planned(await router.route(task))
         assert [step.tool for step in made.steps] == ["s3:list_objects"], task
@@ -87,24 +81,17 @@ async def test_what_the_task_leaves_out_is_no_step_and_gives_no_argument(router:
 @pytest.mark.parametrize(
     ("task", "path"),
     [
-        ("read the text file, but not /etc/x", None),
-        ("Read the text file. Under no circumstances /etc/x.", None),
         ("read the text file, under no circumstances /etc/x", None),
         ("The secret is in /etc/x. Read the text file.", None),
         ("Read the text file. The path /etc/x is off limits.", None),
-        ("The path /etc/x is off limits. Read the text file.", None),
         ("read what has to change but not commit yet in /etc/x", None),
         ("lies die Datei, nicht /etc/x", None),
         ("read /tmp/y but not /etc/x", "/tmp/y"),
         ("don't read /etc/x but read /tmp/y", "/tmp/y"),
-        ("Do not read /etc/x. Read /tmp/y.", "/tmp/y"),
-        ("Read /tmp/y. It is not long.", "/tmp/y"),
         ("the text in /tmp/y", "/tmp/y"),
     ],
 )
-async def test_an_argument_stands_in_the_sentence_of_its_action_and_behind_no_negation(
-    task: str, path: str | None
-) -> None:
+async def test_arguments_come_from_the_sentence_of_the_action(task: str, path: str | None) -> None:
     async with Router(Catalogue([READ, ADD_NOTE])) as router:
         steps = planned(await router.route(task)).steps
     assert {step.tool for step in steps} == {READ.key}
@@ -121,7 +108,7 @@ def test_what_a_negation_stands_before_is_planned_for_reading_tools_alone(task: 
     assert [step.tool for step in planned(decision(task, [READ])).steps] == [READ.key]
 
 
-def test_what_is_too_long_to_be_read_whole_plans_nothing_and_says_so() -> None:
+def test_too_long_a_task_is_not_planned() -> None:
     assert planned(decision("read it".ljust(MAX_CUT, "a"))).steps
     made = planned(decision("read it".ljust(MAX_CUT + 1, "a")))
     assert made.steps == ()
@@ -129,7 +116,7 @@ def test_what_is_too_long_to_be_read_whole_plans_nothing_and_says_so() -> None:
     assert planned(decision("read it " + "\u0958" * (MAX_CUT // 2))).steps == ()  # Twice as long once it is clean.
 
 
-def test_nothing_or_nothing_sure_enough_plans_nothing_and_says_why() -> None:
+def test_too_low_a_confidence_plans_nothing() -> None:
     none = planned(decision("hum a tune", stage=Stage.NONE))
     assert (none.steps, "nothing is called" in none.reasons[0]) == ((), True)
     weak = replace(decision("read a file"), confidence=0.2)
@@ -138,16 +125,13 @@ def test_nothing_or_nothing_sure_enough_plans_nothing_and_says_why() -> None:
     assert plan(PlanRequest(decision=weak, min_confidence=0.1)).steps
 
 
-def test_given_arguments_go_first_by_name_or_by_step_and_those_that_no_step_takes_are_a_warning() -> None:
+def test_given_arguments_go_first_and_misfits_are_warned_of() -> None:
     made = planned(READ_AND_NOTE, **{"title": "T", "s1.path": "b.txt"})
     assert [step.arguments for step in made.steps] == [{"path": "b.txt"}, {"title": "T"}]
     assert made.warnings == ()
     assert planned(READ_AND_NOTE, **{"titel": "T", "s9.path": "b"}).warnings == (
         "no step takes the given titel, s9.path",
     )
-
-
-def test_given_arguments_that_the_tool_cannot_take_are_a_warning() -> None:
     place = {"enum": ["here", "there"]}
     wait = Tool(server="a", name="wait", input_schema=schema("seconds", seconds={"type": "integer"}, place=place))
     assert planned(decision("wait", [wait]), place="here", seconds="3").warnings == ()
@@ -156,7 +140,7 @@ def test_given_arguments_that_the_tool_cannot_take_are_a_warning() -> None:
     assert "'nowhere' is not one of" in warning
 
 
-def test_a_further_decision_binds_what_was_left_without_a_tool_where_it_is_sure() -> None:
+def test_a_further_decision_binds_steps_without_a_tool() -> None:
     first = planned(READ_AND_NOTE, title="T", titel="X")
     gap = replace(first, steps=(first.steps[0], replace(first.steps[1], tool="", arguments={})), warnings=())
     further = PlanRequest(decision=decision("add a note", [ADD_NOTE]), first=gap, arguments={"title": "T"})
@@ -167,20 +151,16 @@ def test_a_further_decision_binds_what_was_left_without_a_tool_where_it_is_sure(
     assert plan(weak).unbound == gap.unbound
 
 
-def test_what_a_plan_leaves_out_of_a_long_task_is_a_warning() -> None:
+async def test_parts_left_out_of_a_long_task_are_warned_of(router: Router) -> None:
     names = [f"read the file a{number}.txt" for number in range(25)]
     chances = [(READ, [0.9, *[0.8] * 24]), (ADD_NOTE, [0.0, 0.9, *[0.0] * 23])]
     made = planned(of_parts(", then ".join(names), *names, chances=chances))
     assert len(made.steps) == MAX_STEPS
     assert made.warnings == ("only the first 20 of 25 parts are planned: give the rest as another task",)
-
-
-async def test_the_parts_that_routing_reads_as_one_are_a_warning(router: Router) -> None:
     many = [f"list the objects of bucket b{number}" for number in range(MAX_CLAUSES + 3)]
     made = planned(await router.route(". ".join(many)))
     assert len(made.steps) == MAX_CLAUSES
     assert made.warnings == (f"of 4 parts in the last step only {many[7]!r} is planned: give the rest apart",)
-    assert planned(await router.route(". ".join(many[:MAX_CLAUSES]))).warnings == ()
 
 
 def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:
@@ -189,51 +169,11 @@ def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> N
     assert plan(PlanRequest(decision=decision("What time is it in UTC?"), salt="other")).id != one.id
 
 
-@pytest.mark.parametrize("task", ["refund charge ch_3PqX", "create a jira issue titled 'Broken login' in project APP"])
-async def test_a_routed_task_is_planned_without_a_further_search(router: Router, task: str) -> None:
-    found = await router.route(task)
-    (step,) = planned(found).steps
-    assert step.tool == found.recommended[0]
-    assert set(step.missing).isdisjoint(step.arguments)
-
-
 def dropping(*servers: str) -> Catalogue:
     """Servers that drop and list tables, each in the same words."""
     table = schema("table", table={"type": "string"})
     drop = (Tool(server=s, name="drop_table", description="Drop a table.", input_schema=table) for s in servers)
     return Catalogue([*drop, *(Tool(server=s, name="list_tables", description="List all tables.") for s in servers)])
-
-
-@pytest.mark.parametrize(
-    ("servers", "named", "listed"),
-    [
-        (["stripe-live"], "stripe-test", "stripe-live"),
-        (["stripe-live", "stripe-prod"], "stripe-test", "stripe-live or stripe-prod"),
-        (["stripe-live"], "trello", ""),
-        (["github"], "giithubb", "github"),  # Two slips.
-        (["github", "githut"], "githuk", "github or githut"),  # One slip from each.
-    ],
-)
-async def test_a_server_that_is_not_known_is_never_replaced_by_another(
-    servers: list[str], named: str, listed: str
-) -> None:
-    async with Router(dropping(*servers)) as router:
-        for task in (f"use {named} to drop the table", f"list the tables, then use {named} to drop the table"):
-            made = planned(await router.route(task))
-            assert (made.steps, len(made.needs_input)) == ((), 1), task
-            assert repr(named) in made.needs_input[0]
-            assert made.needs_input[0].endswith(f"did you mean {listed}?" if listed else "has no tools here")
-
-
-async def test_one_slip_of_one_servers_name_is_followed_by_reading_tools_alone() -> None:
-    async with Router(dropping("github", "stripe-live")) as router:
-        reading = planned(await router.route("use gihtub to list the tables"))
-        assert [step.tool for step in reading.steps] == ["github:list_tables"]
-        changing = planned(await router.route("use gihtub to drop the table"))
-    assert changing.steps == ()
-    assert changing.needs_input == (
-        "'gihtub' is read as 'github' for reading tools alone, and github:drop_table is not known to only read",
-    )
 
 
 async def test_a_known_server_without_a_fitting_tool_is_not_replaced_either() -> None:
@@ -245,7 +185,7 @@ async def test_a_known_server_without_a_fitting_tool_is_not_replaced_either() ->
     )
 
 
-async def test_a_verb_that_a_match_is_named_for_begins_a_step_of_its_own(router: Router) -> None:
+async def test_a_verb_of_a_match_begins_a_step(router: Router) -> None:
     made = planned(await router.route("cancel the order 4711 and refund charge ch_3PqX"))
     assert [step.tool for step in made.steps] == ["shopify:cancelOrder", "stripe:refund_charge"]
     assert [step.arguments for step in made.steps] == [{"orderId": "4711"}, {"charge": "ch_3PqX"}]

@@ -1,12 +1,10 @@
 """A Decision before somebody else's model call: the real client, over HTTP, to a server that holds OpenAI's rules."""
 
-import json
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import openai
 import pytest
 
 from orchestrator import Router, RouteRequest
@@ -17,7 +15,7 @@ from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Tool
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.catalogues import sample
-from tests.decisions import ALL, READ, decision, schema
+from tests.decisions import READ, decision, schema
 from tests.scripted import asking
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "tools.jsonl"
@@ -54,24 +52,6 @@ def test_chat_completions_take_their_own_shape(model: ScriptedModel) -> None:
     reply = asking(model, calls).chat.completions.create(model="m", messages=messages, tools=tools)
     (item,) = reply.choices[0].message.tool_calls or ()
     assert found.resolve(item).arguments == {"path": "a.txt"}
-
-
-def test_where_no_tool_is_offered_chat_completions_take_none_and_refuse_an_empty_list(model: ScriptedModel) -> None:
-    none: Any = decision("Read the file a.txt", []).tools("openai-chat")
-    client = asking(model, "No tool fits.")
-    messages: Any = [{"role": "user", "content": "Read the file a.txt"}]
-    with pytest.raises(openai.BadRequestError, match="empty array"):
-        client.chat.completions.create(model="m", messages=messages, tools=none)
-    reply = client.chat.completions.create(model="m", messages=messages, tools=none or openai.omit)
-    assert reply.choices[0].message.content == "No tool fits."
-
-
-def test_the_same_matches_are_the_same_bytes_and_later_tools_come_after() -> None:
-    first, more = decision("x", ALL[:3]), decision("y", ALL)
-    for provider in ("openai", "openai-chat", "anthropic", "mcp"):
-        bytes_of = [json.dumps(tool) for tool in first.tools(provider)]
-        assert bytes_of == [json.dumps(tool) for tool in decision("z", ALL[:3]).tools(provider)]
-        assert [json.dumps(tool) for tool in more.tools(provider)][:3] == bytes_of
 
 
 def test_every_tool_of_a_large_real_catalogue_is_accepted(model: ScriptedModel, bench: Path) -> None:
@@ -114,16 +94,6 @@ class OwnEmbedder:
 
 
 HIRE = RouteRequest(query="a fresh hire joins our staff on Monday", tenant="local", route_hint=RouteHint.SEMANTIC)
-
-
-@pytest.mark.parametrize("make", [lambda rows: rows * 7, lambda rows: rows.tolist(), lambda rows: rows / 9])
-async def test_a_callers_own_embedder_may_answer_rows_of_any_length(make: Callable[[Any], Any]) -> None:
-    async with Router(sample(), embedder=OwnEmbedder(lambda rows: rows)) as router:
-        as_is = await router.route(HIRE)
-    async with Router(sample(), embedder=OwnEmbedder(make)) as router:
-        decision = await router.route(HIRE)
-    assert decision.confidence == pytest.approx(as_is.confidence, abs=1e-3)
-    assert [match.tool.key for match in decision.matches] == [match.tool.key for match in as_is.matches]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The servers that are connected ahead: the most probable of the matches', never more than wanted."""
+"""The servers to prewarm are the most probable of the matches', and never more than wanted."""
 
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm

@@ -52,7 +52,7 @@ def _closed(stranger: socket.socket) -> bool:
 
 @pytest.mark.slow
 async def test_strangers_who_hold_sockets_open_delay_nobody_and_are_sent_away(file: Path) -> None:
-    async with over_http(file, limit=_few_descriptors) as (url, process), asyncio.timeout(150):
+    async with over_http(file, limit=_few_descriptors) as (url, process):
         host, _, port = url.split("/")[2].partition(":")
         async with client_of(url, "local") as client:
             await client.call_tool("call_tool", {"tool": "quick:pid"})
@@ -67,7 +67,7 @@ async def test_strangers_who_hold_sockets_open_delay_nobody_and_are_sent_away(fi
             async with client_of(url, "local") as client:
                 assert await _cost(client, process.pid) <= 1.3 * alone + 0.1
             cost, began = _seconds_of(process.pid), time.monotonic()
-            await until(lambda: all([*map(_closed, strangers)]), 60)
+            await until(lambda: all([*map(_closed, strangers)]))
             assert _seconds_of(process.pid) - cost < 0.5 * (time.monotonic() - began) + 0.5, "it spins"
         process.terminate()
         assert process.stderr is not None
@@ -79,7 +79,6 @@ async def test_one_tenants_calls_take_no_place_that_another_needs(file: Path) ->
     name(file, plain=entry("plain.py"))
     tokens = ("--tokens", str(file.parent / "tokens.json"))
     async with (
-        asyncio.timeout(120),
         over_http(file, *tokens, limit=_few_descriptors) as (url, _),
         client_of(url, "org:1") as busy,
         client_of(url, "org:2") as other,

@@ -5,7 +5,6 @@ import hashlib
 import json
 import re
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -71,7 +70,7 @@ async def over_http(
 async def client_of(url: str, tenant: str) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {TOKENS[tenant]}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as web,
+        httpx2.AsyncClient(headers=headers, timeout=150, trust_env=False) as web,
         Client(streamable_http_client(url, http_client=web)) as client,
     ):
         yield client
@@ -91,8 +90,8 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
             assert (client.instructions or "").endswith("The servers: broken, quick, time.")
             assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "call_tool"]
             found = await client.call_tool("search", {"query": "convert the time 12:00 from UTC to Tokyo"})
-            answer = found.structured_content
-            assert answer == json.loads(text_of(found))
+            assert (len(found.content), found.structured_content) == (1, None), "the answer comes once"
+            answer = json.loads(text_of(found))
             best = answer["matches"][0]
             assert (best["tool"], answer["servers"]) == ("time:convert_time", ["time"])
             assert "server 'broken' are not among these" in answer["warnings"][0]
@@ -150,15 +149,6 @@ async def test_a_new_token_is_printed_and_strangers_hosts_and_origins_are_refuse
                 assert answer.status_code == status, headers
 
 
-async def test_an_ipv6_address_is_printed_as_it_is_used(file: Path) -> None:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        pytest.skip("no IPv6 on this machine")
-    async with over_http(file, "--host", "::1") as (url, _), httpx2.AsyncClient(trust_env=False) as web:
-        assert (url[:13], (await web.post(url)).status_code) == ("http://[::1]:", 401)
-
-
 @pytest.mark.slow
 async def test_a_client_gets_progress_and_ends_its_call_by_hanging_up(file: Path) -> None:
     notes, begun = file.parent / "notes", asyncio.Event()
@@ -168,7 +158,7 @@ async def test_a_client_gets_progress_and_ends_its_call_by_hanging_up(file: Path
         assert (progress, total, message) == (0, 60, "waiting with ***")
         begun.set()
 
-    async with over_http(file) as (url, _), client_of(url, "local") as client, asyncio.timeout(60):
+    async with over_http(file) as (url, _), client_of(url, "local") as client:
         call = {"tool": "plain:wait", "arguments": {"seconds": 60}}
         calling = asyncio.create_task(client.call_tool("call_tool", call, progress_callback=on_progress))
         await begun.wait()
@@ -196,14 +186,14 @@ async def _under_way(client: Client) -> None:
 @pytest.mark.parametrize(("seconds", "answer"), [(1.5, "waited"), (60.0, "OutcomeUnknown: quick:wait was sent")])
 async def test_calls_under_way_are_answered_before_it_ends(file: Path, seconds: float, answer: str) -> None:
     async with over_http(file) as (url, process):
-        async with client_of(url, "local") as client, asyncio.timeout(60):
+        async with client_of(url, "local") as client:
             pid = text_of(await client.call_tool("call_tool", {"tool": "quick:pid"}))
             call = {"tool": "quick:wait", "arguments": {"seconds": seconds}}
             waiting = asyncio.create_task(client.call_tool("call_tool", call))
             await _under_way(client)
             process.send_signal(signal.SIGTERM)
             assert text_of(await waiting).startswith(answer)
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+        assert await process.wait() == 0
     assert not alive(pid)
 
 
@@ -217,7 +207,7 @@ async def over_stdio(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Proce
     try:
         for line in _HELLO, _call(2, "search", query="process id"), _call(3, "call_tool", tool="quick:pid"):
             process.stdin.write(f"{json.dumps(line)}\n".encode())
-            answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 30))
+            answer = json.loads(await process.stdout.readline())
         yield process, answer["result"]["content"][0]["text"]
     finally:
         if process.returncode is None:
@@ -236,11 +226,11 @@ async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Pat
         process.stdin.write(
             f"{json.dumps(_call(4, 'call_tool', tool='quick:wait', arguments={'seconds': 60}))}\n".encode()
         )
-        await until(called.exists, 30)
+        await until(called.exists)
         process.send_signal(signal.SIGTERM)
-        answer = json.loads(await asyncio.wait_for(process.stdout.readline(), 20))
+        answer = json.loads(await process.stdout.readline())
         assert answer["result"]["content"][0]["text"].startswith("OutcomeUnknown: quick:wait was sent")
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await process.wait() == 0
         assert not alive(pid)
 
 
@@ -254,23 +244,10 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
         pid = printed.read_text().strip()
         assert alive(pid)
         process.stdin.close()
-        await until(lambda: not alive(quick), 20)  # The shell, which goes on, is being given its time to end.
+        await until(lambda: not alive(quick))  # The shell, which goes on, is being given its time to end.
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await process.wait() == 0
         assert not alive(pid)
-
-
-@pytest.mark.slow
-async def test_a_command_that_is_stopped_leaves_no_server_behind(tmp_path: Path) -> None:
-    printed = tmp_path / "pid"
-    deaf = {"command": "sh", "args": ["-c", f"echo $$ > {printed}; exec sleep 60"]}
-    (tmp_path / "mcp.json").write_text(json.dumps(config(deaf=deaf)))
-    process = await asyncio.create_subprocess_exec(*TOOLROUTE, "servers", "--check", cwd=tmp_path)
-    await until(lambda: printed.exists() and bool(printed.read_text().strip()), 30)
-    assert alive(pid := printed.read_text().strip())
-    process.send_signal(signal.SIGTERM)
-    assert await asyncio.wait_for(process.wait(), 20) == 143
-    assert not alive(pid)
 
 
 # --- files of tokens
@@ -284,7 +261,7 @@ async def test_a_command_that_is_stopped_leaves_no_server_behind(tmp_path: Path)
         ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "'org:1' stands twice"),
         ('{"acme": "0123456789abcdef"}', "give org:ID or user:ID"),
         ('{"org:1": "short"}', "16 or more"),
-        ('{"org:1": "${NO_SUCH_TOKEN}"}', "NO_SUCH_TOKEN is not set"),
+        ('{"org:1": "${NO_SUCH_TOKEN}"}', "not set in the environment: NO_SUCH_TOKEN"),
         ('{"org:1": "0123456789abcdef", "org:2": "0123456789abcdef"}', "have the same token"),
         ('{"org:1": 7}', "a token is a text"),
     ],
@@ -301,7 +278,5 @@ async def test_a_token_from_the_environment_names_its_tenant(tmp_path: Path) -> 
     path = tmp_path / "tokens.json"
     path.write_text('{"org:1": "${T}"}', encoding="utf-8-sig")  # As Notepad writes it.
     tokens = Tokens.read(path, {"T": TOKENS["org:1"]})
-    known = await tokens.verify_token(TOKENS["org:1"])
-    assert known is not None
-    assert known.client_id == "org:1"
+    assert (await tokens.verify_token(TOKENS["org:1"])).client_id == "org:1"  # type: ignore[union-attr]
     assert await tokens.verify_token("") is None

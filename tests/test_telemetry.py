@@ -95,9 +95,7 @@ def written(spans: list[ReadableSpan]) -> str:
     return "".join(span.to_json() for span in spans)
 
 
-async def test_a_route_is_a_retrieval_with_a_child_a_stage_and_without_texts(
-    seen: Seen, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_route_is_a_retrieval_without_texts(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     async with Router(sample()) as router:
         await router.route(f"{CLEAR} {SENTINEL}", limit=3, route_hint=RouteHint.KEYWORD)
         spans = seen.spans()
@@ -119,7 +117,7 @@ async def test_a_route_is_a_retrieval_with_a_child_a_stage_and_without_texts(
     assert documents[0] == {"id": decision.matches[0].tool.key, "score": round(decision.matches[0].score, 4)}
 
 
-async def test_routes_and_outcomes_are_counted_by_what_became_of_them(seen: Seen, tmp_path: Path) -> None:
+async def test_routes_and_outcomes_are_counted(seen: Seen, tmp_path: Path) -> None:
     def routes(stage: str) -> int:
         return sum(one["value"].value for one in seen.points("toolroute.routes") if one["toolroute.stage"] == stage)
 
@@ -140,7 +138,7 @@ async def test_routes_and_outcomes_are_counted_by_what_became_of_them(seen: Seen
     assert (claim["toolroute.right"], claim["value"].count) == (True, 1)
 
 
-async def test_a_call_is_traced_once_as_a_tool_with_the_librarys_own_span_within(seen: Seen) -> None:
+async def test_a_call_is_traced_and_measured_once(seen: Seen) -> None:
     async with Connections(config(quick=entry("quick.py"))) as servers:
         await servers.call("quick:add", {"a": 1, "b": 2})
         assert not (await servers.call("quick:pid")).is_error
@@ -164,9 +162,7 @@ async def test_a_call_is_traced_once_as_a_tool_with_the_librarys_own_span_within
     assert [one["value"].value for one in seen.points("toolroute.connections")] == [0]
 
 
-async def test_a_run_is_one_trace_from_its_client_to_its_tools(
-    seen: Seen, serve: Serve, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_run_is_one_trace(seen: Seen, serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "orchestrator")
     runner = await serve()
     with trace.get_tracer("user").start_as_current_span("mine") as mine:
@@ -188,9 +184,7 @@ async def test_a_run_is_one_trace_from_its_client_to_its_tools(
     ]
 
 
-async def test_what_serve_is_asked_for_is_traced_from_the_client_to_the_server_behind_it(
-    seen: Seen, tmp_path: Path
-) -> None:
+async def test_a_served_call_is_traced_to_its_server(seen: Seen, tmp_path: Path) -> None:
     parsed = McpConfig.parse(config(quick=entry("quick.py")))
     async with (
         Gateway(parsed, Router(store=str(tmp_path))) as gateway,
@@ -213,19 +207,8 @@ def test_without_a_provider_nothing_of_it_is_loaded() -> None:
     assert "opentelemetry" not in loaded(code)
 
 
-def test_a_route_within_a_span_of_a_provider_that_is_not_the_processs_is_answered() -> None:
-    code = (
-        "import asyncio; from opentelemetry.sdk.trace import TracerProvider; from orchestrator import Router;"
-        "scope = TracerProvider().get_tracer('mine').start_as_current_span('mine'); scope.__enter__();"
-        f"asyncio.run(Router({str(EXAMPLES / 'tools.jsonl')!r}).route({CLEAR!r}, route_hint='keyword'))"
-    )
-    assert "opentelemetry" in loaded(code)
-
-
 @pytest.mark.slow
-async def test_the_log_names_neither_task_nor_secret_at_info_whatever_runs(
-    user: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_log_at_info_names_no_task(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLROUTE_STORE", str(user.path / "store"))
     task = f"What is the current time in Europe/Berlin? {SENTINEL} {KEY}"
     _, _, routed = await user.toolroute("-v", "route", task, "--catalogue", "tools.jsonl")
@@ -257,7 +240,7 @@ async def _served(user: User, task: str) -> str:
     return text
 
 
-def test_the_command_line_sends_its_traces_and_metrics_to_the_collector_that_is_named(
+def test_the_command_line_exports_to_the_collector(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken: dict[str, bytes] = {}

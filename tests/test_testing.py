@@ -1,4 +1,4 @@
-"""The scripted model as users have it, and with what the tests add to it: asked by the real openai client over HTTP."""
+"""The scripted model, and OpenAI's rules that the tests add to it: asked by the real openai client over HTTP."""
 
 import json
 from typing import Any, Literal
@@ -64,42 +64,6 @@ def test_a_reply_is_a_text_a_structure_or_tool_calls() -> None:
         calls = ask(client, tools=[CHAT_TOOL]).choices[0].message.tool_calls
         assert zones(call.function for call in calls) == ["UTC", "CET"]
         assert model.left == 0
-
-
-def test_the_tests_model_speaks_responses_too(model: ScriptedModel) -> None:
-    clear = Weather(sky="clear", degrees=20)
-    client = asking(model, "grey", clear, TIMES, Refusal("no"), Truncated("cl"))
-    assert client.responses.create(model="m", input="sky?").output_text == "grey"
-    parsed = client.responses.parse(model="n", instructions="Be brief.", input="sky?", text_format=Weather)
-    assert parsed.output_parsed == clear
-    assert (model.asked[1].text, model.asked[1].wants) == ("Be brief.\n\nsky?", "Weather")
-    output: Any = client.responses.create(model="m", input="time?", tools=[{"type": "function", **TOOL}]).output
-    assert ([item.call_id for item in output], zones(output)) == (["call_0", "call_1"], ["UTC", "CET"])
-    refused: Any = client.responses.create(model="m", input="?").output[0]
-    assert refused.content[0].type == "refusal"
-    cut: Any = client.responses.create(model="m", input="?")
-    assert (cut.status, cut.incomplete_details.reason) == ("incomplete", "max_output_tokens")
-
-
-def test_the_tests_model_streams_what_it_also_gives_whole(model: ScriptedModel) -> None:
-    noon = "It is noon in Tokyo."
-    client = asking(model, noon, TIMES, noon, TIMES, Refusal("no"), Truncated("cl"))
-    with client.chat.completions.stream(**TASK) as stream:
-        pieces = [event.delta for event in stream if event.type == "content.delta"]
-        whole = stream.get_final_completion()
-    assert len(pieces) > 2
-    assert "".join(pieces) == whole.choices[0].message.content == noon
-    with client.chat.completions.stream(**TASK, tools=[CHAT_TOOL]) as stream:
-        calls = stream.get_final_completion().choices[0].message.tool_calls or []
-    assert zones(call.function for call in calls) == ["UTC", "CET"]
-    with client.responses.stream(model="m", input="?") as events:
-        texts = [event.delta for event in events if event.type == "response.output_text.delta"]
-        assert "".join(texts) == events.get_final_response().output_text == noon
-    with client.responses.stream(model="m", input="?", tools=[{"type": "function", **TOOL}]) as events:
-        assert zones(events.get_final_response().output) == ["UTC", "CET"]
-    with client.responses.stream(model="m", input="?") as events:
-        assert [event.delta for event in events if event.type == "response.refusal.delta"] == ["no"]
-    assert list(client.responses.create(model="m", input="?", stream=True))[-1].type == "response.incomplete"
 
 
 def _wrong(asked: ModelRequest) -> str:

@@ -52,7 +52,7 @@ async def away() -> RunClient:
 async def app() -> AsyncIterator[Any]:
     tools = [*Catalogue.read(EXAMPLES / "tools.jsonl").tools, HOSTILE]
     async with Router(Catalogue(tools)) as router:
-        yield make_app(Scope(router=router, tenant="org:1", options=Options(), desk=away), TOKEN)
+        yield make_app(Scope(router=router, tenant="org:1", options=Options(), run_client=away), TOKEN)
 
 
 def client(app: Any, **settings: Any) -> httpx2.AsyncClient:
@@ -76,7 +76,7 @@ async def test_nobody_sees_a_page_without_the_links_token(app: Any) -> None:
             assert (await stranger.post(path)).status_code == 401, path
 
 
-async def test_the_token_becomes_a_cookie_that_no_script_and_no_other_site_gets(app: Any) -> None:
+async def test_the_token_becomes_a_cookie(app: Any) -> None:
     async with client(app) as visitor:
         answer = await visitor.get(f"/tools?token={TOKEN}")
         assert (answer.status_code, answer.headers["location"]) == (303, "/tools")
@@ -86,7 +86,7 @@ async def test_the_token_becomes_a_cookie_that_no_script_and_no_other_site_gets(
             assert (await visitor.get(f"{BASE}{path}?token={TOKEN}")).headers["location"] == leads_to
 
 
-async def test_a_name_that_was_led_to_this_machine_gets_nothing(app: Any) -> None:
+async def test_another_host_name_gets_nothing(app: Any) -> None:
     async with client(app, base_url="http://rebound.example:4000") as visitor:
         answer = await visitor.get(f"/?token={TOKEN}")
         assert (answer.status_code, len(answer.cookies)) == (400, 0)
@@ -114,7 +114,7 @@ async def test_a_task_is_answered_with_the_tools_that_fit(visitor: httpx2.AsyncC
     page = (await visitor.get("/", params={"task": "refund the customer who paid twice"})).text
     [answer] = re.findall(r'<h2 id="answer">.*?</h2>', page, re.DOTALL)
     assert ">stripe:refund_charge<" in answer
-    assert "Keywords alone are 88% sure: keywords settled it." in page
+    assert "Confidence by keywords alone: 88%. Keywords settled it." in page
     assert "27,9" in page
 
 
@@ -142,7 +142,7 @@ async def test_a_kept_decision_is_shown_and_no_other_file(visitor: httpx2.AsyncC
         assert (answer.status_code, "explain -o json" in answer.text, "<b>" in answer.text) == (400, True, False)
 
 
-async def test_the_gate_is_shown_as_it_went_whatever_the_pipeline(app: Any) -> None:
+async def test_the_gate_is_shown_for_every_pipeline(app: Any) -> None:
     decision = (await app.state.scope.router.route("refund the customer who paid twice")).to_json()
 
     def gate(**otherwise: Any) -> str:
@@ -157,11 +157,11 @@ async def test_the_gate_is_shown_as_it_went_whatever_the_pipeline(app: Any) -> N
     assert [one.found for one in path(others, 0.7)] == ["", "none of the matches"]
 
 
-async def test_a_page_that_breaks_says_so_and_takes_no_other_with_it(app: Any, caplog: Any) -> None:
+async def test_a_broken_page_leaves_the_others(app: Any, caplog: Any) -> None:
     async def broken() -> RunClient:
         raise RuntimeError("a secret")
 
-    scope = replace(app.state.scope, desk=broken)
+    scope = replace(app.state.scope, run_client=broken)
     async with client(make_app(scope, TOKEN)) as visitor:
         await visitor.get(f"/?token={TOKEN}")
         answer = await visitor.get("/runs")
@@ -170,15 +170,15 @@ async def test_a_page_that_breaks_says_so_and_takes_no_other_with_it(app: Any, c
         assert (await visitor.get("/tools")).status_code == 200
 
 
-async def test_a_run_shows_the_exact_call_and_asks_for_no_word_once_it_has_ended(app: Any, runner: Runner) -> None:
+async def test_a_run_shows_the_exact_call_until_it_ends(app: Any, runner: Runner) -> None:
     task = "Delete the file a.txt and add a note titled 'Grüße <b>\u200b'"
     handle = await runner.start(task, name="a?b%2F", approve="changes")
     await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
 
-    async def desk() -> RunClient:
+    async def run_client() -> RunClient:
         return RunClient(runner.client, "org:1")
 
-    async with client(make_app(replace(app.state.scope, desk=desk), TOKEN)) as visitor:
+    async with client(make_app(replace(app.state.scope, run_client=run_client), TOKEN)) as visitor:
         await visitor.get(f"/?token={TOKEN}")
         where = f"/runs/{quote(handle.id, safe='')}"
         page = html.unescape((await visitor.get(where)).text)
@@ -195,16 +195,13 @@ async def test_a_run_shows_the_exact_call_and_asks_for_no_word_once_it_has_ended
 def test_explain_writes_a_page_that_is_one_file(toolroute: Run, tmp_path: Path) -> None:
     lines = json.dumps({"server": HOSTILE.server, "name": HOSTILE.name, "description": HOSTILE.description})
     (tmp_path / "tools.jsonl").write_text(lines)
-    ran = toolroute(
-        "explain", "weather of Mars", "--catalogue", tmp_path / "tools.jsonl", "--html", tmp_path / "a.html"
-    )
+    command = ("explain", "weather of Mars", "--catalogue", tmp_path / "tools.jsonl", "--html")
+    ran = toolroute(*command, tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert (ran.exit_code, "&lt;img src=x onerror=alert(1)&gt;" in page) == (0, True)
     assert not re.findall(r"<script|<img|<link|<a |<[^>]*\s(?:src|style)=|url\(|@import", page)
     [style] = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     digest = b64encode(sha256(style.encode()).digest()).decode()
     assert f"default-src 'none'; style-src 'sha256-{digest}'" in page
-    ran = toolroute(
-        "explain", "weather of Mars", "--catalogue", tmp_path / "tools.jsonl", "--html", tmp_path / "no" / "a"
-    )
+    ran = toolroute(*command, tmp_path / "no" / "a")
     assert (ran.exit_code, "--html" in ran.stderr) == (2, True)

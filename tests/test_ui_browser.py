@@ -109,7 +109,7 @@ async def test_a_task_is_typed_and_its_answer_followed_by_keyboard_alone(browser
         await page.keyboard.type("refund the customer who paid twice")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", level=2)).to_have_text("stripe:refund_charge")
-        await expect(page.get_by_text("Keywords alone are")).to_be_visible()
+        await expect(page.get_by_text("Confidence by keywords alone")).to_be_visible()
         for _ in range(2):  # from the field over the button to the answer
             await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")

@@ -28,7 +28,7 @@ from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import decision
 from tests.my_workflow import Apart, FollowUp
 from tests.runner import Runner, Serve, statuses
-from tests.running import RunClient, plugin_over
+from tests.running import LocalTools, plugin_over
 from tests.temporal import activities_of, replays, until
 
 ROUTE, PLAN, CALL, COMPLETE = names.ROUTE, names.PLAN, names.CALL_TOOL, names.COMPLETE
@@ -71,12 +71,12 @@ class Assisted:
 
 @asynccontextmanager
 async def assisted(serve: Serve, replies: Any, **options: Any) -> AsyncIterator[Assisted]:
-    desk = RunClient()
+    local = LocalTools()
     async with ScriptedModel(replies, key=KEY) as model:
         settings = Options(model="m", model_url=model.url, **options)
-        made = plugin_over(desk, options=settings, models=lambda: Models(settings, api_key=KEY))
+        made = plugin_over(local, options=settings, models=lambda: Models(settings, api_key=KEY))
         runner = await serve(made, Apart, FollowUp)
-        runner.desk = desk
+        runner.local = local
         yield Assisted(runner, model)
 
 
@@ -90,7 +90,7 @@ async def test_results_feed_later_arguments_and_all_that_was_used_is_settled(ser
     async with assisted(serve, script) as at:
         result, handle = await at.run()
         assert await activities_of(handle) == [ROUTE, PLAN, CALL, COMPLETE, CALL, COMPLETE]
-    assert at.runner.desk.calls[1] == ("add_note", WHOLE)
+    assert at.runner.local.calls[1] == ("add_note", WHOLE)
     assert [(str(step.status), step.arguments) for step in result.steps] == [("done", {}), ("done", WHOLE)]
     assert (result.answer, result.plan.model, result.warnings) == ("It is noted.", "m", ())
     assert "read_file a.txt" in at.model.asked[2].text
@@ -110,7 +110,7 @@ async def test_a_person_approves_the_arguments_that_a_model_filled(serve: Serve)
         assert progress.budget.reserved == 0  # a person may take a day
         await latest.execute_update(names.APPROVE, {"step": "s2", "digest": progress.steps[1].digest})
         result = await asyncio.wait_for(handle.result(), 60)
-    assert at.runner.desk.calls[1] == ("add_note", WHOLE)
+    assert at.runner.local.calls[1] == ("add_note", WHOLE)
     assert (statuses(result), result.answer) == (["done", "done"], "It is noted.")
     assert (at.model.left, len(at.model.asked)) == (0, 4)
 
@@ -217,7 +217,7 @@ async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(ser
         progress = await handle.query(names.PROGRESS)
         await replays(await handle.fetch_history(), [RunWorkflow])
     assert [step["status"] for step in progress["steps"]] == ["done", "cancelled"]
-    assert [name for name, _ in at.runner.desk.calls] == ["read_file"]
+    assert [name for name, _ in at.runner.local.calls] == ["read_file"]
 
 
 async def test_limits_without_room_for_a_model_do_without_it_and_say_so(serve: Serve) -> None:
@@ -242,7 +242,7 @@ async def test_a_further_route_must_be_as_sure_as_the_first_and_its_arguments_co
         assert await activities_of(handle) == [*further, *([COMPLETE, CALL] if status == "done" else []), COMPLETE]
     assert len(result.extra_routes) == 1
     assert statuses(result) == ["done", status]
-    assert (("delete_file", {"path": "b.txt"}) in at.runner.desk.calls) is (status == "done")
+    assert (("delete_file", {"path": "b.txt"}) in at.runner.local.calls) is (status == "done")
 
 
 async def test_a_follow_up_is_planned_from_what_was_said_before_it(serve: Serve) -> None:

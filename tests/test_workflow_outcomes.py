@@ -13,16 +13,16 @@ from orchestrator.store.store import Store
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.decisions import ALL
 from tests.runner import Runner, Serve, statuses
-from tests.running import SERVERS, TENANT, RunClient
+from tests.running import SERVERS, TENANT, LocalTools
 from tests.stores import by_server, shipped
 
 CONVERTER = DataConverter.default.payload_converter
 
 
-def over_store(tmp_path: Path, desk: RunClient) -> tuple[OrchestratorPlugin, Store]:
+def over_store(tmp_path: Path, local: LocalTools) -> tuple[OrchestratorPlugin, Store]:
     store = Store(str(tmp_path / "tools"), embedder=shipped())
     store.replace_servers(TENANT, by_server(list(ALL)))
-    plugin = OrchestratorPlugin(store=tmp_path / "tools", mcp_servers=SERVERS, executors=desk.executors)
+    plugin = OrchestratorPlugin(store=tmp_path / "tools", mcp_servers=SERVERS, executors=local.executors)
     return plugin, store
 
 
@@ -31,8 +31,8 @@ def kept(store: Store) -> tuple[Outcome, ...]:
 
 
 async def test_a_run_is_remembered_with_the_tools_that_it_called(serve: Serve, tmp_path: Path) -> None:
-    desk = RunClient()
-    plugin, store = over_store(tmp_path, desk)
+    local = LocalTools()
+    plugin, store = over_store(tmp_path, local)
     runner: Runner = await serve(plugin)
     result, handle = await runner.run("Read the file a.txt and then add a note titled A", actor="ann")
     [outcome] = kept(store)
@@ -44,13 +44,13 @@ async def test_a_run_is_remembered_with_the_tools_that_it_called(serve: Serve, t
 
 
 async def test_a_run_that_failed_does_not_speak_for_its_tools(serve: Serve, tmp_path: Path) -> None:
-    desk = RunClient()
+    local = LocalTools()
 
     async def fails(path: str) -> str:
         raise ApplicationError(f"{path} is gone", non_retryable=True)
 
-    desk.read_file = fails  # type: ignore[method-assign]
-    plugin, store = over_store(tmp_path, desk)
+    local.read_file = fails  # type: ignore[method-assign]
+    plugin, store = over_store(tmp_path, local)
     result, _ = await (await serve(plugin)).run("Read the file a.txt and then add a note titled A", approve="never")
     [outcome] = kept(store)
     assert "failed" in statuses(result)
@@ -61,7 +61,7 @@ async def test_an_outcome_that_is_recorded_again_counts_once(tmp_path: Path) -> 
     request = RecordRequest(tenant=TENANT, query="read it", used=(Use(tool="files:read_file"),), name="run:1")
     given = RawValue(CONVERTER.to_payload(request))
     for _ in range(2):  # A worker that died before it answered, and the next one.
-        plugin, store = over_store(tmp_path, RunClient())
+        plugin, store = over_store(tmp_path, LocalTools())
         activities = Activities(plugin.resources)
         async with plugin.resources.held():
             for _ in range(2):
@@ -70,7 +70,7 @@ async def test_an_outcome_that_is_recorded_again_counts_once(tmp_path: Path) -> 
 
 
 async def test_a_store_that_takes_no_outcome_costs_a_run_a_warning(serve: Serve, tmp_path: Path) -> None:
-    plugin, _ = over_store(tmp_path, RunClient())
+    plugin, _ = over_store(tmp_path, LocalTools())
     runner: Runner = await serve(plugin)
     await runner.run("Read the file a.txt")
     for folder in (tmp_path / "tools").rglob("experience*"):

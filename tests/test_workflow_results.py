@@ -24,7 +24,7 @@ from orchestrator.temporal.payload import MAX_RESULT_BYTES
 from orchestrator.temporal.results import KEPT_S, Results
 from tests.my_workflow import Paging
 from tests.runner import Serve
-from tests.running import RunClient, plugin_over
+from tests.running import LocalTools, plugin_over
 
 LONG = "".join(f"line {number} of a long file\n" for number in range(110_000))
 
@@ -57,16 +57,16 @@ def kept_in(folder: Path) -> list[Path]:
 async def test_three_megabytes_are_read_page_by_page_and_reach_another_tool_whole(
     serve: Serve, tmp_path: Path, external: bool
 ) -> None:
-    shelf, desk = Shelf(), RunClient()
-    desk.padding = LONG
+    shelf, local = Shelf(), LocalTools()
+    local.padding = LONG
     settings = {}
     if external:
         settings["data_converter"] = DataConverter(external_storage=ExternalStorage(drivers=[shelf]))
-    runner = await serve(plugin_over(desk), Paging, client=settings)
+    runner = await serve(plugin_over(local), Paging, client=settings)
     cut, read, pages = await runner.execute(Paging, "org:1", **settings)
     assert len(cut) < 40_000
     assert (read, int(pages)) == (digest(f"read_file a.txt{LONG}", 16), len(LONG) // MAX_RESULT_BYTES + 1)
-    assert desk.calls[-1] == ("add_note", {"title": "whole", "body": f"read_file a.txt{LONG}"})
+    assert local.calls[-1] == ("add_note", {"title": "whole", "body": f"read_file a.txt{LONG}"})
     assert bool(shelf.kept) is external
     assert bool(kept_in(tmp_path)) is not external
     with pytest.raises(WorkflowFailureError) as failure:

@@ -28,14 +28,14 @@ from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ
 from tests.my_workflow import Apart, Assistant, Direct, FollowUp, OwnModel, Patient, Publish, Stubborn
 from tests.runner import Runner, Serve, statuses
-from tests.running import TENANT, RunClient, plugin_over
+from tests.running import TENANT, LocalTools, plugin_over
 from tests.temporal import activities_of, child_of, replays, until
 
 PUBLISHING = 'Publish the report titled "May"'
 
 
-def publisher(desk: RunClient | None = None) -> OrchestratorPlugin:
-    return OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=(desk or RunClient()).executors)
+def publisher(local: LocalTools | None = None) -> OrchestratorPlugin:
+    return OrchestratorPlugin(catalogue=Catalogue([*ALL, PUBLISH]), executors=(local or LocalTools()).executors)
 
 
 async def test_a_decision_comes_back_whole_and_replays(runner: Runner) -> None:
@@ -139,11 +139,11 @@ async def test_a_users_retry_policy_counts_the_attempts(
 
 
 async def test_a_change_whose_answer_is_late_is_sent_once(runner: Runner) -> None:
-    runner.desk.release.clear()
+    runner.local.release.clear()
     result, _ = await runner.run("Delete the file a.txt", call_timeout_s=1.0)
     assert statuses(result) == ["outcome_unknown"]
     assert "no answer within the time of one call (call_timeout_s)" in result.steps[0].reason
-    assert len(runner.desk.calls) == 1
+    assert len(runner.local.calls) == 1
 
 
 async def test_a_call_that_no_worker_takes_has_failed_and_done_nothing(serve: Serve, task_queue: str) -> None:
@@ -182,18 +182,18 @@ async def test_a_workflow_tool_is_a_child_workflow_with_checked_arguments(serve:
 async def test_a_child_workflow_that_did_not_end_itself_may_have_taken_effect_and_its_run_goes_on(
     serve: Serve, ended: str
 ) -> None:
-    desk, limited = RunClient(), replace(PUBLISH, labels={"timeout_s": "1"} if ended == "late" else {})
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, limited]), executors=desk.executors)
+    local, limited = LocalTools(), replace(PUBLISH, labels={"timeout_s": "1"} if ended == "late" else {})
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, limited]), executors=local.executors)
     runner = await serve(plugin, Patient)
-    desk.release.clear()
+    local.release.clear()
     handle = await runner.start(f"Read the file a.txt and {PUBLISHING}", call_timeout_s=0.5)
     if ended != "late":
-        await desk.reached(1)
+        await local.reached(1)
         child = runner.client.get_workflow_handle(await child_of(handle))
         await (child.terminate() if ended == "terminated" else child.cancel())
     progress = await until(handle, "s2", StepStatus.OUTCOME_UNKNOWN)
     assert "its workflow 'publish_report', id '" in progress.steps[1].reason
-    desk.release.set()
+    local.release.set()
     result = await asyncio.wait_for(handle.result(), 30)
     await replays(await handle.fetch_history(), [RunWorkflow])
     assert statuses(result)[1] == "outcome_unknown"

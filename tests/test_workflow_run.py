@@ -38,20 +38,20 @@ async def test_a_task_is_routed_planned_and_carried_out_on_a_real_server(runner:
 async def test_steps_follow_one_another_from_one_search(runner: Runner) -> None:
     result, handle = await runner.run('Read the file a.txt and then add a note titled "A"')
     assert statuses(result) == ["done", "done"]
-    assert runner.desk.calls == [("read_file", {"path": "a.txt"}), ("add_note", {"title": "A", "body": ""})]
+    assert runner.local.calls == [("read_file", {"path": "a.txt"}), ("add_note", {"title": "A", "body": ""})]
     assert await activities_of(handle) == [ROUTE, PLAN, CALL, CALL]
 
 
 @pytest.mark.parametrize("most", [2, 8])
 async def test_independent_steps_run_side_by_side_up_to_the_limit(runner: Runner, most: int) -> None:
-    runner.desk.release.clear()
+    runner.local.release.clear()
     task = "Read the file a.txt and read the file b.txt and delete the file c.txt"
     handle = await runner.start(task, parallel_steps=most)
-    await runner.desk.reached(min(most, 3))
+    await runner.local.reached(min(most, 3))
     progress = await handle.query(names.PROGRESS, result_type=Progress)
-    runner.desk.release.set()
+    runner.local.release.set()
     assert statuses(await handle.result()) == ["done"] * 3
-    assert runner.desk.most_under_way == min(most, 3)
+    assert runner.local.most_under_way == min(most, 3)
     assert [str(step.status) for step in progress.steps].count("running") == min(most, 3)
     assert progress.budget.reserved > 0
     await replays(await handle.fetch_history(), [RunWorkflow])
@@ -63,7 +63,7 @@ async def test_a_missing_argument_ends_in_needs_input_and_what_follows_is_skippe
     assert result.steps[0].reason == "missing: s1.path"
     assert await activities_of(handle) == [ROUTE, PLAN]
     result, _ = await runner.run("Read the file", arguments={"path": "given.txt"})
-    assert runner.desk.calls == [("read_file", {"path": "given.txt"})]
+    assert runner.local.calls == [("read_file", {"path": "given.txt"})]
 
 
 async def test_nothing_good_enough_calls_nothing(runner: Runner) -> None:
@@ -82,7 +82,7 @@ async def test_a_step_that_the_budget_does_not_allow_is_refused_and_not_called(r
     result, _ = await runner.run("Add a note titled 'x'", arguments={"s1.body": "word " * 400}, limits=limits)
     assert statuses(result) == ["refused"]
     assert "the arguments of s1 leave" in result.steps[0].reason
-    assert (runner.desk.calls, result.budget.settled) == ([], 0)
+    assert (runner.local.calls, result.budget.settled) == ([], 0)
     limits = Limits(max_total_tokens=24_100)
     result, _ = await runner.run("Read the file a.txt and delete the file b.txt", limits=limits)
     assert statuses(result) == ["done", "done"]  # each used little: the second waits until the first has settled
@@ -90,7 +90,7 @@ async def test_a_step_that_the_budget_does_not_allow_is_refused_and_not_called(r
 
 @pytest.mark.parametrize(("words", "most"), [(12_000, 16_000), (600_000, 16_000), (600_000, 3_000)])
 async def test_a_result_is_held_to_what_a_step_may_take_and_marked(runner: Runner, words: int, most: int) -> None:
-    runner.desk.padding = " word" * words
+    runner.local.padding = " word" * words
     result, _ = await runner.run("Read the file a.txt", limits=Limits(max_tokens_per_step=most))
     [step] = result.steps
     assert step.result
@@ -118,13 +118,13 @@ async def _cancelled(handle: WorkflowHandle[Any, RunResult]) -> Progress:
 
 
 async def test_a_cancelled_run_waits_until_each_call_has_stopped(runner: Runner) -> None:
-    runner.desk.release.clear()
-    runner.desk.lingers["b.txt"] = 1.0
+    runner.local.release.clear()
+    runner.local.lingers["b.txt"] = 1.0
     handle = await runner.start("Read the file a.txt and read the file b.txt, then delete the file c.txt")
-    await runner.desk.reached(2)
+    await runner.local.reached(2)
     await handle.cancel()
     progress = await _cancelled(handle)
-    assert runner.desk.under_way == 0
+    assert runner.local.under_way == 0
     assert progress.phase == "done"
     reasons = [step.reason for step in progress.steps]
     assert reasons == [*["cancelled while it ran"] * 2, "the run was cancelled before it"]
@@ -155,7 +155,7 @@ async def test_a_run_continues_as_new_and_calls_nothing_twice(runner: Runner) ->
     handle = await runner.start(task, steps_per_run=1)
     result = await asyncio.wait_for(handle.result(), 60)
     assert statuses(result) == ["done", "done", "done"]
-    assert [arguments["path"] for _, arguments in runner.desk.calls] == ["a.txt", "b.txt", "c.txt"]
+    assert [arguments["path"] for _, arguments in runner.local.calls] == ["a.txt", "b.txt", "c.txt"]
     assert result.budget.settled == sum(step.tokens for step in result.steps)
     execution = (await runner.client.get_workflow_handle(handle.id).describe()).run_id
     assert execution != handle.first_execution_run_id
@@ -173,7 +173,7 @@ async def test_a_step_that_waits_for_approval_waits_on_in_the_next_execution(run
     progress = await until(latest, "s1", StepStatus.NEEDS_APPROVAL)
     await latest.execute_update(names.APPROVE, {"step": "s1", "digest": progress.steps[0].digest})
     assert statuses(await asyncio.wait_for(handle.result(), 30)) == ["done"] * 3
-    assert sorted(arguments["path"] for _, arguments in runner.desk.calls) == ["a.txt", "b.txt", "c.txt"]
+    assert sorted(arguments["path"] for _, arguments in runner.local.calls) == ["a.txt", "b.txt", "c.txt"]
 
 
 @pytest.mark.slow

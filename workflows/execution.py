@@ -11,10 +11,9 @@ from orchestrator.common.lines import inline
 from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.records import durable_names as names
-from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult, Standing
+from orchestrator.records.run import Approval, Checkpoint, Progress, RunMemo, RunRequest, RunResult
 from orchestrator.temporal.payload import MAX_PAYLOAD_BYTES, NOTHING, check_size, read_input
 from orchestrator.temporal.run import Run
-from orchestrator.temporal.step import StepStanding
 from orchestrator.temporal.workflow import ToolRouter
 
 
@@ -22,7 +21,7 @@ from orchestrator.temporal.workflow import ToolRouter
 class RunWorkflow:
     """RunRequest -> RunResult. Continues as new between steps when the history grows long; nothing runs twice.
 
-    Its memo (Standing) and its current details say how its steps stand, without what they are given.
+    Its memo (RunMemo) and its current details say how its steps stand, without what they are given.
     """
 
     @workflow.init
@@ -36,7 +35,7 @@ class RunWorkflow:
         except InvalidInput as error:  # raised by `run`: raised here, queries would find no workflow to ask
             self._request, self._broken = RunRequest(task=""), error
         self._run = Run(self._request, ToolRouter(self._request.tenant), stopping=self._stopping)
-        self._shown: tuple[str, tuple[StepStanding, ...]] | None = None
+        self._shown: Progress | None = None
 
     @workflow.run
     async def run(self, given: RawValue = NOTHING) -> RunResult:
@@ -66,17 +65,19 @@ class RunWorkflow:
     async def _show(self) -> None:
         """Keep memo and details as the run stands."""
         while True:
-            await workflow.wait_condition(lambda: self._run.standing() != self._shown)
+            await workflow.wait_condition(lambda: self._run.progress() != self._shown)
             self._show_now()
 
     def _show_now(self) -> None:
-        self._shown = phase, steps = self._run.standing()
-        lines = (f"- {one.step} `{inline(one.tool) or 'no tool'}`: {one.status.replace('_', ' ')}" for one in steps)
-        workflow.set_current_details("\n".join([f"**{phase}**", *lines]))
-        waiting = tuple(f"{one.step} {one.tool}" for one in steps if one.asks)
-        standing = Standing(tenant=self._request.tenant, waiting=waiting)
-        if standing != workflow.memo_value(names.RUN, None, type_hint=Standing):
-            workflow.upsert_memo({names.RUN: standing})
+        self._shown = shown = self._run.progress()
+        lines = (
+            f"- {one.step} `{inline(one.tool) or 'no tool'}`: {one.status.replace('_', ' ')}" for one in shown.steps
+        )
+        workflow.set_current_details("\n".join([f"**{shown.phase}**", *lines]))
+        waiting = tuple(f"{one.step} {one.tool}" for one in shown.steps if one.digest)
+        memo = RunMemo(tenant=self._request.tenant, waiting=waiting)
+        if memo != workflow.memo_value(names.RUN, None, type_hint=RunMemo):
+            workflow.upsert_memo({names.RUN: memo})
 
     @workflow.query(name=names.PROGRESS)
     def progress(self) -> Progress:

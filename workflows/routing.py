@@ -7,7 +7,7 @@ from orchestrator.records import durable_names as names
 from orchestrator.temporal.call import Config
 from orchestrator.temporal.payload import NOTHING
 from orchestrator.temporal.staged import route_staged
-from orchestrator.temporal.workflow import DEFAULT
+from orchestrator.temporal.stubs import DEFAULT
 
 
 @workflow.defn(name=names.ROUTE)

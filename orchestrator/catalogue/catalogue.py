@@ -10,6 +10,7 @@ from typing import Any
 from orchestrator.catalogue.files import read_tools
 from orchestrator.catalogue.formats import tool_from
 from orchestrator.common.digests import digest
+from orchestrator.common.json_input import reading
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.records.tool import CatalogueVersion, Tool
 
@@ -101,10 +102,8 @@ class Excerpt(Catalogue):
 
 
 def _tool(number: int, record: Mapping[str, Any]) -> Tool:
-    try:
+    with reading(f"tool {number}", error=InvalidCatalogue):
         return tool_from(record)
-    except InvalidCatalogue as error:
-        raise InvalidCatalogue(f"tool {number}: {error}") from None
 
 
 def places_of_servers(tools: Sequence[Tool]) -> dict[str, slice]:

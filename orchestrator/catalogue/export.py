@@ -178,7 +178,7 @@ def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
         try:
             arguments = read_json(arguments or "{}")
         except ValueError as error:
-            raise InvalidArguments(f"{key}: arguments are not JSON ({error}): {arguments[:200]!r}") from None
+            raise InvalidArguments(f"{key}: arguments are {error}: {arguments[:200]!r}") from None
     if not isinstance(arguments, Mapping):
         raise InvalidArguments(f"{key}: arguments are {type(arguments).__name__}, not an object")
     read = dict(arguments)

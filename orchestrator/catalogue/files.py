@@ -1,18 +1,18 @@
 """Files of tools: a .jsonl, a .json or a folder of them. What a file holds tells its form, not what it is called."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from orchestrator.catalogue.formats import tool_from, tool_to_json
-from orchestrator.common.json_input import numbered_lines, read_json, why_unread
+from orchestrator.common.json_input import numbered_lines, read_json, reading
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.tool import Tool
 
 RELATIONS_FILE = "relations.jsonl"
+_FORM = "give a tools.jsonl (UTF-8, one JSON object a line), or a folder with one"
 
-Read = TypeVar("Read")
 logger = logging.getLogger(__name__)
 
 
@@ -22,24 +22,22 @@ def read_tools(path: str | Path, server: str | None = "") -> list[Tool]:
     Tools that name no server get `server`; None: the name of their file, without its suffix.
     """
     found: dict[str, tuple[str, Tool]] = {}
-    for file in _read(Path(path), _files):
-        for place, record in _records(file, _read(file, _text)):
-            try:
-                tool = tool_from(record)
-                if not tool.server and server != "":
-                    tool = tool_from({**tool_to_json(tool), "server": server or _name_of(file)})
-            except InvalidCatalogue as error:
-                raise InvalidCatalogue(f"{place}: {error}") from None
-            before, known = found.setdefault(tool.key, (place, tool))
-            if known.hash != tool.hash:
-                raise InvalidCatalogue(
-                    f"{place}: the key {tool.key!r} stands in {before} already, with another definition: "
-                    "rename one, or give them different servers"
-                )
+    for file in _files(Path(path)):
+        for place, record in _records(file, _text(file)):
+            with reading(place, error=InvalidCatalogue):
+                tool = tool_from(record, _stem(file) if server is None else server)
+                if server is None and not tool.server:
+                    raise InvalidCatalogue("the tool names no server, nor does its file: give --server NAME")
+                before, known = found.setdefault(tool.key, (place, tool))
+                if known.hash != tool.hash:
+                    raise InvalidCatalogue(
+                        f"the key {tool.key!r} stands in {before} already, with another definition: "
+                        "rename one, or give them different servers"
+                    )
     stated = _relations(Path(path))
     for source in stated.keys() - found.keys():
         logger.warning("%s: %r states a relation and is no tool here: it is ignored", path, source)
-    return [_with(tool, stated.get(tool.key, [])) for _, tool in found.values()]
+    return [_with(tool, stated[tool.key]) if tool.key in stated else tool for _, tool in found.values()]
 
 
 def _relations(path: Path) -> dict[str, list[dict[str, Any]]]:
@@ -48,7 +46,7 @@ def _relations(path: Path) -> dict[str, list[dict[str, Any]]]:
     if not (path.is_dir() or path.name == "tools.jsonl") or not file.is_file():
         return {}
     stated: dict[str, list[dict[str, Any]]] = {}
-    for place, record in _lines(file, _read(file, _text)):
+    for place, record in _lines(file, _text(file)):
         if not isinstance(record, dict) or not isinstance(record.get("from"), str):
             raise InvalidCatalogue(f'{place}: give {{"from": KEY, "to": KEY, "type": TYPE}}, not {record!r:.80}')
         stated.setdefault(record["from"], []).append({name: own for name, own in record.items() if name != "from"})
@@ -56,48 +54,35 @@ def _relations(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _with(tool: Tool, stated: list[dict[str, Any]]) -> Tool:
-    if not stated:
-        return tool
     own = tool_to_json(tool)
-    try:
+    with reading(f"{RELATIONS_FILE}, from {tool.key!r}", error=InvalidCatalogue):
         return tool_from({**own, "relations": [*own.get("relations", []), *stated]})
-    except InvalidCatalogue as error:
-        raise InvalidCatalogue(f"{RELATIONS_FILE}, from {tool.key!r}: {error}") from None
 
 
-def _name_of(file: Path) -> str:
-    if file.parts[:2] == ("/", "dev") or not file.is_file():
-        raise InvalidCatalogue("the tool names no server, and there is no file to call one after: give --server NAME")
-    return file.stem
-
-
-def _read(path: Path, by: Callable[[Path], Read]) -> Read:
-    try:
-        return by(path)
-    except FileNotFoundError:
-        raise InvalidCatalogue(f"{path} does not exist: give a tools.jsonl, or a folder with one") from None
-    except (OSError, UnicodeDecodeError) as error:
-        form = "give a UTF-8 file, one JSON object a line"
-        raise InvalidCatalogue(f"{path}: cannot be read ({why_unread(error)}); {form}") from None
+def _stem(file: Path) -> str:
+    """Return what a file's tools are called after; nothing where it is a pipe."""
+    return file.stem if file.is_file() and file.parts[:2] != ("/", "dev") else ""
 
 
 def _files(path: Path) -> list[Path]:
     """Return the file itself; of a folder its tools.jsonl, else its tools.json, else all its .jsonl and .json."""
-    if not path.is_dir():
-        return [path]
-    if (path / "tenants").is_dir() or ((path / "meta.json").is_file() and (path / "collection").is_dir()):
-        written = f"`toolroute tools list --store {path} -o jsonl` writes its tools as a file"
-        raise InvalidCatalogue(f"{path} is a store, not a folder of tools: {written}")
-    read = [file for file in sorted(path.iterdir()) if file.suffix.lower() in (".jsonl", ".json")]
-    files = {file.name: file for file in read if file.name != RELATIONS_FILE}
-    if not files:
-        raise InvalidCatalogue(f"{path}: no tools.jsonl and no other .jsonl or .json in this folder")
+    with reading(path, _FORM, InvalidCatalogue):
+        if not path.is_dir():
+            return [path]
+        if (path / "tenants").is_dir() or ((path / "meta.json").is_file() and (path / "collection").is_dir()):
+            written = f"`toolroute tools list --store {path} -o jsonl` writes its tools as a file"
+            raise InvalidCatalogue(f"it is a store, not a folder of tools: {written}")
+        files = {file.name: file for file in sorted(path.iterdir()) if file.suffix.lower() in (".jsonl", ".json")}
+        files.pop(RELATIONS_FILE, None)
+        if not files:
+            raise InvalidCatalogue("no tools.jsonl and no other .jsonl or .json in this folder")
     named = files.get("tools.jsonl") or files.get("tools.json")
     return [named] if named else list(files.values())
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig")
+    with reading(path, _FORM, InvalidCatalogue):
+        return path.read_text(encoding="utf-8-sig")
 
 
 def _records(path: Path, text: str) -> Iterator[tuple[str, Any]]:
@@ -111,19 +96,15 @@ def _records(path: Path, text: str) -> Iterator[tuple[str, Any]]:
 
 def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     for number, line in numbered_lines(text):
-        try:
-            yield f"{path}:{number}", read_json(line)
-        except ValueError as error:
-            raise InvalidCatalogue(f"{path}:{number}: not JSON ({error}); give one JSON object a line") from None
+        with reading(f"{path}:{number}", "give one JSON object a line", InvalidCatalogue):
+            record = read_json(line)
+        yield f"{path}:{number}", record
 
 
 def _document(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     """Yield the items of a list, or of an object's list under "tools"; or one tool alone."""
-    try:
-        value = read_json(text)
-    except ValueError as error:
-        raise InvalidCatalogue(f"{path}: not JSON ({error})") from None
-    records = value
+    with reading(path, error=InvalidCatalogue):
+        records = value = read_json(text)
     if isinstance(value, dict):  # Of a tool that is an agent, "tools" may be the names of those that it uses.
         inner = value.get("tools")
         is_list = isinstance(inner, list) and all(isinstance(tool, dict) for tool in inner)

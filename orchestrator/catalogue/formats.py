@@ -67,8 +67,11 @@ class _Record(BaseModel):
     relations: tuple[_Relation, ...] = ()
 
 
-def tool_from(record: Any) -> Tool:
-    """Return a Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds."""
+def tool_from(record: Any, server: str = "") -> Tool:
+    """Return a Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds.
+
+    server: whose tool it is where the record does not say so.
+    """
     if not isinstance(record, Mapping):
         raise InvalidCatalogue(f"the record is no JSON object: {repr(record)[:80]}")
     if isinstance(function := record.get("function"), Mapping):
@@ -85,11 +88,12 @@ def tool_from(record: Any) -> Tool:
         parsed = _Record.model_validate(record)
     except ValidationError as error:
         raise InvalidCatalogue(_problem(error)) from None
-    if ":" in parsed.server:
-        raise InvalidCatalogue(f"server {parsed.server!r} holds a colon, which separates server and name: rename it")
-    given = parsed.annotations.model_dump() if parsed.annotations else {}
-    relations = dict.fromkeys(relation.of(parsed.server) for relation in parsed.relations)
-    return Tool(**{**dict(parsed), "annotations": Annotations(**given), "relations": tuple(relations)})
+    server = parsed.server or server
+    if ":" in server:
+        raise InvalidCatalogue(f"server {server!r} holds a colon, which separates server and name: rename it")
+    annotations = Annotations(**(parsed.annotations.model_dump() if parsed.annotations else {}))
+    relations = tuple(dict.fromkeys(relation.of(server) for relation in parsed.relations))
+    return Tool(**{**dict(parsed), "server": server, "annotations": annotations, "relations": relations})
 
 
 def tool_to_json(tool: Tool) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def _read_arguments(text: str) -> dict[str, Any]:
         value = read_json(sys.stdin.read() if text == "-" else text)
     except ValueError as error:
         such = '{"path": "a.txt"}'
-        raise InvalidArguments(f"--args is not JSON ({error}); give an object such as '{such}'") from None
+        raise InvalidArguments(f"--args is {error}; give an object such as '{such}'") from None
     if not isinstance(value, dict):
         raise InvalidArguments(f"--args is {type(value).__name__}, not an object")
     return value

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 import click
 from click import option
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.output import counting, note, progress, warn
-from orchestrator.common.json_input import first_problem, numbered_lines, why_unread
+from orchestrator.common.json_input import numbered_lines, reading
 from orchestrator.common.tenant import SHARED, check_tenant, tenant_of
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
@@ -287,17 +287,13 @@ def _conversation(_: click.Context, __: click.Parameter, path: Path | None) -> t
     """Read the turns of the file, oldest first."""
     if path is None:
         return ()
-    try:
+    form = 'write one turn a line: {"role": "user", "text": "...", "tools": ["server:name"]}'
+    with reading(f"--conversation {path}", form):
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"--conversation {path}: cannot be read ({why_unread(error)}); give a UTF-8 file") from None
     turns = []
     for number, line in numbered_lines(text):
-        try:
+        with reading(f"--conversation {path}:{number}", form):
             turns.append(Turn(**dict(_Line.model_validate_json(line))))
-        except ValidationError as error:
-            where, form = f"--conversation {path}:{number}", '{"role": "user", "text": "...", "tools": ["server:name"]}'
-            raise InvalidInput(f"{where}: {first_problem(error, 'the line')}; write {form}") from None
     return tuple(turns)
 
 
@@ -322,7 +318,7 @@ _SEARCHED = "auto: keywords, and meaning if they are not sure enough. semantic: 
 _TURNS = 'A file of earlier turns, a JSON object a line: {"role", "text", "tools", "offered"}. Only text is required.'
 _CONTEXT = "A preferred label, most important first. A label that would leave no tool is ignored."
 _APPROVE = "The tools that need a person's approval: those not known to only read, those that may destroy, all or none."
-_WARM = "Connect up to N servers (2) ahead, which the matches probably need, while the model thinks."
+_WARM = "Prewarm up to N servers (2): connect those that the matches probably need while the model thinks."
 _ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, else localhost:7233]"
 _NAMESPACE = "The Temporal namespace. [default: TEMPORAL_NAMESPACE, else default]"
 _DEV = "Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."

@@ -42,9 +42,9 @@ from orchestrator.records.budget import Limits
 from orchestrator.records.run import (
     Approval,
     Progress,
+    RunMemo,
     RunRequest,
     RunResult,
-    Standing,
     StepOutcome,
     StepProgress,
     StepStatus,
@@ -150,7 +150,7 @@ async def _started(
         queue = task_queue or run_id
         if plugin is not None:
             await stack.enter_async_context(make_worker(client, queue))
-        whose = {names.RUN: Standing(tenant=request.tenant)}
+        whose = {names.RUN: RunMemo(tenant=request.tenant)}
         handle = await client.start_workflow(
             names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult, memo=whose
         )

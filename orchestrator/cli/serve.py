@@ -49,22 +49,23 @@ async def serve(
     from orchestrator.runtime.router import Router
 
     check_extra()
-    from orchestrator.server.concurrency_limit import share
-    from orchestrator.server.gateway import Gateway, WatchedConfig
+    from orchestrator.server.concurrency_limit import most_pending
+    from orchestrator.server.gateway import Gateway
     from orchestrator.server.http import Tokens, make_app, new_token, serve_http
     from orchestrator.server.protocol import make_server, serve_stdio
+    from orchestrator.server.watched_config import WatchedConfig
 
     if transport == "stdio":
         _check_for_stdio()
     log(logging.WARNING)
-    file, router = WatchedConfig(place.config_file()), Router(stores=place.stores, options=options)
-    async with Gateway(file.config, router, warm=warm, changed=file.changed, note=note) as gateway:
+    watched, router = WatchedConfig(place.config_file()), Router(stores=place.stores, options=options)
+    async with Gateway(watched.config, router, warm=warm, changed=watched.changed, note=note) as gateway:
         if transport == "stdio":
             interrupted = await serve_stdio(gateway, make_server(gateway, place.tenant, approve=approve))
         else:
             token = "" if tokens else new_token()
             known = Tokens.read(tokens) if tokens else Tokens({token: place.tenant})
-            served = make_server(gateway, approve=approve, most_calls=share())
+            served = make_server(gateway, approve=approve, most_calls=most_pending())
             app = make_app(served, known, allow_host, allow_origin)
             address = host if host is not None else "127.0.0.1", 8765 if port is None else port
             await serve_http(app, *address, lambda at: _started(at, place.tenant, token), gateway.stop)

@@ -15,14 +15,14 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan, Step
 from orchestrator.records.run import RunResult, StepOutcome, StepStatus
-from orchestrator.records.tool import Kind, Match, Stage
+from orchestrator.records.tool import FOUND_BY, Kind, Match, Stage
 
-_FOUND = {
-    Stage.ALWAYS: ("always available for such a task", "cyan"),
-    Stage.EXPLICIT: ("found on a server that the task names", "magenta"),
-    Stage.KEYWORD: ("found by keywords", "green"),
-    Stage.SEMANTIC: ("found by keywords and meaning", "blue"),
-    Stage.NONE: ("no tool fits", "red"),
+_COLOUR = {
+    Stage.ALWAYS: "cyan",
+    Stage.EXPLICIT: "magenta",
+    Stage.KEYWORD: "green",
+    Stage.SEMANTIC: "blue",
+    Stage.NONE: "red",
 }
 _STATUS = {StepStatus.DONE: "green", StepStatus.FAILED: "red", StepStatus.OUTCOME_UNKNOWN: "red"}
 _OTHERS = 30
@@ -59,7 +59,7 @@ def show_decision(
 
 def _headline(decision: Decision) -> Text:
     """Write the one probability that counts, by what it was found, and what the keywords alone had come to."""
-    found, colour = _FOUND[decision.stage]
+    found, colour = FOUND_BY[decision.stage], _COLOUR[decision.stage]
     if decision.matches and "keyword" not in decision.matches[0].evidence:
         found = found.replace("keywords and ", "")
     line = Text(one_line(decision.query, 100), style="bold")

@@ -34,7 +34,7 @@ async def ui(place: Place, options: Options, port: int) -> None:
             options=options,
             stores=() if router.store is None else place.stores,
             servers=place.servers(),
-            desk=lambda: open_desk(place, options),
+            run_client=lambda: open_desk(place, options),
         )
         token = new_token()
         app = make_app(scope, token)

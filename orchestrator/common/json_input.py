@@ -3,23 +3,28 @@
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 
 def read_json(text: str) -> Any:
-    """Return the value of JSON alone; ValueError for anything else, and for what is nested too deep.
+    """Return the value of JSON alone; ValueError ("not JSON (...)") for anything else, and for what is nested too deep.
 
     Python would also take NaN and the infinities, and keep the last of two values of one name in silence.
     """
     try:
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise ValueError("not JSON (nested too deep)") from None
+    except ValueError as error:
+        raise ValueError(f"not JSON ({error})") from None
 
 
 _STRING = r'"(?:\\.|[^"\\])*"'
@@ -53,6 +58,24 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"{twice!r} stands twice in one object: rename or remove one")
     return found
+
+
+@contextmanager
+def reading(place: object, remedy: str = "", error: type[InvalidInput] = InvalidInput) -> Iterator[None]:
+    """Raise the error, with the place and the remedy, for a file or a record within that cannot be read."""
+    from pydantic import ValidationError
+
+    end = f"; {remedy}" if remedy else ""
+    try:
+        yield
+    except InvalidInput as wrong:
+        raise error(f"{place}: {wrong}") from None
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise error(f"{place}: cannot be read ({why_unread(wrong)}){end}") from None
+    except ValidationError as wrong:
+        raise error(f"{place}: {first_problem(wrong, 'the record')}{end}") from None
+    except ValueError as wrong:
+        raise error(f"{place}: {wrong}{end}") from None
 
 
 def why_unread(error: OSError | UnicodeDecodeError) -> str:

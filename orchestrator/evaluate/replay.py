@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.json_input import first_problem, numbered_lines, read_json, why_unread
+from orchestrator.common.json_input import first_problem, numbered_lines, read_json, reading
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import embed_ahead
 from orchestrator.pipeline.legs.semantic import why_failed
@@ -149,10 +149,8 @@ def tasks_of(outcomes: Sequence[Outcome], since: float = 0.0) -> list[PastTask]:
 
 def read_tasks(path: Path) -> list[PastTask]:
     """Read a file of Decisions, or a workflow's history; of a Decision alone the recommended tools count as used."""
-    try:
+    with reading(path, FORM):
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path}: cannot be read ({why_unread(error)}); {FORM}") from None
     tasks = list[PastTask]()
     for place, own in _records(str(path), text):
         try:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.files import read_tools
-from orchestrator.common.json_input import first_problem, numbered_lines, read_json, why_unread
+from orchestrator.common.json_input import numbered_lines, read_json, reading
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.evaluate import metrics
 from orchestrator.index.calibration import Calibration, shipped
@@ -125,18 +125,12 @@ def read_set(folder: Path, distractors: Path | None = None) -> QuerySet:
 def read_queries(path: Path) -> list[Query]:
     """Read a queries.jsonl; InvalidInput names the file and the line that cannot be used."""
     form = 'give one JSON object a line: {"id", "query", "relevant": ["server:name", ...], "category"}'
-    try:
+    with reading(path, form):
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path}: cannot be read ({why_unread(error)}); {form}") from None
     queries: dict[str, Query] = {}
     for number, line in numbered_lines(text):
-        try:
+        with reading(f"{path}:{number}", form):
             own = _Line.model_validate(read_json(line))
-        except ValidationError as error:
-            raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {form}") from None
-        except ValueError as error:
-            raise InvalidInput(f"{path}:{number}: not JSON ({error}); {form}") from None
         name = own.id or str(number)
         if name in queries:
             raise InvalidInput(f"{path}:{number}: the id {name!r} stands on an earlier line already: change one")

@@ -5,11 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
 from orchestrator.catalogue.export import keys_by_name
-from orchestrator.common.json_input import first_problem, numbered_lines, read_json, slip, spellings, why_unread
-from orchestrator.errors import InvalidInput
+from orchestrator.common.json_input import numbered_lines, read_json, reading, slip, spellings
 from orchestrator.records.outcome import WHEN, Use, is_past
 from orchestrator.records.request import MAX_QUERY_CHARS
 from orchestrator.records.tool import Tool
@@ -68,24 +67,18 @@ class _Chat(BaseModel):
 
 def read_past(path: Path) -> list[Past]:
     """Read a log; InvalidInput names the file and the line that cannot be used."""
-    try:
+    with reading(path, FORM):
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path}: cannot be read ({why_unread(error)}); {FORM}") from None
     tasks: list[Past] = []
     for number, line in numbered_lines(text):
-        try:
+        with reading(f"{path}:{number}", FORM):
             if not isinstance(record := read_json(line), dict):
-                raise ValueError("no JSON object")
+                raise ValueError("this is no JSON object")
             kind = _Chat if "messages" in record else Past
             if wrong := slip(record, spellings(kind)):
                 raise ValueError(wrong)
             own = kind(**record)
             tasks += _tasks(own) if isinstance(own, _Chat) else [own]
-        except ValidationError as error:
-            raise InvalidInput(f"{path}:{number}: {first_problem(error, 'the line')}; {FORM}") from None
-        except (ValueError, TypeError) as error:
-            raise InvalidInput(f"{path}:{number}: cannot be read ({error}); {FORM}") from None
     return tasks
 
 

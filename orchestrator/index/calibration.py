@@ -16,9 +16,9 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter
 
-from orchestrator.common.json_input import first_problem, why_unread
+from orchestrator.common.json_input import reading
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.features import ASKED, KEYWORD, SEMANTIC, Rows
 
@@ -284,13 +284,8 @@ class Fit:
     @classmethod
     def read(cls, path: str | Path) -> "Fit":
         """Return the fit in a file; InvalidConfig says what is wrong with it, or that other maps are shipped by now."""
-        try:
+        with reading(f"calibration {str(path)!r}", REMEDY, InvalidConfig):
             fit = TypeAdapter(Fit).validate_json(Path(path).read_text(encoding="utf-8-sig"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"calibration {str(path)!r} cannot be read ({why_unread(error)}); {REMEDY}") from None
-        except ValidationError as error:
-            wrong = first_problem(error, "the file")
-            raise InvalidConfig(f"calibration {str(path)!r}: {wrong}; {REMEDY}") from None
         if fit.shipped != shipped_maps():
             raise InvalidConfig(
                 f"calibration {str(path)!r} corrects the maps {fit.shipped!r}, but this version of toolroute has "

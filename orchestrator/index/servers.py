@@ -1,94 +1,57 @@
 """The names that the servers of a catalogue go by."""
 
 import re
-from bisect import bisect_left
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
-from rapidfuzz import fuzz, process
-
-from orchestrator.index.intent import known_actions
-from orchestrator.index.text import STOP_WORDS, nearest, spaced
+from orchestrator.index.text import STOP_WORDS, spaced
 
 GENERIC = frozenset(
     "mcp server servers remote api apis connector connectors integration plugin tool tools service com io".split()
 )
 """Words of a server's name that name no server by themselves."""
-_SHORTEST = 4
-"""Letters of the shortest name that is found when misspelt."""
-_ALIKE, _MOST_ALIKE = 60, 3
-"""The least likeness, of 100, of the names that an unknown one may stand for, and how many are listed."""
-_JOINS = re.compile(r"[-_]")
 
 
 class ServerIndex:
     """Servers by the names they go by.
 
-    A name of which every word is an everyday word, or one that tools' descriptions use, is `ordinary`: it names the
-    server only in a strong form ("use X to"). Those in `absent` are configured, and have no tools.
+    A name is `ordinary` where each of its words is an everyday word, one that tools' descriptions use, or of one or two
+    letters: it hardly means the server. Servers in `absent` are configured, and have no tools.
     """
 
     def __init__(self, servers: Iterable[str], used: Collection[str] = (), absent: Collection[str] = ()) -> None:
         """Read the servers' names; `used` are words in lower case that tools' descriptions use."""
         self.present, self.absent = frozenset(servers), frozenset(absent)
         self.named: dict[str, tuple[str, ...]] = {}
-        self.longest: dict[str, int] = {}
+        self._longest: dict[str, int] = {}
         for server in sorted(self.present | self.absent):
             for alias in aliases(server):
                 self.named[alias] = (*self.named.get(alias, ()), server)
                 first, words = alias.partition(" ")[0], alias.count(" ") + 1
-                self.longest[first] = max(words, self.longest.get(first, 0))
-        self.used = used
+                self._longest[first] = max(words, self._longest.get(first, 0))
         plain = everyday() | STOP_WORDS | {word for alias in self.named for word in alias.split() if word in used}
-        self.ordinary = frozenset(alias for alias in self.named if plain.issuperset(alias.split()))
-        self._single = [alias for alias in self.named if len(alias) >= _SHORTEST and " " not in alias]
-        self._listed, self._aliases = sorted(self.present), sorted(self.named)
-        self._kin: dict[str, set[int]] = {}
-        self._tails: set[str] = set()
-        common = everyday() | STOP_WORDS | GENERIC | known_actions()
-        for first, *others in (
-            name_parts(server.rpartition("/")[2]) for server in self.present | self.absent if " " not in server
-        ):
-            if first not in common:
-                self._kin.setdefault(first, set()).add(1 + len(others))
-            self._tails.update(set(others[-1:]) - common)
+        self.ordinary = frozenset(
+            alias for alias in self.named if plain.issuperset(word for word in alias.split() if len(word) > 2)
+        )
 
-    def near(self, word: str) -> dict[str, str]:
-        """Return the servers with a name of one word that is one slip away, each with that name."""
-        if len(word) < _SHORTEST:
-            return {}
-        found = nearest(word, self._single)
-        return {server: alias for alias in sorted(found) for server in self.named[alias]}
+    def names(self, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """Yield each name among words in lower case as words[start:end], the longest where several begin."""
+        start = 0
+        while start < len(words):
+            if end := self.end_of_name(words, start):
+                yield start, end
+            start = end or start + 1
 
-    def alike(self, said: str, least: int = _ALIKE) -> tuple[str, ...]:
-        """Return the servers that a name may stand for which none has, the likest first."""
-        found = process.extract(said.lower(), self._listed, scorer=fuzz.ratio, score_cutoff=least, limit=_MOST_ALIKE)
-        return tuple(server for server, _, _ in found)
+    def end_of_name(self, words: Sequence[str], start: int) -> int:
+        """Return the end of the longest name that begins at this place; 0 for none."""
+        longest = self._longest.get(words[start].lstrip("@"), 0)
+        ends = range(min(start + longest, len(words)), start, -1)
+        return next((end for end in ends if self.alias(words, start, end) in self.named), 0)
 
-    def is_kin(self, said: str, *, led: bool) -> bool:
-        """Return whether a word is built like the name of a known server but names no known one, as "stripe-test" is to
-        "stripe-live"; led: "on" or the like stands before it, so that it need not have the same number of parts, and
-        its last part may be that of a known name ("globex-crm" to "acme-crm")."""
-        first, *others = name_parts(said)
-        if not others or said in self.named:
-            return False
-        sizes = self._kin.get(first, ())
-        if led:
-            return others[-1] in self._tails or (bool(sizes) and not "".join(others).isdigit())
-        return first not in self.used and 1 + len(others) in sizes
-
-    def is_kin_in_words(self, said: str) -> bool:
-        """Return whether two words begin as a server's name does, and no name begins with both: "Stripe Test"."""
-        if said.partition(" ")[0] not in self._kin:
-            return False
-        place = bisect_left(self._aliases, said)
-        return not (place < len(self._aliases) and self._aliases[place].startswith(said))
-
-
-def name_parts(word: str) -> list[str]:
-    """Return the parts of a name in lower case: "stripe-test" has two."""
-    return _JOINS.split(word.lower())
+    def alias(self, words: Sequence[str], start: int, end: int) -> str:
+        """Return words[start:end] as a name."""
+        return " ".join(words[start:end]).lstrip("@")
 
 
 @cache

@@ -35,11 +35,11 @@ class ToolRouterSearch(BaseSearchTransform):
     def __init__(self, toolbox: Toolbox | None = None, *, max_results: int = 5, **settings: Any) -> None:
         super().__init__(max_results=max_results, **settings)
         self._toolbox = toolbox or Toolbox(limit=max_results)
-        self._learner = OutcomeRecorder(self._toolbox.over(()), logger.warning)
+        self._outcomes = OutcomeRecorder(self._toolbox.over(()), logger.warning)
 
     async def aclose(self) -> None:
         """Record what is left."""
-        await self._learner.close()
+        await self._outcomes.close()
 
     def _make_search_tool(self) -> Tool:
         async def search_tools(
@@ -59,7 +59,7 @@ class ToolRouterSearch(BaseSearchTransform):
         decision = await self._toolbox.decide(mine, [Exchange(text=query)], named(self._toolbox.tenant, context))
         if decision is None:
             return list(tools)[: self._max_results]
-        self._learner.searched(decision, named(self._toolbox.actor, context), self._toolbox.over(mine))
+        self._outcomes.searched(decision, named(self._toolbox.actor, context), self._toolbox.over(mine))
         return [own[match.tool.name] for match in decision.matches if decision.recommended][: self._max_results]
 
     def _make_call_tool(self) -> Tool:
@@ -75,6 +75,6 @@ class ToolRouterSearch(BaseSearchTransform):
             finally:
                 context, ms = get_context(), (time.monotonic() - begin) * 1_000
                 tenant, actor = named(self._toolbox.tenant, context) or LOCAL, named(self._toolbox.actor, context)
-                self._learner.called(tenant, actor, own_tool(name, "", None).key, ok=ok, ms=ms)
+                self._outcomes.called(tenant, actor, own_tool(name, "", None).key, ok=ok, ms=ms)
 
         return Tool.from_function(fn=call_tool, name=self._call_tool_name)

@@ -47,11 +47,11 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         now(self.aafter_agent(state, runtime))
 
     async def _chosen(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        own = {tool.name: tool for tool in request.tools if isinstance(tool, BaseTool)}
-        mine, said = [*map(tool_of, own.values())], exchanges(request.messages)
-        names = await self._toolbox.choose(mine, said, request.runtime, name=_turn(request.messages))
+        own = [tool for tool in request.tools if isinstance(tool, BaseTool)]
         provided = [tool for tool in request.tools if not isinstance(tool, BaseTool)]
-        return request.override(tools=[*provided, *(own[name] for name in names)])
+        said, name = exchanges(request.messages), _turn(request.messages)
+        chosen = await self._toolbox.choose(own, tool_of, said, request.runtime, name=name)
+        return request.override(tools=[*provided, *chosen])
 
 
 def tool_of(tool: BaseTool) -> Tool:

@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any
 
 from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, own_tool
+from orchestrator.records.tool import Tool
 
 try:
     from agents import FunctionTool, Model, ModelResponse, MultiProvider
@@ -53,15 +54,19 @@ class ToolRoutedModel(Model):
         return {name: value for name, value in asked.items() if name != "self"}
 
     async def _chosen(self, asked: dict[str, Any]) -> dict[str, Any]:
-        own = {tool.name: tool for tool in asked["tools"] if isinstance(tool, FunctionTool)}
-        mine = [own_tool(tool.name, tool.description, tool.params_json_schema) for tool in own.values()]
-        names = await self._toolbox.choose(mine, exchanges(asked["input"]), asked["model_settings"])
+        own = [tool for tool in asked["tools"] if isinstance(tool, FunctionTool)]
         provided = [tool for tool in asked["tools"] if not isinstance(tool, FunctionTool)]
-        return {**asked, "tools": [*provided, *(own[name] for name in names)]}
+        chosen = await self._toolbox.choose(own, tool_of, exchanges(asked["input"]), asked["model_settings"])
+        return {**asked, "tools": [*provided, *chosen]}
 
     async def _ended(self, asked: dict[str, Any], output: Sequence[Any]) -> None:
         if not any(item.type == "function_call" for item in output):
             await self._toolbox.record(exchanges(asked["input"]), asked["model_settings"])
+
+
+def tool_of(tool: FunctionTool) -> Tool:
+    """Return the Tool of an Agents SDK's function tool."""
+    return own_tool(tool.name, tool.description, tool.params_json_schema)
 
 
 def exchanges(given: str | Sequence[Any]) -> list[Exchange]:

@@ -43,10 +43,8 @@ class ToolRouting(AbstractCapability[Any]):
         return run
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
-        own = {tool.name: tool for tool in tool_defs}
-        mine = [*map(tool_of, tool_defs)]
-        names = await self._toolbox.choose(mine, exchanges(ctx.messages), ctx, name=ctx.run_id or "")
-        return [own[name] for name in names]
+        said, name = exchanges(ctx.messages), ctx.run_id or ""
+        return await self._toolbox.choose(tool_defs, tool_of, said, ctx, name=name)
 
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         await self._toolbox.record(exchanges(result.all_messages()), ctx, name=ctx.run_id or "")
@@ -68,12 +66,8 @@ def exchanges(messages: Sequence[ModelMessage]) -> list[Exchange]:
     found: list[Exchange] = []
     for part in (part for message in messages for part in message.parts):
         if isinstance(part, UserPromptPart):
-            texts = (
-                [part.content]
-                if isinstance(part.content, str)
-                else [one for one in part.content if isinstance(one, str)]
-            )
-            found.append(Exchange(text="\n".join(texts)))
+            parts = [part.content] if isinstance(part.content, str) else part.content
+            found.append(Exchange(text="\n".join(text for text in parts if isinstance(text, str))))
         elif found and isinstance(part, ToolCallPart | ToolReturnPart | RetryPromptPart) and part.tool_name:
             ok = isinstance(part, ToolReturnPart) and part.outcome == "success"
             found[-1] = replace(found[-1], calls={**found[-1].calls, part.tool_name: ok})

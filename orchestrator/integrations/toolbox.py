@@ -30,8 +30,9 @@ Who = str | Callable[[Any], str]
 """A tenant or an actor: a name, or a function from the framework's own context to it."""
 T = TypeVar("T")
 K = TypeVar("K")
+Own = TypeVar("Own")
 _TURNS, _TURN_CHARS, _TASK_CHARS = 10, 10_000, 100_000
-_CONVERSATIONS, _SETS = 1_000, 8
+_KEPT_TURNS, _SETS = 2_000, 8
 _FAILURES = (ToolrouteError, FailureError)
 """What routing and recording raise, in process and in a workflow."""
 
@@ -48,9 +49,9 @@ class Exchange:
 class _Turn:
     """The names that a turn offers, of all tools that it had so far, and the Decision that it is remembered by."""
 
-    names: tuple[str, ...]
-    tools: Mapping[str, Tool]
-    decision: Decision | None
+    names: tuple[str, ...] = ()
+    tools: Mapping[str, Tool] = field(default_factory=dict)
+    decision: Decision | None = None
 
 
 class Toolbox:
@@ -79,38 +80,53 @@ class Toolbox:
         self.tenant = tenant or (router.tenant if isinstance(router, ToolRouter) else "")
         self.actor, self.limit, self.keep = actor, limit, tuple(keep)
         self._routers = OrderedDict[str, Router]()
-        self._offered = OrderedDict[str, tuple[str, ...]]()
         self._turns = OrderedDict[str, _Turn]()
 
     def alone(self) -> "Toolbox":
         """Return a Toolbox that knows of no conversation yet, as each execution of a workflow needs."""
         other = copy(self)
-        vars(other).update(_offered=OrderedDict(), _turns=OrderedDict())
+        vars(other).update(_turns=OrderedDict())
         return other
 
     async def choose(
-        self, tools: Sequence[Tool], said: Sequence[Exchange], context: Any = None, *, name: str = ""
-    ) -> tuple[str, ...]:
-        """Return the names to offer for the last exchange, in order: those of earlier turns first, unchanged.
+        self,
+        own: Sequence[Own],
+        tool_of: Callable[[Own], Tool],
+        said: Sequence[Exchange],
+        context: Any,
+        *,
+        name: str = "",
+    ) -> list[Own]:
+        """Return which of the framework's own tools to offer for the last exchange: those of earlier turns come first.
 
-        Within a turn nothing offered goes away; tools that join it, those of an agent that takes over, are routed when
-        they do. `name` is the framework's own of this turn, for one that tells equal conversations apart.
+        Within a turn no offered tool goes away. Tools that join it, such as those of an agent that takes over, are
+        routed when they do.
+
+        Args:
+            own: The framework's tools.
+            tool_of: Makes a Tool of one of them.
+            said: The conversation so far.
+            context: Passed to functions for `tenant`.
+            name: The framework's own name of this turn; it tells equal conversations apart.
         """
+        tools = [tool_of(tool) for tool in own]
         tenant, known = named(self.tenant, context), {tool.name: tool for tool in tools}
         key = _turn_key(tenant, said, name)
         turn = self._turns.get(key) if name or (said and said[-1].calls) else None
         if turn is None or known.keys() - turn.tools.keys():
-            had = turn or _Turn(self._offered.get(_key(tenant, said[:-1]), ()), {}, None)
-            called = [own for exchange in said for own in exchange.calls]
-            before = dict.fromkeys([*self.keep, *had.names, *called])
-            seen = tuple(known[own] for own in before if own in known)
+            earlier = turn or self._turns.get(_key(tenant, said[:-1])) or _Turn()
+            called = [call for exchange in said for call in exchange.calls]
+            before = dict.fromkeys([*self.keep, *earlier.names, *called])
+            seen = tuple(known[tool] for tool in before if tool in known)
             decision = await self.decide(tools, said, tenant)
             delta = decision.delta(Delta(new=seen)) if decision else Delta.between(seen, tools)
             names = dict.fromkeys([*before, *(tool.name for tool in delta.offered)])
-            turn = _Turn(tuple(names), {**had.tools, **known}, decision or had.decision)
-            _put(self._turns, key, turn, _CONVERSATIONS)
-            _put(self._offered, _key(tenant, said), turn.names, _CONVERSATIONS)
-        return tuple(own for own in turn.names if own in known)
+            turn = turn or _Turn()
+            turn = _Turn(tuple(names), {**turn.tools, **known}, decision or turn.decision)
+            for kept_as in (key, _key(tenant, said)):
+                _put(self._turns, kept_as, turn, _KEPT_TURNS)
+        given = {tool.name: one for tool, one in zip(tools, own, strict=True)}
+        return [given[name] for name in turn.names if name in given]
 
     async def record(self, said: Sequence[Exchange], context: Any = None, *, name: str = "") -> None:
         """Remember what the last exchange used; under one `name` it counts once. A failure is logged, not raised."""

@@ -7,7 +7,8 @@ used: it drops the text and the usage of an answer that does not fit, and both a
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -118,13 +119,10 @@ class Models:
         """
         sent, usage, problems = list(messages), Usage(), [""]
         for _ in range(1 + repairs):
-            try:
+            with spent_before(usage):
                 left = None if max_tokens is None else max_tokens - usage.total
                 limit = _room(model, sent, shape, max_output_tokens, left)
                 answer = await self._complete(model, sent, shape, limit)
-            except ToolrouteError as error:
-                error.usage = usage + (error.usage or Usage())
-                raise
             usage += answer.usage
             value, problems = _read(answer, shape)
             problems = problems if value is None else list(check(value))
@@ -253,6 +251,16 @@ class Models:
         return unavailable
 
 
+@contextmanager
+def spent_before(usage: Usage) -> Iterator[None]:
+    """Add the tokens of earlier questions to the usage of an error."""
+    try:
+        yield
+    except ToolrouteError as error:
+        error.usage = usage + error.usage
+        raise
+
+
 def models_for(options: Options) -> Models | None:
     """Return the models that the options name, or None."""
     named = options.model or options.model_route or options.model_plan
@@ -263,7 +271,7 @@ def _room(model: str, messages: Sequence[Message], shape: type[BaseModel] | None
     """Return the most that the model may write: the limit, or what the question leaves of the tokens."""
     if left is None:
         return limit
-    asked = count_tokens(compact([*messages, _schema(shape)])) if shape else count_tokens(compact(list(messages)))
+    asked = count_tokens(compact([*messages, *([_schema(shape)] if shape else [])]))
     if left - asked < min(limit, LEAST_ANSWER):
         few = f"the question takes {asked:,} tokens, {max(0, left):,} are left"
         raise ModelFailed(f"model {model!r} was not asked: {few}")

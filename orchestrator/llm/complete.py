@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field
 
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact
-from orchestrator.errors import InvalidArguments, InvalidInput, ToolrouteError
-from orchestrator.llm.client import Message, Models
+from orchestrator.errors import InvalidArguments, InvalidInput
+from orchestrator.llm.client import Message, Models, spent_before
 from orchestrator.llm.context import build
 from orchestrator.llm.plan import arguments_so_far
 from orchestrator.llm.prompts import ANSWER, FILL
@@ -64,7 +64,7 @@ async def complete(models: Models, request: CompleteRequest, read: Read) -> Comp
 async def _filled(models: Models, request: CompleteRequest, tool: Tool, used: Usage) -> tuple[FilledShape, Usage]:
     """Return the model's answer, and what it took with what was used before."""
     sections = {"Settled arguments": compact(request.known), "Wanted parameters": ", ".join(request.wanted)}
-    try:
+    with spent_before(used):
         filled, took = await models.ask(
             models.plan_model,
             _messages(FILL, request, (tool,), sections),
@@ -73,9 +73,6 @@ async def _filled(models: Models, request: CompleteRequest, tool: Tool, used: Us
             max_tokens=MOST_ASKED * request.max_tokens - used.total,
             check=lambda filled: _faults(request, tool, filled),
         )
-    except ToolrouteError as error:
-        error.usage = used + (error.usage or Usage())
-        raise
     return filled, used + took
 
 

@@ -8,7 +8,7 @@ Definitions stand as JSON and results in fences that they cannot close: they are
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import accumulate, groupby
+from itertools import accumulate
 
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
@@ -24,12 +24,11 @@ RELATED_SHARE, GRAPH_SHARE = 0.3, 0.1
 """Of the room for tools."""
 RESULTS_SHARE, TASK_SHARE, SECTION_SHARE = 1 / 3, 0.5, 0.2
 """Of the whole room."""
-_RUNGS = ("", "short descriptions", "required parameters only")
 _NOTE = "[to stay within {room:,} tokens: {out} left out, {cut} shortened]"
 
 
 class Part(StrEnum):
-    """The kind of a piece; the value is its heading, the order that of the Markdown."""
+    """A part of the Markdown; the value is its heading."""
 
     TASK = "Task"
     PRIMARY = "Tools"
@@ -39,32 +38,15 @@ class Part(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """One piece of a context, as it stands in the Markdown. `cut` says how it was shortened, "" if it was not.
-
-    `tool` is the definition as far as it fitted: full, with short descriptions, or with required parameters only.
-    """
-
-    part: Part
-    title: str
-    text: str
-    cut: str = ""
-    tool: Tool | None = None
-
-    @property
-    def tokens(self) -> int:
-        # A piece ends with line ends and the next begins with something else, so no token spans two pieces.
-        return count_tokens(f"{self.text}\n\n")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a step's model reads: `markdown`, or its pieces. `left_out` and the pieces' `cut` name what is missing.
+    """The context of a step's model.
 
-    `tokens` counts the Markdown; it never exceeds `room`.
+    Attributes:
+        markdown: The whole text.
+        room: The tokens that the text may take; it never takes more.
+        left_out: The names of tools, results and relations that did not fit.
     """
 
-    pieces: tuple[Piece, ...]
     markdown: str
     room: int
     left_out: tuple[str, ...] = ()
@@ -97,7 +79,7 @@ def build(
     if filling.left < 1:
         raise InvalidInput(f"max_tokens={max_tokens:,} leaves no room: give at least {max_tokens - filling.left + 1:,}")
     filling.add_text(Part.TASK, "", task, int(TASK_SHARE * filling.left))
-    wanted = sum(Piece(part=Part.RESULT, title="", text=_fenced(*result)).tokens for result in results)
+    wanted = sum(_tokens(_fenced(*result)) for result in results)
     for_results = min(wanted, int(RESULTS_SHARE * filling.left))
     for_tools = filling.left - for_results
     filling.add_lines(graph, int(GRAPH_SHARE * for_tools))
@@ -105,7 +87,7 @@ def build(
     filling.add_tools(Part.RELATED, [tool for tool in related if tool.key not in mine], int(RELATED_SHARE * for_tools))
     filling.add_tools(Part.PRIMARY, primary, filling.left - for_results)
     filling.add_results(results)
-    return filling.context(room, behind)
+    return Context(markdown=filling.markdown(room) + behind, room=room, left_out=tuple(filling.left_out))
 
 
 def for_decision(decision: Decision, *, max_tokens: int = MAX_TOKENS) -> Context:
@@ -126,51 +108,53 @@ class _Filling:
 
     def __init__(self, left: int) -> None:
         self.left = left
-        self._pieces: list[Piece] = []
-        self._left_out: list[str] = []
+        self.left_out: list[str] = []
+        self._texts: dict[Part, list[str]] = {part: [] for part in Part}
+        self._shortened = 0
 
-    def _add(self, piece: Piece) -> None:
-        self.left -= piece.tokens
-        self._pieces.append(piece)
+    def _add(self, part: Part, text: str, whole: str) -> None:
+        self.left -= _tokens(text)
+        self._texts[part].append(text)
+        self._shortened += text != whole
 
     def add_text(self, part: Part, title: str, text: str, limit: int) -> None:
         """Add a text, fenced where it has a title; cut and marked where it is longer than the limit."""
-        piece = Piece(part=part, title=title, text=_fenced(title, text))
-        if piece.tokens > limit:
-            shown = cut(text, limit - (piece.tokens - count_tokens(text)) - 2)[0]
-            piece = Piece(part=part, title=title, text=_fenced(title, shown), cut="cut to fit")
-        if piece.tokens > limit:
-            self._left_out.append(title or part)
+        shown = whole = _fenced(title, text)
+        if _tokens(whole) > limit:
+            shown = _fenced(title, cut(text, limit - (_tokens(whole) - count_tokens(text)) - 2)[0])
+        if _tokens(shown) > limit:
+            self.left_out.append(title or part)
         else:
-            self._add(piece)
+            self._add(part, shown, whole)
 
     def add_lines(self, lines: Sequence[str], limit: int) -> None:
         """Add the first lines that fit."""
         listed = [f"- {one_line(line)}" for line in lines]
         fitting = sum(tokens < limit for tokens in accumulate(count_tokens(f"{line}\n") for line in listed))
-        self._left_out += lines[fitting:]
+        self.left_out += lines[fitting:]
         if fitting:
-            self._add(Piece(part=Part.GRAPH, title="", text="\n".join(listed[:fitting])))
+            text = "\n".join(listed[:fitting])
+            self._add(Part.GRAPH, text, text)
 
     def add_tools(self, part: Part, tools: Sequence[Tool], limit: int) -> None:
         """Add as many tools as fit at their smallest, best first; then each as full as the rest of the room allows."""
         kept, room = [], limit
         for tool in tools:
-            rungs = [_defined(part, shrink(tool), cut) for shrink, cut in zip(LADDER, _RUNGS, strict=True)]
-            if rungs[-1].tokens <= room:
+            rungs = [_defined(shrink(tool)) for shrink in LADDER]
+            if _tokens(rungs[-1]) <= room:
                 kept.append(rungs)
-                room -= rungs[-1].tokens
+                room -= _tokens(rungs[-1])
             else:
-                self._left_out.append(tool.key)
+                self.left_out.append(tool.key)
         for rungs in kept:
-            room += rungs[-1].tokens
-            piece = next(piece for piece in rungs if piece.tokens <= room)
-            room -= piece.tokens
-            self._add(piece)
+            room += _tokens(rungs[-1])
+            text = next(rung for rung in rungs if _tokens(rung) <= room)
+            room -= _tokens(text)
+            self._add(part, text, rungs[0])
 
     def add_results(self, results: Sequence[tuple[str, str]]) -> None:
         """Add all results; the long ones share what the short ones leave."""
-        costs = {number: count_tokens(f"{_fenced(*result)}\n\n") for number, result in enumerate(results)}
+        costs = {number: _tokens(_fenced(*result)) for number, result in enumerate(results)}
         room, limits = self.left, {}
         for place, number in enumerate(sorted(costs, key=costs.__getitem__)):
             limits[number] = min(costs[number], room // (len(costs) - place))
@@ -178,20 +162,21 @@ class _Filling:
         for number, (title, text) in enumerate(results):
             self.add_text(Part.RESULT, title, text, limits[number])
 
-    def context(self, room: int, behind: str) -> Context:
-        pieces = tuple(sorted(self._pieces, key=lambda piece: list(Part).index(piece.part)))
-        groups = ((part, [piece.text for piece in group]) for part, group in groupby(pieces, lambda p: p.part))
-        markdown = "\n\n".join("\n\n".join([f"## {part}", *texts]) for part, texts in groups)
-        shortened = sum(bool(piece.cut) for piece in pieces)
-        if self._left_out or shortened:
-            markdown += "\n\n" + _NOTE.format(room=room, out=len(self._left_out), cut=shortened)
-        return Context(pieces=pieces, markdown=markdown + behind, room=room, left_out=tuple(self._left_out))
+    def markdown(self, room: int) -> str:
+        parts = ["\n\n".join([f"## {part}", *texts]) for part, texts in self._texts.items() if texts]
+        if self.left_out or self._shortened:
+            parts.append(_NOTE.format(room=room, out=len(self.left_out), cut=self._shortened))
+        return "\n\n".join(parts)
 
 
-def _defined(part: Part, tool: Tool, cut: str) -> Piece:
+def _tokens(text: str) -> int:
+    # A piece ends with line ends and the next begins with something else, so no token spans two pieces.
+    return count_tokens(f"{text}\n\n")
+
+
+def _defined(tool: Tool) -> str:
     """Return the definition on one line, so that nothing in its description can end the fence."""
-    text = f"### {one_line(tool.key)}\n```json\n{compact(export([tool], 'openai')[0])}\n```"
-    return Piece(part=part, title=tool.key, text=text, cut=cut, tool=tool)
+    return f"### {one_line(tool.key)}\n```json\n{compact(export([tool], 'openai')[0])}\n```"
 
 
 def _fenced(title: str, text: str) -> str:

@@ -20,7 +20,7 @@ from orchestrator.catalogue.export import check_arguments, parameters, read_argu
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import InvalidArguments, ModelFailed, ModelRefused, ModelUnavailable, ToolrouteError
 from orchestrator.llm import context
-from orchestrator.llm.client import Models, Shape
+from orchestrator.llm.client import Models, Shape, spent_before
 from orchestrator.llm.prompts import CHOOSE, PLAN
 from orchestrator.planning.arguments import coerce, given_for
 from orchestrator.planning.planner import finish, plan
@@ -78,24 +78,19 @@ class PlanShape(BaseModel):
 
 
 async def choose(models: Models, decision: Decision, *, conversation: Sequence[Turn] = ()) -> Choice:
-    """Return whether to answer directly, use one tool, or plan; where the model fails, what the planner would do."""
-    request = PlanRequest(decision=decision, conversation=tuple(conversation))
+    """Return whether to answer directly, use one tool, or plan. A model that fails or declines chooses none of them.
+
+    Args:
+        models: The models; `route_model` is asked.
+        decision: The Decision whose matches the model may use.
+        conversation: The turns before the task, the latest last.
+    """
     try:
-        return await _chosen(models, request)
+        return await _chosen(models, PlanRequest(decision=decision, conversation=tuple(conversation)))
     except ModelRefused as error:
-        return Choice(action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=_usage_of(error))
+        return Choice(action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=error.usage)
     except ToolrouteError as error:
-        made = plan(request)
-        only = made.steps[0] if len(made.steps) == 1 else None
-        return Choice(
-            action={0: Action.NONE, 1: Action.TOOL}.get(len(made.steps), Action.PLAN),
-            reasons=made.reasons,
-            confidence=decision.confidence,
-            tool=only.tool if only else "",
-            arguments=only.arguments if only else {},
-            usage=_usage_of(error),
-            warnings=(f"decided without a model: {error}",),
-        )
+        return Choice(action=Action.NONE, usage=error.usage, warnings=(f"decided without a model: {error}",))
 
 
 async def make_plan(
@@ -130,21 +125,19 @@ async def _made(models: Models | None, request: PlanRequest, give_up: GiveUp, wi
         async with asyncio.timeout(within_s):
             return await _planned(models, request)
     except ModelRefused as error:
-        return replace(finish(request, (), (str(error),)), model=models.plan_model, usage=_usage_of(error))
+        return replace(finish(request, (), (str(error),)), model=models.plan_model, usage=error.usage)
     except (ToolrouteError, TimeoutError) as error:
         if isinstance(error, TimeoutError):
             where = f"model {models.plan_model!r} at {models.where}"
             error = ModelUnavailable(f"{where} made no plan within {within_s:g} s: give plan_options more time")
         if not give_up(error):
             raise error from None
-        return replace(_planners(request, error), usage=_usage_of(error))
+        return replace(_planners(request, error), usage=error.usage)
 
 
 async def _chosen(models: Models, request: PlanRequest) -> Choice:
     decision, model = request.decision, models.route_model
-    chosen, usage = await _ask(
-        models, model, CHOOSE, request, ChosenShape, lambda c: _faults_of_choice(decision, c), request.max_tokens
-    )
+    chosen, usage = await _ask(models, model, CHOOSE, request, ChosenShape, _faults_of_choice)
     tool = decision.tool(chosen.tool) if chosen.action == "tool" else None
     return Choice(
         action=Action(chosen.action),
@@ -163,21 +156,17 @@ async def _planned(models: Models, request: PlanRequest) -> Plan:
     steps: tuple[Step, ...] = ()
     reasons, usage, model = choice.reasons, choice.usage, choice.model
     if choice.action in (Action.TOOL, Action.PLAN) and choice.confidence < request.min_confidence:
-        sure = f"{model} is {choice.confidence:.0%} sure (needed: {request.min_confidence:.0%})"
-        reasons = (*reasons, f"{sure}; nothing is called")
+        low = f"confidence of {model}: {choice.confidence:.0%} (needed: {request.min_confidence:.0%})"
+        reasons = (*reasons, f"{low}; nothing is called")
     elif choice.action is Action.TOOL:
         step = StepShape(id="s1", task=request.decision.query, tool=choice.tool, why="; ".join(reasons))
         steps = (_step(request, step, {"s1": "s1"}, choice.arguments),)
     elif choice.action is Action.PLAN:
-        try:
+        left = None if request.max_tokens is None else request.max_tokens - usage.total
+        with spent_before(usage):
             planned, took = await _ask(
-                *(models, models.plan_model, PLAN, request, PlanShape),
-                lambda p: _faults_of_plan(request.decision, p),
-                None if request.max_tokens is None else request.max_tokens - usage.total,
+                models, models.plan_model, PLAN, replace(request, max_tokens=left), PlanShape, _faults_of_plan
             )
-        except ToolrouteError as error:
-            error.usage = usage + _usage_of(error)
-            raise
         ids = {step.id: f"s{number}" for number, step in enumerate(planned.steps, 1)}
         steps = tuple(_step(request, step, ids) for step in planned.steps)
         reasons, usage, model = (*reasons, *planned.reasons), usage + took, models.plan_model
@@ -190,27 +179,25 @@ async def _ask(
     prompt: str,
     request: PlanRequest,
     shape: type[Shape],
-    check: Callable[[Shape], list[str]],
-    max_tokens: int | None,
+    faults: Callable[[Decision, Shape], list[str]],
 ) -> tuple[Shape, Usage]:
-    """Ask within these tokens, of which the context takes what the prompt and an answer leave."""
-    given, decision = request.arguments, request.decision
-    task, tools = _after(request.conversation, decision.query), [match.tool for match in decision.matches]
-    sections = {"Given arguments": compact(given)} if given else {}
+    """Ask within the request's tokens: the context takes what the prompt and an answer leave."""
+    decision, max_tokens = request.decision, request.max_tokens
     most = context.MAX_TOKENS if max_tokens is None else min(context.MAX_TOKENS, max_tokens - PROMPT_TOKENS)
     if most < PROMPT_TOKENS:
         raise ModelFailed(f"model {model!r} was not asked: of its tokens {max(0, most + PROMPT_TOKENS):,} are left")
     answer = min(context.ANSWER_TOKENS, most // 4)
     content = context.build(
-        task,
-        tools,
+        _after(request.conversation, decision.query),
+        [match.tool for match in decision.matches],
         graph=context.relations(decision),
-        sections=sections,
+        sections={"Given arguments": compact(request.arguments)} if request.arguments else {},
         max_tokens=most,
         answer_tokens=answer,
     ).markdown
     messages = [{"role": "system", "content": prompt}, {"role": "user", "content": content}]
-    return await models.ask(model, messages, shape, max_output_tokens=answer, max_tokens=max_tokens, check=check)
+    limits = {"max_output_tokens": answer, "max_tokens": max_tokens}
+    return await models.ask(model, messages, shape, **limits, check=lambda reply: faults(decision, reply))
 
 
 def _after(turns: Sequence[Turn], query: str) -> str:
@@ -321,7 +308,3 @@ def _filled_later(made: Plan, first: Plan) -> Plan:
 def _planners(request: PlanRequest, why: ToolrouteError | str) -> Plan:
     made = plan(request)
     return replace(made, warnings=(f"decided without a model: {why}", *made.warnings))
-
-
-def _usage_of(error: ToolrouteError) -> Usage:
-    return error.usage or Usage()

@@ -1,17 +1,13 @@
 """A stdio server as a child process: it ends with toolroute, is read within limits, and goes with its own children."""
 
 import asyncio
-import math
 import os
-import re
 import shutil
 import signal
 import time
 from asyncio import StreamReader, StreamWriter
-from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from subprocess import DEVNULL, PIPE, Popen
 from typing import TYPE_CHECKING, Any
 
@@ -35,77 +31,40 @@ _CERTIFICATES = (
 """Without them no child reaches anything behind a proxy with certificates of its own."""
 
 _SHELL = shutil.which("sh")
-_WATCH = """
-groups=" "
-while read -r sign group; do
-  case $sign in
-    +) groups="$groups$group " ;;
-    *) groups="${groups%%" $group "*} ${groups#*" $group "}" ;;
-  esac
-done
-for group in $groups; do kill -KILL "-$group"; done
-"""
-"""Ends servers with their children once the watcher's input ends, as it does however toolroute ends."""
+_WATCH = 'read -r _; kill -KILL "-$0"'
+"""Ends a server with its children once the watcher's input ends, as it does however toolroute ends."""
 _BEGIN = 'read -r _ && exec "$@"'
-"""Starts the server once the watcher knows of it, so that no moment is left in which nobody would end it."""
+"""Starts the server once its watcher runs, so that there is no moment in which nobody would end it."""
 
-_CHUNK, _EDGE = 65_536, 1_024
-_ENDLESS = 4 * faults.MAX_MESSAGE_BYTES
+_CHUNK = 65_536
 _TAIL_LINES, _TAIL_CHARS, _TAIL_BYTES = 3, 200, 65_536
 _READ_ON, _PAUSE_S = 2**20, 0.05
 """So much is read of standard error at once; beyond it a server that floods it waits, and takes no time from others."""
 _GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
-_SHOWS_WORK = Path(f"/proc/self/task/{os.getpid()}/children").exists()
-_ID = re.compile(rb'^\s*\{"jsonrpc":\s*"2\.0",\s*"id":\s*(\d+),|"id":\s*(\d+)\s*\}\s*$')
-"""Where the libraries write a message's number: in front, or at the end."""
 
 
-class Watcher:
-    """End a pool's servers should toolroute be killed. A system without a shell has no process to do it."""
-
-    def __init__(self) -> None:
-        self._groups: set[int] = set()
-        self._process: Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it; one that somebody ended is started again."""
-        if _SHELL and (self._process is None or self._process.poll() is not None):
-            self.close()
-            command = [_SHELL, "-c", _WATCH]
-            self._process = Popen(
-                command, bufsize=0, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
-            )
-            for group in self._groups:
-                self._say("+", group)
-
-    def add(self, group: int) -> None:
-        self._groups.add(group)
-        self._say("+", group)
-
-    def remove(self, group: int) -> None:
-        self._groups.discard(group)
-        self._say("-", group)
-
-    def _say(self, sign: str, group: int) -> None:
-        if self._process and self._process.stdin:
-            with suppress(BrokenPipeError):
-                self._process.stdin.write(f"{sign} {group}\n".encode())
-
-    def close(self) -> None:
-        if self._process:
-            with self._process as process:
-                process.kill()
+@contextmanager
+def watched(group: int) -> Iterator[None]:
+    """Have a process group killed should toolroute be; a system without a shell has nobody to do it."""
+    if not _SHELL:
+        yield
+        return
+    command = [_SHELL, "-c", _WATCH, str(group)]
+    with Popen(command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True) as watcher:
+        try:
+            yield
+        finally:
+            watcher.kill()
 
 
 class Child:
     """One start of a server's command. `flaw`: why it is read no further, where the server is to blame."""
 
-    def __init__(self, pace: Pace, watcher: Watcher) -> None:
+    def __init__(self, pace: Pace) -> None:
         self.flaw = ""
-        self._pace, self._watcher = pace, watcher
+        self._pace = pace
         self._said = b""
         self._answered = False
-        self._process: Process | None = None
 
     @asynccontextmanager
     async def streams(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
@@ -118,8 +77,7 @@ class Child:
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         with incoming, read, write, outgoing:
-            process = self._process = await _start(launch, self._watcher)
-            async with anyio.create_task_group() as tasks:
+            async with _running(launch) as process, anyio.create_task_group() as tasks:
                 try:
                     tasks.start_soon(self._listen, process.stderr)
                     tasks.start_soon(self._receive, process.stdout, incoming)
@@ -131,7 +89,6 @@ class Child:
                     with anyio.CancelScope(shield=True):
                         await anyio.lowlevel.checkpoint()  # What was taken to be sent is sent.
                         await _stop(process, _GRACE_S if self._answered else _HASTE_S)
-                        self._watcher.remove(process.pid)
                     tasks.cancel_scope.cancel()
 
     async def _listen(self, pipe: StreamReader) -> None:
@@ -149,13 +106,13 @@ class Child:
         """Pass messages on; once nobody takes them, read on for a while, so that a server that writes can end."""
         async with incoming:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                async for line, dropped in _lines(pipe):
-                    begin = time.thread_time()
-                    message = _too_much(line) if dropped or faults.is_too_much(line) else _message(line)
-                    self._pace.charge(time.thread_time() - begin)
-                    if message is None:
+                async for line in _lines(pipe):
+                    if faults.is_too_much(line):
                         self.flaw = f"it sent {faults.TOO_MUCH}"
                         return
+                    begin = time.thread_time()
+                    message = _message(line)
+                    self._pace.charge(time.thread_time() - begin)
                     self._answered = True
                     await incoming.send(message)
         for _ in range(_READ_ON // _CHUNK):
@@ -169,17 +126,12 @@ class Child:
         shown = map(secrets.redact, last)
         return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
 
-    def work(self) -> float:
-        """Return what the server and its children have used of the processor, in ticks; not a number while one runs, or
-        where a system does not show it."""
-        return _work(self._process.pid) if self._process and _SHOWS_WORK else math.nan
 
-
-async def _start(launch: Launch, watcher: Watcher) -> Any:
-    """Return the process, whose pipes are all there, unlike its type says."""
+@asynccontextmanager
+async def _running(launch: Launch) -> AsyncIterator[Any]:
+    """Start the command, watched. The process has all its pipes, unlike its type says."""
     from mcp.client.stdio import get_default_environment
 
-    watcher.start()
     certificates = {name: os.environ[name] for name in _CERTIFICATES if name in os.environ}
     executable = launch.executable
     # What is not there is started all the same: the error says what is wrong with it.
@@ -193,10 +145,10 @@ async def _start(launch: Launch, watcher: Watcher) -> Any:
         cwd=launch.cwd,
         start_new_session=True,
     )
-    watcher.add(process.pid)
-    if shell and process.stdin:
-        process.stdin.write(b"\n")
-    return process
+    with watched(process.pid):
+        if shell and process.stdin:
+            process.stdin.write(b"\n")
+        yield process
 
 
 async def _send(
@@ -242,25 +194,20 @@ async def _until(condition: Callable[[], bool], seconds: float) -> None:
             await anyio.sleep(_POLL_S)
 
 
-async def _lines(pipe: StreamReader) -> AsyncIterator[tuple[bytes, int]]:
-    """Yield each line and how many bytes were dropped from its middle: of one that is too long only the edges stay.
-
-    One without end is yielded while it goes on.
-    """
-    line, dropped = bytearray(), 0
+async def _lines(pipe: StreamReader) -> AsyncIterator[bytes]:
+    """Yield each line that is not empty; the beginning of one that is too long is the last."""
+    line = bytearray()
     while chunk := await pipe.read(_CHUNK):
         *ends, rest = chunk.split(b"\n")
         for end in ends:
             line += end
             if line:
-                yield bytes(line), dropped
-            line, dropped = bytearray(), 0
+                yield bytes(line)
+            line.clear()
         line += rest
-        if dropped or len(line) > faults.MAX_MESSAGE_BYTES:
-            dropped += max(0, len(line) - 2 * _EDGE)
-            del line[_EDGE:-_EDGE]
-        if dropped > _ENDLESS:
-            yield b"", dropped
+        if len(line) > faults.MAX_MESSAGE_BYTES:
+            yield bytes(line)
+            return
 
 
 def _message(line: bytes) -> "SessionMessage | Exception":
@@ -272,25 +219,3 @@ def _message(line: bytes) -> "SessionMessage | Exception":
         return SessionMessage(jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False))
     except ValueError as error:
         return error
-
-
-def _too_much(line: bytes) -> "SessionMessage | None":
-    """Return an error in place of an answer over the limits; None where it cannot be seen what it answers."""
-    from mcp.shared.message import SessionMessage
-    from mcp.types import ErrorData, JSONRPCError
-
-    if (found := _ID.search(line[:_EDGE] + line[-_EDGE:])) is None:
-        return None
-    error = ErrorData(code=faults.LOST, message=f"gave {faults.TOO_MUCH}")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1] or found[2]), error=error))
-
-
-def _work(pid: int) -> float:
-    """Return the processor time of a process and of its children; not a number while one of them runs."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return 0.0
-    own = math.nan if fields[0] in "RD" else sum(map(int, fields[11:15]))
-    return own + sum(_work(int(child)) for child in children)

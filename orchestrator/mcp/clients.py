@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.common.json_input import read_json, why_unread, without_comments
+from orchestrator.common.json_input import read_json, reading, without_comments
 from orchestrator.errors import InvalidConfig
 
 OURS = "toolroute"
@@ -72,13 +72,9 @@ class ClientFile:
     @classmethod
     def read(cls, client: Client, path: Path) -> "ClientFile":
         """Read a file; InvalidConfig where it is broken."""
-        try:
+        with reading(path, error=InvalidConfig):
             text = path.read_bytes().decode("utf-8")  # Line ends and a mark stay as they are.
             return cls(client=client, path=path, text=text, entries=_entries(client, text))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
-        except ValueError as error:
-            raise InvalidConfig(f"{path}: {error}") from None
 
     @property
     def has_entries(self) -> bool:

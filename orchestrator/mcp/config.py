@@ -8,7 +8,6 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -24,10 +23,10 @@ from pydantic import (
 )
 
 from orchestrator.common.digests import OF_SERVER, digest
-from orchestrator.common.json_input import first_problem, read_json, slip, spellings, why_unread, without_comments
-from orchestrator.common.redact import Secrets, argument_secrets, url_secrets
+from orchestrator.common.json_input import first_problem, read_json, reading, slip, spellings, without_comments
+from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.launch import VARIABLE, Launch, environment, expand
+from orchestrator.mcp.launch import VARIABLE, Expansion, Launch, environment, read_env_file
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")
@@ -147,10 +146,26 @@ class ServerSpec(BaseModel):
         return digest(server, OF_SERVER) + digest(json.dumps(chosen), 8)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
-        """Return the entry with its variables replaced; InvalidConfig names what is missing or broken."""
+        """Return the entry with its variables replaced; InvalidConfig names all that are missing or broken."""
         if self.problem:
             raise InvalidConfig(self.problem)
-        return expand(self, environment() if environ is None else environ)
+        where, text = f"{self.source}: server {self.name!r}", Expansion(environment() if environ is None else environ)
+        command = text.of("command", self.command)
+        args = tuple(text.of(f"args[{number}]", value) for number, value in enumerate(self.args))
+        env_file = text.of("envFile", self.env_file)
+        env = {name: text.of(f"env.{name}", value) for name, value in self.env.items()}
+        cwd = text.of("cwd", self.cwd) if self.cwd else None
+        url = text.of("url", self.url)
+        headers = {name: text.of(f"headers.{name}", value) for name, value in self.headers.items()}
+        text.check(where)
+        for name, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
+                raise InvalidConfig(f"{where}: headers.{name} holds characters that a header may not hold")
+        if env_file:
+            env = {**read_env_file(env_file, f"{where}: envFile {self.env_file!r}"), **env}
+        given = [secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)]
+        secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
+        return Launch(command=command, args=args, env=env, cwd=cwd, url=url, headers=headers, secrets=secrets)
 
 
 _FIELD_OF = {name: field for name, field in spellings(ServerSpec).items() if field not in {"name", "source", "problem"}}
@@ -177,16 +192,8 @@ class McpConfig:
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy."""
-        try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)}); give an mcpServers JSON file") from None
-        try:
-            value = read_json(without_comments(text))
-        except JSONDecodeError as error:
-            raise InvalidConfig(f"{path}: not JSON ({error})") from None
-        except ValueError as error:
-            raise InvalidConfig(f"{path}: {error}") from None
+        with reading(path, "give an mcpServers JSON file", InvalidConfig):
+            value = read_json(without_comments(Path(path).read_text(encoding="utf-8-sig")))
         return cls.parse(value, source=str(path))
 
     @classmethod

@@ -5,7 +5,6 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
-from orchestrator.mcp.child import Child, Watcher
+from orchestrator.mcp.child import Child
 from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
@@ -35,12 +34,9 @@ if TYPE_CHECKING:
 OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 """Called with a server's name and its whole listing: at a connect, and after the server said that it changed."""
 
-_LOOK_S = 0.1
-"""How long a server that starts may leave the processor alone before the next one does."""
 _PROBE_S = 2.0
-_GAP_S, _GAP_AT_MOST_S = 0.05, 30.0
-_SOON_S = 1.0
-"""A notice so soon after a listing may be about the listing itself."""
+_GAP_S, _MOST_GAP_S = 0.5, 30.0
+"""The pause before a server is listed again, which doubles where that shows nothing new or fails."""
 _LISTEN_AGAIN_S = 2.0
 """Pause before a stream of notices is opened again: proxies end such streams often."""
 
@@ -69,19 +65,18 @@ class Connection:
         on_settled: Callable[["Connection"], None],
         *,
         handshake: bool,
-        watcher: Watcher,
     ) -> None:
-        self.spec, self.limits, self.handshake, self._watcher = spec, limits, handshake, watcher
+        self.spec, self.limits, self.handshake = spec, limits, handshake
         self.error: ToolrouteError | None = None
         self.death = ""
         self.tools: dict[str, Tool] = {}
         self.users = 0
         self.last_used = math.inf
         self.retired = self.suspect = False
-        self._on_settled, self._settled, self._begun = on_settled, asyncio.Event(), asyncio.Event()
+        self._on_settled, self.settled, self._begun = on_settled, asyncio.Event(), asyncio.Event()
         self._wake, self._changed, self._streaming = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._pace, self._listing = Pace(), Listing(spec)
-        self._child = Child(self._pace, self._watcher)
+        self._child = Child(self._pace)
         self._scope = anyio.CancelScope()
         self._greeted = False
         self._client: Client | None = None
@@ -116,22 +111,11 @@ class Connection:
         """Start the connecting, which waits until this is called."""
         self._begun.set()
 
-    async def until_quiet(self, most_s: float) -> None:
-        """Return once it has answered or failed, waits for something else than the processor, or had its time."""
-        used = math.nan
-        with anyio.move_on_after(most_s):
-            while not (self._greeted or self._settled.is_set()):
-                before, used = used, self._child.work() if self.spec.transport == "stdio" else 0.0
-                if used == before:
-                    return
-                with anyio.move_on_after(_LOOK_S):
-                    await self._settled.wait()
-
     async def until_settled(self, deadline: float | None) -> None:
         """Wait until it is ready; raise why it failed, or that the deadline, in the loop's time, passed."""
         try:
             async with asyncio.timeout_at(deadline):
-                await self._settled.wait()
+                await self.settled.wait()
         except TimeoutError:
             raise self._unavailable(" was not connected within the deadline") from None
         if self.error is not None:
@@ -166,11 +150,11 @@ class Connection:
 
     def _settle(self, client: "Client | None" = None, error: ToolrouteError | None = None) -> None:
         """Let everyone who waits call, or give them the error. Only the first outcome counts."""
-        if not self._settled.is_set():
+        if not self.settled.is_set():
             self._client, self.error = client, error
             self.last_used = asyncio.get_running_loop().time()
             self._on_settled(self)
-            self._settled.set()
+            self.settled.set()
 
     def _unavailable(self, why: str) -> ServerUnavailable:
         return ServerUnavailable(f"server {self.spec.name!r}{why}")
@@ -292,7 +276,7 @@ class Connection:
             except Exception as error:
                 if self.handshake or launch.url or self._child.flaw or not faults.is_end(error):
                     raise
-                self.handshake, self._child = True, Child(self._pace, self._watcher)
+                self.handshake, self._child = True, Child(self._pace)
                 client = await session.enter_async_context(self._new_client(launch))
             self._greeted = True
             self.handshake = not launch.url and client.session.initialize_result is not None
@@ -308,7 +292,7 @@ class Connection:
         return Client(
             self._watched(launch),
             message_handler=self._on_message,
-            client_info=Implementation(name="toolroute", version=_version()),
+            client_info=Implementation(name="toolroute", version=version("toolroute")),
             cache=None,
             mode="legacy" if self.handshake else "auto",
         )
@@ -357,25 +341,25 @@ class Connection:
             self._die(faults.in_words(error, self.secrets))
 
     async def _follow_listing(self, known: tuple[Tool, ...], on_listed: OnListed | None) -> None:
-        """Pass on what the server lists, now and whenever it says that this changed. Some servers say so at each
-        listing: they are asked ever more seldom. What could not be passed on is tried again."""
+        """Pass on what the server lists, now and whenever it says that this changed.
+
+        Some servers say so at each listing, so they are asked more and more seldom. What could not be passed on is
+        tried again.
+        """
         gap = _GAP_S
         while True:
             try:
                 if on_listed is not None:
                     await on_listed(self.spec.name, known)
-                listed = anyio.current_time()
                 await self._changed.wait()
-                if anyio.current_time() - listed > max(gap, _SOON_S):
-                    gap = _GAP_S
                 await anyio.sleep(gap)
                 self._changed.clear()
                 tools = await self.list_again()
-                gap = min(2 * gap, _GAP_AT_MOST_S if tools == known else _SOON_S)
+                gap = min(2 * gap, _MOST_GAP_S) if tools == known else _GAP_S
                 known = tools
             except Exception as error:
                 # The listing known so far stays: half of a new one would be worse.
-                gap = min(max(2 * gap, _SOON_S), _GAP_AT_MOST_S)
+                gap = min(2 * gap, _MOST_GAP_S)
                 text = "server %s: what it lists now was not taken over, tried again in %g s: %s"
                 logger.warning(text, self.spec.name, gap, faults.in_words(error, self.secrets))
                 await anyio.sleep(gap)
@@ -404,12 +388,6 @@ class Connection:
                 logger.debug("server %s: no notice of changes: %s", self.spec.name, type(error).__name__)
             await anyio.sleep(_LISTEN_AGAIN_S)
             self.doubt()  # A server that is gone is found out here.
-
-
-@cache
-def _version() -> str:
-    """Return toolroute's version, which takes four milliseconds to find."""
-    return version("toolroute")
 
 
 _SILENT = logging.NullHandler()

@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 import difflib
 import logging
-import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,10 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
+import anyio
+
 from orchestrator import telemetry
 from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
 from orchestrator.mcp.calls import Call
-from orchestrator.mcp.child import Watcher
 from orchestrator.mcp.config import McpConfig, ServerLimits, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
 from orchestrator.mcp.extra import check_extra
@@ -26,10 +26,8 @@ from orchestrator.records.tool import Tool
 
 logger = logging.getLogger(__package__)
 
-_TURN_S = 3.0
-"""How long a server that starts keeps one of the places at most."""
-_CALLED_LATELY_S, _ALONE_S = 1.0, 0.5
-"""While tools are called, one server starts at a time: of four a call's p95 rose from 1.5 to 42 ms, of one to 6."""
+_TURN_S = 2.0
+"""How long a server that hangs while it starts keeps the next one waiting."""
 
 Config = McpConfig | Mapping[str, Any] | str | Path
 
@@ -73,7 +71,6 @@ class Connections:
         self._owners: dict[asyncio.Task[None], Connection] = {}
         self._max_open, self._turns = max_open, asyncio.Semaphore(max_connecting)
         self._starting: set[asyncio.Task[None]] = set()
-        self._one_turn, self._called_at, self._watcher = asyncio.Lock(), -math.inf, Watcher()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -94,8 +91,6 @@ class Connections:
         except asyncio.CancelledError:
             await ended
             raise
-        finally:
-            self._watcher.close()
 
     async def call(
         self,
@@ -130,7 +125,6 @@ class Connections:
         return answered
 
     async def _exchange(self, call: Call, *, again: bool = True) -> Answered:
-        self._called_at = asyncio.get_running_loop().time()
         try:
             async with self.using(call.server, call.deadline) as connection:
                 live = await self._live_tool(connection, call)
@@ -169,7 +163,7 @@ class Connections:
             return tuple(connection.tools.values())
 
     def warm(self, servers: Iterable[str]) -> None:
-        """Begin to connect servers ahead of a call and return at once; unknown, open and failing ones are left."""
+        """Prewarm servers: begin to connect them and return at once; unknown, open and failing ones are skipped."""
         now = asyncio.get_running_loop().time()
         for server in filter(None, map(self._servers.get, servers)):
             if not (self._closed or server.open or server.is_failing(now)):
@@ -248,9 +242,7 @@ class Connections:
     def _start(self, server: Server, in_turn: bool) -> Connection:
         check_extra()
         settled = partial(self._on_settled, server)
-        connection = server.connection = Connection(
-            server.spec, server.limits, settled, handshake=server.handshake, watcher=self._watcher
-        )
+        connection = server.connection = Connection(server.spec, server.limits, settled, handshake=server.handshake)
         # A context of its own: the connection outlives the caller.
         task = asyncio.get_running_loop().create_task(
             connection.run(self._environ, self._on_listed),
@@ -266,14 +258,11 @@ class Connections:
         return connection
 
     async def _begin_in_turn(self, connection: Connection) -> None:
-        """Let a server start when few others do, as many at a time would all be late; alone while tools are called."""
+        """Let a server start when few others do: if many started at a time, all of them would be late."""
         async with self._turns:
-            if asyncio.get_running_loop().time() - self._called_at < _CALLED_LATELY_S:
-                async with self._one_turn:
-                    connection.begin()
-                    await connection.until_quiet(_ALONE_S)
             connection.begin()
-            await connection.until_quiet(_TURN_S)
+            with anyio.move_on_after(_TURN_S):
+                await connection.settled.wait()
 
     def _on_settled(self, server: Server, connection: Connection) -> None:
         """Note how connecting went, before the waiting callers go on."""

@@ -7,14 +7,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from orchestrator.common.json_input import why_unread
-from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
+from orchestrator.common.json_input import reading
+from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig
-
-if TYPE_CHECKING:
-    from orchestrator.mcp.config import ServerSpec
 
 VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
@@ -56,33 +52,7 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
-def expand(spec: "ServerSpec", environ: Mapping[str, str]) -> Launch:
-    """Return the entry with its variables replaced; InvalidConfig names all that are missing."""
-    where, text = f"{spec.source}: server {spec.name!r}", _Expansion(environ)
-    command = text.of("command", spec.command)
-    args = tuple(text.of(f"args[{number}]", value) for number, value in enumerate(spec.args))
-    env_file = text.of("envFile", spec.env_file)
-    env = {name: text.of(f"env.{name}", value) for name, value in spec.env.items()}
-    cwd = text.of("cwd", spec.cwd) if spec.cwd else None
-    url = text.of("url", spec.url)
-    headers = {name: text.of(f"headers.{name}", value) for name, value in spec.headers.items()}
-    if text.unknown:
-        shown = ", ".join(text.unknown)
-        raise InvalidConfig(f"{where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
-    if text.missing:
-        shown = ", ".join(text.missing)
-        raise InvalidConfig(f"{where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}")
-    for name, value in headers.items():
-        if not (value.isascii() and value.isprintable()):
-            raise InvalidConfig(f"{where}: headers.{name} holds characters that a header may not hold")
-    if env_file:
-        env = {**_read_env_file(env_file, f"{where}: envFile {spec.env_file!r}"), **env}
-    given = [secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)]
-    secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
-    return Launch(command=command, args=args, env=env, cwd=cwd, url=url, headers=headers, secrets=secrets)
-
-
-class _Expansion:
+class Expansion:
     """Replaces variables in texts; collects those used, and where one is missing or not understood."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -107,16 +77,22 @@ class _Expansion:
         self.unknown += [f"{left} (in {where})" for left in _LEFT_OVER.findall(VARIABLE.sub("", text))]
         return VARIABLE.sub(value, text)
 
+    def check(self, where: str) -> None:
+        """Raise InvalidConfig for variables that are missing or not understood."""
+        if self.unknown:
+            shown = ", ".join(self.unknown)
+            raise InvalidConfig(f"{where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
+        if self.missing:
+            shown = ", ".join(self.missing)
+            raise InvalidConfig(f"{where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}")
 
-def _read_env_file(path: str, named: str) -> dict[str, str]:
+
+def read_env_file(path: str, named: str) -> dict[str, str]:
     """Read the variables of VS Code's `envFile` as they stand; no value stands in an error."""
     from dotenv.parser import parse_stream
 
-    try:
-        with Path(path).open(encoding="utf-8-sig") as file:
-            lines = list(parse_stream(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidConfig(f'{named} cannot be read ({why_unread(error)}): give its path, or "env"') from None
+    with reading(named, 'give its path, or "env"', InvalidConfig), Path(path).open(encoding="utf-8-sig") as file:
+        lines = list(parse_stream(file))
     for line in lines:
         if line.error or (line.key and line.value is None):
             raise InvalidConfig(f"{named}, line {line.original.line}: give NAME=VALUE")

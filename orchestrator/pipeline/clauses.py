@@ -34,7 +34,7 @@ _LEFT_OUT = re.compile(rf"{_MARK}(?i:(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;
 
 _NEGATION = re.compile(
     r"(?i)(?<![\w-])(?:not|nor|never|none|no(?:body|thing)?(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|neither|without|instead\s+of"
-    r"|except|excluding|nicht\w*|niemals|kein\w*|ohne)(?![\w-])"
+    r"|(?:any|every)thing\s+but|except|excluding|nicht\w*|niemals|kein\w*|ohne)(?![\w-])"
 )
 
 

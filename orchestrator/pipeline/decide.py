@@ -101,13 +101,11 @@ def _decision(task: Task, found: Found, ranking: Ranking, chosen: _Chosen) -> De
 def _nothing_fits(task: Task, found: Found, ranking: Ranking) -> bool:
     """Return whether no tool is claimed.
 
-    A task that clearly says by which server it is done has that server's, however little is sure.
+    A task that names a server has that server's, however little is sure.
     """
     if task.understood.asks_nothing:
         return True
-    tools, clear = task.index.catalogue.tools, found.explicit.clearly_wanted
-    named = any(tools[position].server in clear for position in ranking.lifted)
-    return ranking.confidence < task.options.floor and not named
+    return ranking.confidence < task.options.floor and not ranking.lifted
 
 
 def _stage(task: Task, found: Found, ranking: Ranking) -> Stage:

@@ -129,7 +129,6 @@ def warnings_of(
     wanted = task.request.route_hint
     if wanted.ordered_by and not found.lists.get(wanted.ordered_by):
         warnings.append(f"route_hint {wanted!s}: this pipeline found nothing so, and all that it found counts")
-    warnings += [f"{m.said!r} is read as the server {m.server!r}" for m in found.explicit.mentions if m.corrected]
     fits = {index.catalogue.tools[p].server for p in ranking.lifted} | {
         k.partition(":")[0] for k in ranking.best_of_parts
     }
@@ -138,9 +137,10 @@ def warnings_of(
         for server in found.explicit.wanted
         if server not in fits
     ]
-    for name, near in found.explicit.unknown.items():
-        hint = f"did you mean {' or '.join(near)}?" if near else "`toolroute servers` shows the known ones"
-        warnings.append(f"no server {name!r} is known here; {hint}")
+    warnings += [
+        f"the query names the server {name!r}, which is configured but has no tools here; run `toolroute tools sync`"
+        for name in found.explicit.absent
+    ]
     return warnings + _why_little(task, found, ranking, stage, kept, room)
 
 

@@ -86,7 +86,7 @@ class RouteModel:
                 answer, usage = await ask(self.models)
             return Said(answer=answer, usage=usage)
         except ToolrouteError as error:
-            return Said(usage=error.usage or Usage(), reason=str(error))
+            return Said(usage=error.usage, reason=str(error))
         except TimeoutError:
             return Said(reason=f"model {self.models.route_model!r} did not answer within {self.timeout_s:g} s")
 

@@ -10,14 +10,14 @@ from orchestrator.errors import InvalidArguments
 from orchestrator.index.intent import action_of, begins_action, known_actions, reads_only
 from orchestrator.pipeline.clauses import MAX_CUT, affirmed, is_too_long, split_clauses, split_left_out
 from orchestrator.planning.arguments import extract, given_for
-from orchestrator.records.decision import Decision, NamedServer
+from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage
 
-OF_PART = 2 / 3
-"""The share of the needed confidence with which a part is bound to a tool: the whole task is surer than its parts."""
-SURE = 0.5
-"""The least chance of a reading tool for a part that begins with no action."""
+PART_SHARE = 2 / 3
+"""A part is bound to a tool from this share of the needed confidence on, because parts have lower probabilities."""
+READING_PROBABILITY = 0.5
+"""The least probability of a reading tool for a part that begins with no action."""
 _SIDE_BY_SIDE = frozenset(("", "and", ",", ", and", "&"))
 """Joints of parts that may be carried out at the same time; others wait for the steps before them."""
 
@@ -51,10 +51,12 @@ def _unfit_for_plan(request: PlanRequest) -> str:
         return "no tool is good enough for this task; nothing is called"
     best = decision.matches[0].tool.key
     if decision.confidence < request.min_confidence:
-        sure = f"{best} is the best match, at {decision.confidence:.0%} (needed: {request.min_confidence:.0%})"
-        return f"{sure}; nothing is called"
+        low = f"{best} is the best match, at {decision.confidence:.0%} (needed: {request.min_confidence:.0%})"
+        return f"{low}; nothing is called"
     tool = _recommended(decision).tool
-    if len(_clauses(decision)) < 2 and not reads_only(tool) and _only_negates(decision.query, _actions(decision)):
+    asked = affirmed(decision.query)
+    negated = asked != decision.query and not _acting_parts(decision, asked)
+    if negated and not reads_only(tool) and len(_clauses(decision)) < 2:
         return f"the task says what is not so before it asks for anything; {tool.key} is not known to only read"
     return ""
 
@@ -83,8 +85,8 @@ def _clauses(decision: Decision) -> list[_Clause]:
     ahead = _Clause((), ())
     actions = _actions(decision)
     for place, text in enumerate(decision.parts):
-        worth, best = _best_for(decision, (place,))
-        if begins_action(affirmed(text), actions) or (worth >= SURE and reads_only(best.tool)):
+        probability, best = _best_for(decision, (place,))
+        if begins_action(affirmed(text), actions) or (probability >= READING_PROBABILITY and reads_only(best.tool)):
             found.append(ahead.with_part(text, place))
             ahead = _Clause((), ())
         elif found:
@@ -99,26 +101,24 @@ def _actions(decision: Decision) -> frozenset[str]:
     return known_actions() | {action_of(match.tool) for match in decision.matches}
 
 
-def _merged(decision: Decision) -> list[str]:
-    """Return the actions of the task's last part where it holds several, as that of a long task does."""
+def _acting_parts(decision: Decision, text: str) -> list[str]:
+    """Return the sentences of a text that begin an action."""
     actions = _actions(decision)
-    parts = split_clauses(decision.parts[-1], actions) if decision.parts else []
-    acting = [part for part in parts if begins_action(affirmed(part), actions)]
+    return [part for part in split_clauses(text, actions) or [text] if begins_action(affirmed(part), actions)]
+
+
+def _merged(decision: Decision) -> list[str]:
+    """Return the actions of the task's last part if it holds several: a long task's last part holds all the rest."""
+    acting = _acting_parts(decision, decision.parts[-1]) if decision.parts else []
     return acting if len(acting) > 1 else []
 
 
-def _only_negates(text: str, actions: frozenset[str]) -> bool:
-    """Return whether a negation stands ahead of any action that the text begins with."""
-    said = affirmed(text)
-    return said != text and not any(begins_action(part, actions) for part in split_clauses(said, actions) or [said])
-
-
 def _acting_text(decision: Decision, text: str) -> str:
-    """Return the part of a step's text from which its arguments are taken: the sentence that begins its action, ahead
-    of a negation. What begins no action gives some only where it is all of the task."""
-    actions = _actions(decision)
-    parts = split_clauses(text, actions) or [text]
-    acting = [part for part in parts if begins_action(affirmed(part), actions)]
+    """Return the text from which a step takes its arguments: the sentence of its action, ahead of a negation.
+
+    A text without an action gives arguments only if it is the whole task.
+    """
+    acting = _acting_parts(decision, text)
     return affirmed(acting[0] if acting else "" if decision.parts else text)
 
 
@@ -132,21 +132,22 @@ def _bind(request: PlanRequest) -> list[tuple[_Clause, Match | None, str]]:
         return [(whole, best, best.why or "the best match")]
     bound: list[tuple[_Clause, Match | None, str]] = []
     for clause in clauses:
-        worth, best = _best_for(decision, clause.places)
-        if worth >= OF_PART * request.min_confidence:
-            bound.append((clause, best, f"{worth:.0%} likely for this part; {best.why}"))
+        probability, best = _best_for(decision, clause.places)
+        if probability >= PART_SHARE * request.min_confidence:
+            bound.append((clause, best, f"{probability:.0%} likely for this part; {best.why}"))
         else:
             bound.append((clause, None, "no match of this Decision is likely enough for this part"))
     return bound
 
 
 def _best_for(decision: Decision, places: Sequence[int]) -> tuple[float, Match]:
-    """Return the match that is likeliest for one of these parts, with its chance."""
-    worth = [
-        max((match.for_parts[place] for place in places if match.for_parts), default=0.0) for match in decision.matches
-    ]
-    best = max(range(len(worth)), key=worth.__getitem__)
-    return worth[best], decision.matches[best]
+    """Return the match with the highest probability for one of these parts, behind that probability."""
+
+    def probability(match: Match) -> float:
+        return max((match.for_parts[place] for place in places if match.for_parts), default=0.0)
+
+    best = max(decision.matches, key=probability)
+    return probability(best), best
 
 
 def _recommended(decision: Decision) -> Match:
@@ -185,7 +186,7 @@ def _fill(request: PlanRequest, step: Step, match: Match) -> Step:
 
 
 def _plan_again(request: PlanRequest, first: Plan) -> Plan:
-    """Return the first plan, its steps without a tool bound to the further Decision's best match where that is sure."""
+    """Return the first plan, its steps without a tool bound to the further Decision's best match if it is planned."""
     further = request.decision
     steps, unclear = first.steps, tuple[str, ...]()
     if not _unfit_for_plan(request):
@@ -218,26 +219,17 @@ def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ..
 
 
 def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return what a person has to make clear of the servers that a task names: unknown, misspelt, or not a step's."""
+    """Return what a person has to make clear of the servers that a task names: not listed, or not a step's."""
     named = decision.named_servers
-    found = [_unknown(server) for server in named if not server.server]
+    found = [f"the task names the server {own.said!r}, which has no tools here" for own in named if not own.server]
     for step in steps:
         tool = decision.tool(step.tool)
         if tool is None:
             continue
-        guessed = next((server for server in named if server.misspelt and server.server == tool.server), None)
-        if guessed and not reads_only(tool):
-            slip = f"{guessed.said!r} is read as {tool.server!r} for reading tools alone"
-            found.append(f"{slip}, and {tool.key} is not known to only read")
         own = [server for server in named if server.server and server.said.lower() in step.task.lower()]
         if own and all(server.server != tool.server for server in own):
             found.append(f"the task names {own[0].said!r}, none of whose tools fits; {tool.key} is another server's")
     return tuple(dict.fromkeys(found))
-
-
-def _unknown(named: NamedServer) -> str:
-    near = f"; did you mean {' or '.join(named.near)}?" if named.near else ""
-    return f"the task names the server {named.said!r}, which has no tools here{near}"
 
 
 def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:

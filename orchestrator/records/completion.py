@@ -28,8 +28,8 @@ class Action(StrEnum):
 class Choice:
     """The LLM route: answer directly, use one tool, or plan, among the Decision's matches alone.
 
-    `answer` is there for `answer`, `tool` and `arguments` for `tool`. Without a model (`model` is `none`) it says what
-    the deterministic plan would do, never `answer`; `warnings` then tell why no model was asked or heard.
+    `answer` is there for `answer`, `tool` and `arguments` for `tool`. If the model failed, `action` and `model` are
+    `none`, and `warnings` say why.
     """
 
     action: Action

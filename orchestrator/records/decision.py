@@ -1,13 +1,13 @@
 """The Decision: what routing answers, complete enough to stay valid when the catalogue changes."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.records.about import About
 from orchestrator.records.delta import Delta
 from orchestrator.records.relation import Edge, Related
 from orchestrator.records.request import Turn
-from orchestrator.records.tool import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool, as_plain
+from orchestrator.records.tool import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool
 from orchestrator.records.usage import Usage
 
 if TYPE_CHECKING:  # Records import nothing above them.
@@ -16,15 +16,13 @@ if TYPE_CHECKING:  # Records import nothing above them.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedServer:
-    """A server that a task clearly names, in the words `said`.
+    """A server that a task names, in the words `said`.
 
-    `server` is the one that is meant, "" where no such server has tools here; `near` are known ones of a like name.
+    `server` is the name of the server, or "" for a configured server whose tools are not listed.
     """
 
     said: str
     server: str = ""
-    near: tuple[str, ...] = ()
-    misspelt: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,28 +98,14 @@ class Decision:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON contract of `toolroute route -o json`."""
-        return {
-            "query": self.query,
-            "tenant": self.tenant,
-            "stage": str(self.stage),
+        from pydantic_core import to_jsonable_python
+
+        shown = to_jsonable_python(self, exclude={"matches", "named_servers", "leans"})
+        return shown | {
             "confidence": round(self.confidence, 4),
             "gate_confidence": round(self.gate_confidence, 4),
-            "semantic_ran": self.semantic_ran,
-            "parts": list(self.parts),
-            "servers": list(self.servers),
-            "recommended": list(self.recommended),
-            "offered": list(self.offered),
-            "catalogue": asdict(self.catalogue),
-            "tokens": asdict(self.tokens),
-            "timings_ms": as_plain(self.timings_ms, 3),
-            "warnings": list(self.warnings),
+            "timings_ms": {stage: round(ms, 3) for stage, ms in self.timings_ms.items()},
             "matches": [_match_json(match) for match in self.matches],
-            "rejected": [asdict(item) for item in self.rejected],
-            "related": [asdict(item) for item in self.related],
-            "graph": [asdict(edge) for edge in self.graph],
-            "about": asdict(self.about) if self.about else None,
-            "needs": list(self.needs),
-            "usage": asdict(self.usage),
         }
 
 
@@ -133,15 +117,9 @@ def _in_order(decision: Decision) -> tuple[Tool, ...]:
 
 
 def _match_json(match: Match) -> dict[str, Any]:
-    return {
-        "tool": match.tool.key,
-        "server": match.tool.server,
-        "name": match.tool.name,
-        "kind": str(match.tool.kind),
-        "score": round(match.score, 4),
-        "evidence": as_plain(match.evidence),
-        "why": match.why,
-        "gives": asdict(match.gives) if match.gives else None,
-        "for_parts": list(match.for_parts),
-        "source": match.source,
-    }
+    from pydantic_core import to_jsonable_python
+
+    tool = match.tool
+    named = {"tool": tool.key, "server": tool.server, "name": tool.name, "kind": str(tool.kind)}
+    rounded = {"score": round(match.score, 4), "evidence": {leg: round(own, 4) for leg, own in match.evidence.items()}}
+    return named | to_jsonable_python(match, exclude={"tool", "words"}) | rounded

@@ -1,6 +1,5 @@
 """What routing's stages find, as plain records that pass from one worker to the next."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.records.about import About
@@ -19,36 +18,29 @@ class AlwaysMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """A server that a task names: in which words, whether clearly, whether unwanted, whether it was misspelt."""
+    """A server that a task names, in the words `said`; `unwanted`: the task excludes it."""
 
     server: str
     said: str
-    strong: bool = False
     unwanted: bool = False
-    corrected: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explicit:
-    """The servers that a task names. `unknown` maps names in a strong form to the known servers with similar names."""
+    """The servers that a task names. `absent`: names of configured servers whose tools are not listed."""
 
     mentions: tuple[Mention, ...] = ()
-    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
 
     @property
     def wanted(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(m.server for m in self.mentions if not m.unwanted))
 
     @property
-    def clearly_wanted(self) -> frozenset[str]:
-        return frozenset(m.server for m in self.mentions if m.strong and not m.unwanted)
-
-    @property
     def named(self) -> tuple[NamedServer, ...]:
-        """The servers that are clearly wanted, known or not."""
-        clear = (m for m in self.mentions if m.strong and not m.unwanted)
-        known = [NamedServer(said=m.said, server=m.server, misspelt=m.corrected) for m in clear]
-        return (*known, *(NamedServer(said=said, near=tuple(near)) for said, near in self.unknown.items()))
+        """The servers that are wanted, with those that have no tools."""
+        known = (NamedServer(said=m.said, server=m.server) for m in self.mentions if not m.unwanted)
+        return (*dict.fromkeys(known), *(NamedServer(said=said) for said in self.absent))
 
     @property
     def unwanted(self) -> tuple[str, ...]:

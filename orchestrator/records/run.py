@@ -1,6 +1,6 @@
 """A whole run: what it is asked, how its steps stand and end, and its result."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -159,7 +159,7 @@ class StepProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RunMemo:
     """The memo of a run, under the workflow's name: whose it is, and the steps that wait for approval with their tools.
 
     No text of the task, no argument and no result: whoever may list workflows reads it.
@@ -197,12 +197,8 @@ class RunResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON contract of `toolroute run -o json`."""
-        return {
-            "decision": self.decision.to_json(),
-            "plan": asdict(self.plan),
-            "steps": [asdict(step) for step in self.steps],
-            "budget": asdict(self.budget),
-            "answer": self.answer,
-            "extra_routes": [decision.to_json() for decision in self.extra_routes],
-            "warnings": list(self.warnings),
-        }
+        from pydantic_core import to_jsonable_python
+
+        shown: dict[str, Any] = to_jsonable_python(self, exclude={"decision", "extra_routes"})
+        routes = [decision.to_json() for decision in self.extra_routes]
+        return {"decision": self.decision.to_json(), **shown, "extra_routes": routes}

@@ -1,7 +1,6 @@
 """Routing: tools and matches."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
@@ -30,6 +29,16 @@ class Stage(StrEnum):
     KEYWORD = "keyword"
     SEMANTIC = "semantic"
     NONE = "none"
+
+
+FOUND_BY = {
+    Stage.ALWAYS: "always available for such a task",
+    Stage.EXPLICIT: "found on a server that the task names",
+    Stage.KEYWORD: "found by keywords",
+    Stage.SEMANTIC: "found by keywords and meaning",
+    Stage.NONE: "no tool fits",
+}
+"""How a Decision's matches were found, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +176,3 @@ class CatalogueVersion:
 
     fingerprint: str
     tools: int
-
-
-def as_plain(mapping: Mapping[str, float], digits: int = 4) -> dict[str, float]:
-    """Return the mapping rounded for people and programs to read."""
-    return {name: round(value, digits) for name, value in mapping.items()}

@@ -5,6 +5,7 @@ as on an Index of all.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -72,6 +73,11 @@ class LargeTenant:
         self.servers = ServerIndex(named, self._statistics.words.keys(), few.unlisted - named)
         self._always = list(self._always_of(capabilities))
         self._capabilities = [own for own, _ in self._always]
+
+    @property
+    def hosts(self) -> AbstractSet[str]:
+        """The servers whose tools the tenant has."""
+        return self._statistics.servers.keys()
 
     def index(self, asked: CandidateRequest) -> Index:
         """Return an Index of the few tools that may fit; blocks, as the store is searched."""

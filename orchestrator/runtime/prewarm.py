@@ -1,4 +1,4 @@
-"""The servers to connect ahead: those that a task's next calls probably go to."""
+"""The servers to prewarm: those that the next calls of a task probably need."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ _LEAST = 0.3
 
 
 def servers_to_prewarm(matches: Sequence[Match], most: int) -> tuple[str, ...]:
-    """Return at most so many MCP servers, the most probable first.
+    """Return at most `most` MCP servers, the most probable first.
 
-    A server's chance is that any of its matches is right, as if these were independent.
+    A server's chance is that any of its matches is right, as if the matches were independent.
     """
     unlikely: dict[str, float] = {}
     for match in matches:

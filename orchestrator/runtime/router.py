@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -198,6 +199,11 @@ class Router:
             request=RouteRequest(query=names, tenant=tenant), understood=understand(names), keys=keys
         )
         return await asyncio.to_thread(index.index, asked)
+
+    async def servers(self, tenant: str) -> AbstractSet[str]:
+        """Return the servers whose tools the tenant has now; "" stands for tools of no server."""
+        index, _ = await self._indexes.get(tenant)
+        return index.catalogue.places.keys() if isinstance(index, Index) else index.hosts
 
     def catalogue_at_hand(self, tenant: str) -> Catalogue | None:
         """Return the tenant's catalogue as it was last routed by; None where it was not, since nothing is loaded."""

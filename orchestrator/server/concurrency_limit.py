@@ -1,4 +1,4 @@
-"""Keep `toolroute serve` answering while others hold its sockets open: patience, places, and a quiet log."""
+"""Keep `toolroute serve` answering while others hold its sockets open: timeouts, limits, and a log that stays short."""
 
 import asyncio
 import logging
@@ -11,16 +11,17 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-_PATIENCE_S = 10.0
+_REQUEST_TIMEOUT_S = 10.0
 """How long a request may take to arrive, counted from the connection or from the last answer."""
 _MOST_SOCKETS = 2048
-_ONCE_IN_S = 60.0
+_LOG_INTERVAL_S = 60.0
 
 
-def share() -> int:
-    """Return a third of the sockets, which are half of the process's descriptors: servers and stores need the others.
+def most_pending() -> int:
+    """Return how many connections may wait for their request: a third of the sockets.
 
-    One share is for connections that wait for a request, two for those that are answered, of which a tenant has one.
+    The other two thirds are for requests under way, of which one tenant may have half. Sockets take at most half of the
+    process's descriptors, because servers and stores need the others.
     """
     try:
         import resource
@@ -32,36 +33,42 @@ def share() -> int:
     return max(sockets // 3, 1)
 
 
-def settings() -> dict[str, Any]:
-    """Return uvicorn's settings. Few connections are accepted at a time, so that those which are too many are closed
-    before the next ones come."""
+def uvicorn_settings() -> dict[str, Any]:
+    """Return the settings of uvicorn.
+
+    Few connections are accepted at a time, so that surplus ones are closed before the next ones come.
+    """
     return {
-        "http": partial(_Patient, Waiting(share())),
+        "http": partial(_TimedConnection, PendingConnections(most_pending())),
         "ws": "none",
-        "limit_concurrency": 2 * share(),
-        "backlog": max(share() // 3, 1),
+        "limit_concurrency": 2 * most_pending(),
+        "backlog": max(most_pending() // 3, 1),
         "log_config": None,
     }
 
 
-class Waiting:
-    """The connections whose request is not there yet, oldest first, in groups: strangers or not, and the address."""
+class PendingConnections:
+    """The connections whose request has not arrived yet, oldest first.
+
+    They are grouped by address, and by whether they have been answered before: a refused connection is closed, so an
+    answered one had a token.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._groups: defaultdict[tuple[bool, str], dict[_Patient, asyncio.TimerHandle]] = defaultdict(dict)
+        self._groups: defaultdict[tuple[bool, str], dict[_TimedConnection, asyncio.TimerHandle]] = defaultdict(dict)
 
-    def add(self, one: "_Patient") -> None:
-        """Take it in; where that is one too many, close the oldest of the address that has the most strangers."""
+    def add(self, one: "_TimedConnection") -> None:
+        """Add a connection; if that is one too many, close the oldest of the address with the most unanswered ones."""
         one.group = one.cycle is None, one.client[0] if one.client else ""
-        self._groups[one.group][one] = one.loop.call_later(_PATIENCE_S, one.transport.abort)
+        self._groups[one.group][one] = one.loop.call_later(_REQUEST_TIMEOUT_S, one.transport.abort)
         if sum(map(len, self._groups.values())) > self._most:
             fullest = max(self._groups, key=lambda group: (group[0], len(self._groups[group])))
             oldest = next(iter(self._groups[fullest]))
             self.remove(oldest)
             oldest.transport.abort()
 
-    def remove(self, one: "_Patient") -> None:
+    def remove(self, one: "_TimedConnection") -> None:
         if one.group is not None:
             self._groups[one.group].pop(one).cancel()
             if not self._groups[one.group]:
@@ -69,42 +76,42 @@ class Waiting:
             one.group = None
 
 
-class _Patient(H11Protocol):
-    """uvicorn's HTTP connection, which waits for each whole request, header and body, for a time."""
+class _TimedConnection(H11Protocol):
+    """uvicorn's HTTP connection with a timeout for each whole request, header and body."""
 
-    def __init__(self, waiting: Waiting, **given: Any) -> None:
+    def __init__(self, pending: PendingConnections, **given: Any) -> None:
         super().__init__(**given)
-        self._waiting = waiting
+        self._pending = pending
         self.group: tuple[bool, str] | None = None
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         arrived = self.conn.their_state not in (h11.IDLE, h11.SEND_BODY)
         if arrived or self.transport.is_closing():
-            self._waiting.remove(self)
+            self._pending.remove(self)
         elif self.group is None:
-            self._waiting.add(self)
+            self._pending.add(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._look()
+        self._update()
 
     def handle_events(self) -> None:
         super().handle_events()
-        self._look()
+        self._update()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._look()
+        self._update()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._waiting.remove(self)
+        self._pending.remove(self)
 
 
-def closing_refused(app: Any) -> Any:
-    """Return the ASGI app with each connection closed that is refused: who stays has had an answer, so a token."""
+def close_refused(app: Any) -> Any:
+    """Return the ASGI app; it closes each connection that it refuses."""
 
-    async def closing(scope: Any, receive: Any, send: Any) -> None:
+    async def closing_app(scope: Any, receive: Any, send: Any) -> None:
         async def sent(message: Any) -> None:
             if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
@@ -112,25 +119,25 @@ def closing_refused(app: Any) -> Any:
 
         await app(scope, receive, sent)
 
-    return closing
+    return closing_app
 
 
-def log_seldom() -> None:
-    """Let the log have messages of one kind once a minute: strangers cause as many as they like."""
+def limit_log_rate() -> None:
+    """Log messages of one kind once a minute at most, because strangers can cause any number of them."""
     for handler in (*logging.getLogger().handlers, logging.lastResort):
         if handler is not None:
-            handler.addFilter(_Seldom())
+            handler.addFilter(_LogRateLimit())
 
 
-class _Seldom(logging.Filter):
+class _LogRateLimit(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._at: dict[tuple[str, int, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # A kind is a place in the code and how its text begins: what follows there may be a stranger's.
+        # A kind is a place in the code and how its text begins; the rest of the text may be a stranger's.
         kind, now = (record.pathname, record.lineno, record.getMessage()[:20]), time.monotonic()
-        if now < self._at.get(kind, 0.0) + _ONCE_IN_S:
+        if now < self._at.get(kind, 0.0) + _LOG_INTERVAL_S:
             return False
         self._at[kind] = now
         return True

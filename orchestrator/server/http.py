@@ -17,10 +17,10 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.middleware.authentication import AuthenticationMiddleware
 
-from orchestrator.common.json_input import read_json, why_unread
+from orchestrator.common.json_input import read_json, reading
 from orchestrator.common.tenant import is_tenant
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.launch import environment
+from orchestrator.mcp.launch import Expansion, environment
 from orchestrator.server import concurrency_limit
 from orchestrator.server.protocol import on_signals
 
@@ -49,12 +49,8 @@ class Tokens:
     @classmethod
     def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "Tokens":
         """Read a JSON file, tenant to token or tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...", "..."]}`."""
-        try:
+        with reading(path, error=InvalidConfig):
             value = read_json(path.read_text(encoding="utf-8-sig"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidConfig(f"{path}: cannot be read ({why_unread(error)})") from None
-        except ValueError as error:
-            raise InvalidConfig(f"{path}: cannot be read as JSON ({error})") from None
         if not isinstance(value, dict) or not value:
             raise InvalidConfig(f'{path}: give an object of tenants and their tokens: {{"org:42": "${{ACME_TOKEN}}"}}')
         environ = environment() if environ is None else environ
@@ -81,10 +77,9 @@ class Tokens:
 def _checked(where: str, given: Any, environ: Mapping[str, str]) -> str:
     if not isinstance(given, str):
         raise InvalidConfig(f"{where}: a token is a text")
-    name = given[2:-1].removeprefix("env:") if given.startswith("${") and given.endswith("}") else ""
-    if name and name not in environ:
-        raise InvalidConfig(f"{where}: {name} is not set in the environment")
-    token = environ[name] if name else given
+    variables = Expansion(environ)
+    token = variables.of("a token", given)
+    variables.check(where)
     if len(token) < _SHORTEST or not token.isascii() or token.split() != [token]:
         make = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
         raise InvalidConfig(f"{where}: a token has {_SHORTEST} or more ASCII characters and no blanks; {make}")
@@ -146,12 +141,12 @@ async def serve_http(
 
     cut_off = round(2 * _GRACE_S)
     config = uvicorn.Config(
-        concurrency_limit.closing_refused(app),
+        concurrency_limit.close_refused(app),
         access_log=False,
         timeout_graceful_shutdown=cut_off,
-        **concurrency_limit.settings(),
+        **concurrency_limit.uvicorn_settings(),
     )
-    concurrency_limit.log_seldom()
+    concurrency_limit.limit_log_rate()
     await Stoppable(config).serve([listening])
 
 

@@ -5,8 +5,7 @@ import json
 import math
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -37,6 +36,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from orchestrator.catalogue.export import read_arguments
+from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
 from orchestrator.common.lines import inline
@@ -124,9 +124,9 @@ def make_server(
 ) -> Server[Any]:
     """Return the MCP server. `tenant` is everyone's (stdio); with None each request's token names its own.
 
-    A tenant has at most `most_calls` under way, so that it takes no place that others need.
+    A tenant has at most `most_calls` calls under way, so that it takes no place that others need.
     """
-    counted = _counting(most_calls)
+    under_way = Counter[str]()
 
     async def list_tools(_: Any, __: Any) -> ListToolsResult:
         return ListToolsResult(tools=_TOOLS)
@@ -134,8 +134,13 @@ def make_server(
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         try:
             owner = tenant or _tenant_of(context)
-            with counted(owner):
+            if under_way[owner] >= most_calls:
+                raise Busy(f"{most_calls} calls of {owner} are under way, no more at the same time: call again later")
+            under_way[owner] += 1
+            try:
                 return await _answer(gateway, owner, context, params, approve)
+            finally:
+                under_way[owner] -= 1
         except _InputRequired as asked:
             return asked.result
         except ToolrouteError as error:
@@ -162,23 +167,6 @@ def make_server(
         on_list_resources=list_resources,
         on_read_resource=read_resource,
     )
-
-
-def _counting(most: float) -> Callable[[str], AbstractContextManager[None]]:
-    """Return what holds a call of a tenant; it raises Busy where the tenant has as many under way as it may."""
-    under_way = Counter[str]()
-
-    @contextmanager
-    def counted(owner: str) -> Iterator[None]:
-        if under_way[owner] >= most:
-            raise Busy(f"{most} calls of {owner} are under way, no more at the same time: call again later")
-        under_way[owner] += 1
-        try:
-            yield
-        finally:
-            under_way[owner] -= 1
-
-    return counted
 
 
 async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
@@ -220,7 +208,8 @@ async def _answer(
     if tool == "search":
         asked = _parsed(SearchArguments, arguments)
         found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, _client_of(context))
-        return _text(json.dumps(found, ensure_ascii=False), found)
+        # Only as text: all clients read that, and some would give a model the same JSON twice.
+        return _text(compact(found))
     if tool == "call_tool":  # Models also write a tool's key in its place.
         wanted = _parsed(CallArguments, arguments)
         tool, arguments = wanted.tool, wanted.arguments
@@ -293,5 +282,5 @@ def _client_of(context: Context) -> str:
     return ((user and user.access_token.subject) or (params.client_info.name if params else ""))[:_LONGEST_CLIENT]
 
 
-def _text(text: str, structured: dict[str, Any] | None = None, *, is_error: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], structured_content=structured, is_error=is_error)
+def _text(text: str, *, is_error: bool = False) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=is_error)

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from orchestrator.errors import Unavailable
-from orchestrator.mcp.child import Watcher
+from orchestrator.mcp.child import watched
 from orchestrator.options import Options
 
 CLI = "github.com/temporalio/cli/cmd/temporal@v1.5.1"
@@ -63,19 +63,16 @@ async def dev_server(
             found.bind(("127.0.0.1", 0))
             port = found.getsockname()[1]
     address = f"127.0.0.1:{port}"
-    watcher, binary = Watcher(), await _binary(say)
-    watcher.start()
-    server = await _start(binary, address, namespace, database)
-    try:
-        watcher.add(server.pid)
-        await _answers(server, address, namespace)
-        yield address
-    finally:
-        if server.returncode is None:
-            server.terminate()
-        await server.wait()
-        watcher.close()
-        await settle()
+    server = await _start(await _binary(say), address, namespace, database)
+    with watched(server.pid):
+        try:
+            await _answers(server, address, namespace)
+            yield address
+        finally:
+            if server.returncode is None:
+                server.terminate()
+            await server.wait()
+            await settle()
 
 
 async def settle() -> None:

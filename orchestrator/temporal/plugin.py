@@ -64,7 +64,7 @@ class OrchestratorPlugin(SimplePlugin):
     default those that `options` name; `only_servers` are the MCP servers whose tools may be matches. Give the plugin to
     the client (its workers inherit it) or to a worker; given to both it registers once. It sets no data converter.
     Everything opens when an activity first asks and closes when the last worker ends. `register=False` is for workers
-    that only run workflows. `warm`: so many servers, which a Decision's matches probably need, are connected ahead.
+    that only run workflows. `warm`: how many servers are prewarmed, those that a Decision's matches probably need.
     """
 
     def __init__(

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -22,20 +21,8 @@ from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest,
 from orchestrator.temporal.call import Config, described, was_cancelled
 from orchestrator.temporal.model import answer
 from orchestrator.temporal.payload import MAX_TASK_BYTES, check_size, hold_together
-from orchestrator.temporal.step import MAX_REASON, Steps, StepStanding
-
-if TYPE_CHECKING:
-    from orchestrator.temporal.workflow import ToolRouter
-
-
-def call_config(request: RunRequest, given: Config | None = None) -> Config:
-    """Return a run's timeouts for its calls, and what the caller of `ToolRouter` chose over them."""
-    return {
-        "start_to_close_timeout": timedelta(seconds=request.call_timeout_s),
-        "heartbeat_timeout": timedelta(seconds=request.heartbeat_s),
-        **(given or {}),
-    }
-
+from orchestrator.temporal.step import MAX_REASON, Steps
+from orchestrator.temporal.stubs import ActivityStubs, call_config
 
 _WENT_WRONG = {StepStatus.FAILED, StepStatus.REFUSED, StepStatus.CANCELLED, StepStatus.OUTCOME_UNKNOWN}
 """The ends of a step after which a run does not speak for its tools."""
@@ -47,7 +34,7 @@ class Run:
     def __init__(
         self,
         request: RunRequest,
-        router: "ToolRouter",
+        router: ActivityStubs,
         call_options: Config | None = None,
         stopping: Callable[[int], bool] = lambda _: False,
     ) -> None:
@@ -153,10 +140,6 @@ class Run:
         except FailureError as error:
             return [f"the outcome is not remembered: {described(error)[:MAX_REASON]}"]
         return []
-
-    def standing(self) -> tuple[str, tuple[StepStanding, ...]]:
-        """Return the phase, and how each step stands."""
-        return self._phase, self._steps.standing() if self._steps else ()
 
     def check(self, word: Approval) -> None:
         """Raise InvalidInput for a word on a step that does not wait for it, or on other arguments."""

@@ -1,4 +1,4 @@
-"""The desk: one tenant's runs on a Temporal server, and a person's word on their steps."""
+"""RunClient: one tenant's runs on a Temporal server, and a person's decisions on their steps."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.records import durable_names as names
-from orchestrator.records.run import Approval, Progress, Standing
+from orchestrator.records.run import Approval, Progress, RunMemo
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowExecution
@@ -47,7 +47,7 @@ class RunClient:
         query = f"WorkflowType = '{names.RUN}'" + ("" if ended else " AND ExecutionStatus = 'Running'")
         try:
             listed = self.client.list_workflows(query, rpc_timeout=SOON)
-            found = [(one, await _standing(one)) async for one in listed]
+            found = [(one, await _memo(one)) async for one in listed]
         except RPCError as error:
             raise Unavailable(f"the Temporal server does not list its runs: {error.message}") from None
         return [self._listed(one, its) for one, its in found if its and its.tenant == self.tenant]
@@ -58,14 +58,14 @@ class RunClient:
 
         try:
             found = await self.client.get_workflow_handle(run_id).describe(rpc_timeout=SOON)
-            standing = await _standing(found) if found.workflow_type == names.RUN else None
+            memo = await _memo(found) if found.workflow_type == names.RUN else None
         except RPCError as error:
             if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
                 raise Unavailable(f"the Temporal server does not say how {run_id!r} stands: {error.message}") from None
-            standing = None
-        if standing is None or standing.tenant != self.tenant:
+            memo = None
+        if memo is None or memo.tenant != self.tenant:
             raise InvalidInput(f"{self.tenant} has no run {run_id!r}: `toolroute runs list --all` shows those it has")
-        return self._listed(found, standing)
+        return self._listed(found, memo)
 
     async def progress(self, run_id: str) -> Progress | None:
         """Return how a run's steps stand; None where no worker answers."""
@@ -93,25 +93,25 @@ class RunClient:
         except RPCError as error:
             raise InvalidInput(f"{run_id} takes no word on a step: {error.message}") from None
 
-    def _listed(self, found: "WorkflowExecution", standing: Standing) -> Listed:
+    def _listed(self, found: "WorkflowExecution", memo: RunMemo) -> Listed:
         status = found.status.name.lower().replace("_", " ") if found.status else "unknown"
         running = status == "running"
         return Listed(
             id=found.id,
-            status=_WAITS if running and standing.waiting else status,
+            status=_WAITS if running and memo.waiting else status,
             started=found.start_time.astimezone().isoformat(sep=" ", timespec="seconds"),
-            waiting=standing.waiting if running else (),
+            waiting=memo.waiting if running else (),
             link=page_of(self.pages, found.id),
         )
 
 
-async def _standing(found: "WorkflowExecution") -> Standing | None:
+async def _memo(found: "WorkflowExecution") -> RunMemo | None:
     """Return what a run's memo says; None where there is no such memo, as no worker has taken the run up yet."""
     try:
-        standing: Standing | None = await found.memo_value(names.RUN, None, type_hint=Standing)
+        memo: RunMemo | None = await found.memo_value(names.RUN, None, type_hint=RunMemo)
     except (LookupError, TypeError, ValueError, RuntimeError):  # somebody else's, or of a client with a codec
         return None
-    return standing
+    return memo
 
 
 def page_of(pages: str, workflow_id: str) -> str:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import NamedTuple
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -28,15 +27,6 @@ MAX_REASON = 1000
 
 Work = Callable[[Step, Tool, int], Awaitable[tuple[StepOutcome | None, int]]]
 """What a step does in its slot with its allowance: how it ended, if it did, and the tokens that it used."""
-
-
-class StepStanding(NamedTuple):
-    """How a step stands, without what it is given or gave. `asks`: it waits for a person."""
-
-    step: str
-    tool: str
-    status: StepStatus
-    asks: bool
 
 
 @dataclass(eq=False)
@@ -74,11 +64,7 @@ class Steps:
                 raise error
 
     def progress(self) -> tuple[StepProgress, ...]:
-        return tuple(map(self._standing, self.plan.steps))
-
-    def standing(self) -> tuple[StepStanding, ...]:
-        """Return how each step stands: cheap, as it is asked after every event."""
-        return tuple(StepStanding(s.id, s.tool, self._status_of(s), self._asks(s)) for s in self.plan.steps)
+        return tuple(map(self._progress, self.plan.steps))
 
     def check(self, word: Approval) -> None:
         """Raise InvalidInput unless the step waits for a word, and a given digest is that of its arguments."""
@@ -212,7 +198,7 @@ class Steps:
     def _spent(self, step: Step) -> int:
         return self.filled.get(step.id, Filled()).tokens
 
-    def _standing(self, step: Step) -> StepProgress:
+    def _progress(self, step: Step) -> StepProgress:
         outcome, asks = self.outcomes.get(step.id), self._asks(step)
         arguments = self._arguments(step) if asks else {}
         return StepProgress(

@@ -16,7 +16,7 @@ from orchestrator.ui.guard import HOSTS, Guard, changing
 from orchestrator.ui.page import page
 from orchestrator.ui.replay import form as replay_form
 from orchestrator.ui.replay import replay
-from orchestrator.ui.runs import run, runs, say
+from orchestrator.ui.runs import approve, run, runs
 from orchestrator.ui.scope import Scope
 from orchestrator.ui.servers import check, servers
 from orchestrator.ui.templates import FOLDER, environment
@@ -36,7 +36,7 @@ def make_app(scope: Scope, token: str) -> Starlette:
             Route("/experience", experience),
             Route("/runs", runs),
             Route("/runs/{run_id:path}", run),
-            Route("/runs/{run_id:path}", changing(say), methods=["POST"]),
+            Route("/runs/{run_id:path}", changing(approve), methods=["POST"]),
             Route("/replay", replay_form),
             Route("/replay", changing(replay), methods=["POST"]),
             Mount("/static", StaticFiles(directory=FOLDER / "static")),

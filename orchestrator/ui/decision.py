@@ -37,9 +37,6 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
         "longest": max((ms for name, ms in shown.timings_ms.items() if name != "total"), default=0) or 1,
         "gate": gate,
         "legs": LEGS,
-        "dial": drawing.arc(shown.gate_confidence),
-        "tick": (drawing.on_dial(gate, 33), drawing.on_dial(gate, 47)),
-        "whole_dial": drawing.arc(1),
         "graph": drawing.graph(shown.graph, hops),
         "went": _went(shown, gate),
     }

@@ -1,24 +1,11 @@
-"""The geometry of what pages draw: a dial, a graph of tools, and a curve. Units are those of the drawing."""
+"""The layout of a graph of tools as an SVG drawing; units are pixels."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchestrator.records.relation import NEEDS, SIMILAR, USED_WITH, Edge
 
 _WIDTH, _HEIGHT, _GAP, _ROW = 220, 34, 150, 54
-_RADIUS = 40
-
-
-def on_dial(share: float, radius: float = _RADIUS) -> str:
-    """Return the point of a share on a half circle about (50, 50), as `x y`: 0 is left, 1 right."""
-    angle = math.pi * (1 - min(max(share, 0.0), 1.0))
-    return f"{50 + radius * math.cos(angle):.1f} {50 - radius * math.sin(angle):.1f}"
-
-
-def arc(share: float) -> str:
-    """Return the path of a dial's arc from 0 to a share."""
-    return f"M {on_dial(0)} A {_RADIUS} {_RADIUS} 0 0 1 {on_dial(share)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +15,11 @@ class Node:
     key: str
     x: int
     y: int
-    width: int = _WIDTH
-    height: int = _HEIGHT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrow:
-    """The relations of one tool to another: the path of their arrow, and where their types are written."""
+    """The relations from one tool to another: the arrow's path, and the place of the label with their types."""
 
     types: str
     weak: bool
@@ -45,37 +30,41 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """Tools in columns by their distance from the first ones, and arrows between them."""
+    """Tools in columns by their distance from the first tools, and the arrows between them."""
 
     nodes: tuple[Node, ...]
     arrows: tuple[Arrow, ...]
-
-    @property
-    def width(self) -> int:
-        return max(node.x for node in self.nodes) + _WIDTH + _GAP
-
-    @property
-    def height(self) -> int:
-        return max(node.y for node in self.nodes) + _ROW
+    width: int
+    height: int
 
 
 def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> Graph | None:
-    """Return the drawing of edges, None where there is no edge. hops: the column of each tool, 0 for all others."""
-    keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.to))
+    """Return the drawing of the edges, or None if there are none.
+
+    Args:
+        edges: The relations to draw.
+        hops: The distance of each tool from the first tools. Tools that it does not name are in the first column.
+    """
     columns: dict[int, list[str]] = {}
-    for key in sorted(keys, key=lambda key: hops.get(key, 0)):
+    for key in dict.fromkeys(key for edge in edges for key in (edge.source, edge.to)):
         columns.setdefault(hops.get(key, 0), []).append(key)
     nodes = {
         key: Node(key=key, x=column * (_WIDTH + _GAP) + 1, y=row * _ROW + 10)
-        for column, own in enumerate(columns.values())
+        for column, (_, own) in enumerate(sorted(columns.items()))
         for row, key in enumerate(own)
     }
-    arrows = [_arrow(own, nodes[source], nodes[to]) for (source, to), own in _by_pair(edges).items()]
-    return Graph(nodes=tuple(nodes.values()), arrows=tuple(arrows)) if nodes else None
+    if not nodes:
+        return None
+    return Graph(
+        nodes=tuple(nodes.values()),
+        arrows=tuple(_arrow(own, nodes[source], nodes[to]) for (source, to), own in _by_pair(edges).items()),
+        width=len(columns) * (_WIDTH + _GAP),
+        height=max(map(len, columns.values())) * _ROW + 10,
+    )
 
 
 def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:
-    """Return the edges from one tool to another; one without a direction where no other is known."""
+    """Group the edges by source and target. Skip an edge without a direction between tools that have another edge."""
     pairs: dict[tuple[str, str], list[Edge]] = {}
     for edge in edges:
         pair, back = (edge.source, edge.to), (edge.to, edge.source)
@@ -85,7 +74,7 @@ def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:
 
 
 def _arrow(edges: Sequence[Edge], source: Node, to: Node) -> Arrow:
-    """Lead from side to side; within a column in a bow on its right."""
+    """Draw an arrow from side to side; within a column, as a bow on its right."""
     start, end = source.y + _HEIGHT / 2, to.y + _HEIGHT / 2
     x0 = source.x + (_WIDTH if source.x <= to.x else 0)
     x1 = to.x + (_WIDTH if source.x >= to.x else 0)
@@ -99,8 +88,7 @@ def _arrow(edges: Sequence[Edge], source: Node, to: Node) -> Arrow:
     )
 
 
-def curve(shares: Iterable[float | None], width: float = 560, height: float = 120) -> list[tuple[float, float]]:
-    """Return the points of shares from left to right, in equal steps; an unknown one is left out."""
-    known = list(shares)
-    step = width / max(len(known) - 1, 1)
-    return [(round(n * step, 1), round(height * (1 - share), 1)) for n, share in enumerate(known) if share is not None]
+def curve(shares: Sequence[float | None]) -> list[tuple[float, float]]:
+    """Return the points of shares from left to right, in equal steps over 560 x 120; an unknown share has no point."""
+    step = 560 / max(len(shares) - 1, 1)
+    return [(round(n * step, 1), round(120 * (1 - share), 1)) for n, share in enumerate(shares) if share is not None]

@@ -1,7 +1,6 @@
 """Experience: how routing got better with past tasks, what was used together, and what it got wrong."""
 
 import asyncio
-from datetime import UTC, datetime
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -30,7 +29,7 @@ async def experience(request: Request) -> Response:
         found=found,
         points=drawing.curve([step["right"] for step in found["curve"]]),
         together=[*pairs.values()][:_SHOWN],
-        wrong=[_line(outcome) for outcome in reversed(outcomes) if _was_wrong(outcome)][:_SHOWN],
+        wrong=[outcome for outcome in reversed(outcomes) if _was_wrong(outcome)][:_SHOWN],
         shown=_SHOWN,
         kept=bool(scope.stores),
     )
@@ -40,15 +39,3 @@ def _was_wrong(outcome: Outcome) -> bool:
     claim = outcome.both or outcome.words
     failed = not all(use.ok for use in outcome.used)
     return not outcome.ok or failed or bool(claim and not claim.right)
-
-
-def _line(outcome: Outcome) -> dict[str, object]:
-    ranked = sorted(outcome.offered, key=lambda offer: -offer.chance)
-    return {
-        "at": datetime.fromtimestamp(outcome.at, UTC).strftime("%Y-%m-%d"),
-        "query": outcome.query,
-        "used": [use.tool for use in outcome.used],
-        "offered": ranked[0].tool if ranked else "",
-        "failed": [use.tool for use in outcome.used if not use.ok],
-        "ok": outcome.ok,
-    }

@@ -1,4 +1,4 @@
-"""Runs: how they stand, what waits for approval, and a person's word on it."""
+"""Runs: their state, the calls that wait for approval, and a person's approval or refusal."""
 
 from urllib.parse import quote
 
@@ -15,27 +15,27 @@ _BY = "toolroute ui"
 
 
 async def runs(request: Request) -> Response:
-    """List the tenant's runs, the latest first, or say that no Temporal server is reached."""
+    """List the tenant's runs, the latest first, or show why the Temporal server cannot be reached."""
     ended = "all" in request.query_params
     try:
-        desk = await Scope.of(request).desk()
-        found, away = await desk.runs(ended=ended), ""
+        client = await Scope.of(request).run_client()
+        found, unavailable = await client.runs(ended=ended), ""
     except ToolrouteError as error:
-        found, away = [], str(error)
-    return page(request, "runs.html", found=found, away=away, ended=ended)
+        found, unavailable = [], str(error)
+    return page(request, "runs.html", found=found, unavailable=unavailable, ended=ended)
 
 
 async def run(request: Request) -> Response:
     """Show a run's steps, its budget, and the calls that wait."""
-    desk, run_id = await Scope.of(request).desk(), request.path_params["run_id"]
-    found, progress = await desk.run(run_id), await desk.progress(run_id)
+    client, run_id = await Scope.of(request).run_client(), request.path_params["run_id"]
+    found, progress = await client.run(run_id), await client.progress(run_id)
     return page(request, "run.html", run=found, progress=progress)
 
 
-async def say(request: Request, form: FormData) -> Response:
-    """Give a person's word on a step, then show the run."""
-    desk, run_id = await Scope.of(request).desk(), request.path_params["run_id"]
-    await desk.run(run_id)  # Of another tenant's none is heard.
+async def approve(request: Request, form: FormData) -> Response:
+    """Approve or refuse a step, then show the run."""
+    client, run_id = await Scope.of(request).run_client(), request.path_params["run_id"]
+    await client.run(run_id)  # Fails for a run of another tenant.
     step, digest = str(form.get("step", "")), str(form.get("digest", ""))
-    await desk.say(run_id, Approval(step=step, digest=digest, allowed=form.get("word") == "approve", by=_BY))
+    await client.say(run_id, Approval(step=step, digest=digest, allowed=form.get("word") == "approve", by=_BY))
     return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)

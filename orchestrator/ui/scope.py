@@ -18,12 +18,12 @@ from orchestrator.temporal.run_client import RunClient
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """The places that pages read; `stores` are where the router reads, none with a catalogue alone;
-    `servers` is None without an mcpServers file, and `desk` connects to Temporal."""
+    `servers` is None without an mcpServers file, and `run_client` connects to Temporal."""
 
     router: Router
     tenant: str
     options: Options
-    desk: Callable[[], Awaitable[RunClient]]
+    run_client: Callable[[], Awaitable[RunClient]]
     stores: tuple[str, ...] = ()
     servers: McpConfig | None = None
 

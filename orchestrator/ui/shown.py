@@ -7,16 +7,9 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 from orchestrator.common.json_input import first_problem, read_json
 from orchestrator.errors import InvalidInput
 from orchestrator.records.relation import Edge, Related
-from orchestrator.records.tool import CatalogueVersion, Rejected, Stage, Tokens
+from orchestrator.records.tool import FOUND_BY, CatalogueVersion, Rejected, Stage, Tokens
 
 _FORM = "give what `toolroute route -o json`, `explain -o json` or `run -o json` prints"
-FOUND = {
-    Stage.ALWAYS: "always available for such a task",
-    Stage.EXPLICIT: "found on a server that the task names",
-    Stage.KEYWORD: "found by keywords",
-    Stage.SEMANTIC: "found by keywords and meaning",
-    Stage.NONE: "no tool fits",
-}
 
 
 class _Plain(BaseModel):
@@ -79,8 +72,8 @@ class Shown(_Plain):
         try:
             return cls.of(read_json(text.decode("utf-8-sig")))
         except ValueError as error:
-            raise InvalidInput(f"this cannot be read as JSON ({error}); {_FORM}") from None
+            raise InvalidInput(f"this is {error}; {_FORM}") from None
 
     @property
     def found(self) -> str:
-        return FOUND[self.stage]
+        return FOUND_BY[self.stage]

@@ -1,6 +1,7 @@
 """Templates: every text is escaped, and control signs in what others wrote are left out."""
 
 from base64 import b64encode
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -28,6 +29,7 @@ def environment() -> Environment:
         "percent": percent,
         "path": partial(quote, safe="", errors="replace"),
         "exact": partial(as_json, indent=2),
+        "day": lambda at: f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}",
     }
     return made
 

@@ -7,6 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orchestrator.catalogue.schema import usable
 from orchestrator.evaluate.findability import WITHIN, own_words
 from orchestrator.experience.figures import figures
 from orchestrator.index.intent import reads_only
@@ -49,32 +50,19 @@ async def tool(request: Request) -> Response:
         "tool.html",
         tool=shown,
         flags=index.flags.get(key, ()),
-        parameters=parameters(shown),
+        schema=usable(shown.input_schema or {}),
         reads_only=reads_only(shown),
         graph=drawing.graph(edges, {one.tool: one.hops for one in related}),
         usage=usage,
-        trials=await _trials(scope, shown),
+        findability=await _findability(scope, shown),
         within=WITHIN,
     )
 
 
-def parameters(tool: Tool) -> list[dict[str, object]]:
-    """Return a tool's parameters: name, type, whether required, description."""
-    schema = tool.input_schema or {}
-    given, required = schema.get("properties"), schema.get("required")
-    found = []
-    for name, value in (given if isinstance(given, dict) else {}).items():
-        own = value if isinstance(value, dict) else {}
-        needed = isinstance(required, list) and name in required
-        about = {"type": own.get("type", "any"), "description": own.get("description", "")}
-        found.append({"name": name, "required": needed, **about})
-    return found
-
-
-async def _trials(scope: Scope, tool: Tool) -> list[tuple[str, int | None]]:
+async def _findability(scope: Scope, tool: Tool) -> tuple[str, int | None]:
     """Return the tool's own words, and its place among the matches for them, None if it is not among the best ten."""
     if not (query := own_words(tool)):
-        return []
+        return "", None
     decision = await scope.router.route(RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN))
     keys = [match.tool.key for match in decision.matches]
-    return [(query, keys.index(tool.key) + 1 if tool.key in keys else None)]
+    return query, keys.index(tool.key) + 1 if tool.key in keys else None

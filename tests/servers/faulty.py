@@ -68,10 +68,6 @@ class Faulty:
         print(f"expect initialized request, but received: {method}", file=sys.stderr, flush=True)
         os._exit(1)
 
-    def before_shy(self, method: str) -> None:
-        """Never answers it, in a thread of its own."""
-        threading.Event().wait()
-
     def hello(self) -> dict[str, Any]:
         if self.fault == "future":
             return {**HELLO, "protocolVersion": "2999-01-01"}

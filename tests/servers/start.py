@@ -53,7 +53,7 @@ async def running(script: str, port: int, *args: str, **env: str) -> AsyncIterat
 
 
 async def _answers(port: int, process: asyncio.subprocess.Process) -> None:
-    for _ in range(600):
+    for _ in range(2_000):
         assert process.returncode is None, "the server ended before it listened"
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -84,8 +84,8 @@ def owners() -> list[str]:
     return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("toolroute connection")]
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Waits until the condition holds; fails when it does not in time."""
+async def until(condition: Callable[[], bool], seconds: float = 100.0) -> None:
+    """Wait until the condition holds; fail if it does not within a time that is long for a busy machine, too."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -55,11 +55,11 @@ def _named(word: str, before: str, index: Index) -> Entity | None:
 def _server_at(tokens: list[tuple[int, str]], place: int, index: Index) -> tuple[Entity, int] | None:
     """Return the server whose name begins here, and where it ends."""
     servers, words = index.servers, [word.lower() for _, word in tokens]
-    for end in range(min(place + servers.longest.get(words[place], 0), len(tokens)), place, -1):
-        name = " ".join(words[place:end])
-        behind = words[end] if end < len(words) else ""
-        known = [server for server in servers.named.get(name, ()) if server in servers.present]
-        if known and (name not in servers.ordinary or behind in ("server", "mcp")):
-            last, said = tokens[end - 1]
-            return Entity(text=name, kind="server", means=tuple(known)), last + len(said)
+    end = servers.end_of_name(words, place)
+    name = servers.alias(words, place, end)
+    behind = words[end] if end < len(words) else ""
+    known = [server for server in servers.named.get(name, ()) if server in servers.present]
+    if known and (name not in servers.ordinary or behind in ("server", "mcp")):
+        last, said = tokens[end - 1]
+        return Entity(text=name, kind="server", means=tuple(known)), last + len(said)
     return None

@@ -1,16 +1,15 @@
 """The lexicon: example questions by intent and synonyms, both data that a user can edit."""
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from rapidfuzz import fuzz, process
 
-from orchestrator.common.json_input import first_problem, why_unread
+from orchestrator.common.json_input import read_json, reading
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import Embedder, Vectors, vectors_of
 from orchestrator.records.about import GENERAL
@@ -57,11 +56,5 @@ class Lexicon:
 
 
 def _read(file: str) -> Mapping[str, tuple[str, ...]]:
-    try:
-        return _FILE.validate_python(json.loads(Path(file).read_text(encoding="utf-8")), strict=False)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidConfig(f"{file!r} cannot be read: {why_unread(error)}") from None
-    except ValidationError as error:
-        raise InvalidConfig(f'{file!r}: {first_problem(error, "the file")}; give {{"name": ["text", ...]}}') from None
-    except ValueError as error:
-        raise InvalidConfig(f"{file!r} is no JSON ({error})") from None
+    with reading(file, 'give {"name": ["text", ...]}', InvalidConfig):
+        return _FILE.validate_python(read_json(Path(file).read_text(encoding="utf-8")), strict=False)

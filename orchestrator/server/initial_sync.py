@@ -1,0 +1,91 @@
+"""The servers of one tenant that its store does not hold yet are listed before its first search."""
+
+import asyncio
+from collections.abc import Callable
+
+from orchestrator.errors import ToolrouteError
+from orchestrator.mcp.connections import Connections
+from orchestrator.mcp.faults import without_name
+from orchestrator.mcp.sync import ServerReport, not_listed, sync
+from orchestrator.store.store import Store
+
+Note = Callable[[str], None]
+
+_WAIT_S = 20.0
+"""How long the first search waits for its servers to be listed."""
+_WAIT_KNOWN_S = 2.0
+"""The same where other servers are known already."""
+_AGAIN_S = 60.0
+"""How long after a listing that failed the next one is tried."""
+
+
+class InitialSync:
+    """The servers that one tenant's store does not hold: listed before its first search, and again where one fails.
+
+    Later listings, a minute or more after one that failed, run while searches are answered.
+    """
+
+    def __init__(self, pool: Connections, store: Store, tenant: str, note: Note) -> None:
+        self._pool, self._store, self._tenant, self._note = pool, store, tenant, note
+        self.why: dict[str, str] = {}
+        """The servers whose tools the store does not hold now, each with the reason."""
+        self.stored: set[str] = set()
+        """Servers that were listed since the catalogue was last read, and have tools."""
+        self._missing: set[str] = set()
+        self._noted: set[str] = set()
+        self._listing: asyncio.Task[None] | None = None
+        self._until: tuple[float, ...] = ()
+        self._again_at = 0.0
+        self._looked = asyncio.Event()
+        self._some_known = self._complete = False
+
+    async def listed(self, server: str | None = None) -> None:
+        """Return when what could be listed is stored, or has taken too long; what is late is stored all the same.
+
+        For one `server`: at once where it is stored, else when it is, whatever others take.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._listing is None or (self._listing.done() and not self._complete and now >= self._again_at):
+            self._until = self._until or (now + _WAIT_S, now + _WAIT_KNOWN_S)
+            self._listing = asyncio.create_task(self._list())
+        await self._looked.wait()
+        if server is not None and server not in self._missing:
+            return
+        left_s = self._until[self._some_known and server is None] - asyncio.get_running_loop().time()
+        if not self._listing.done() and left_s > 0:
+            await asyncio.wait([self._listing], timeout=left_s)
+
+    async def close(self) -> None:
+        self._looked.set()
+        if self._listing is not None:
+            self._listing.cancel()
+            await asyncio.gather(self._listing, return_exceptions=True)
+
+    async def _list(self) -> None:
+        try:
+            self._pool.know(await asyncio.to_thread(self._store.servers, self._tenant))
+            missing = await asyncio.to_thread(not_listed, self._pool.config, self._store, self._tenant)
+            unknown = [server for server, some_known in missing.items() if not some_known]
+            self.why = {server: self.why.get(server, "it is still being listed") for server in unknown}
+            self._some_known, self._missing = len(unknown) < len(self._pool.config.servers), set(missing)
+            self._looked.set()
+            if missing:
+                await sync(self._pool, self._store, self._tenant, self._listed_one, list(missing))
+                self._pool.let_go(missing)  # From here on a server is connected when one of its tools is called.
+            self._complete = not self._missing
+        except ToolrouteError as error:
+            self._note(f"the servers could not be listed: {error}")
+        finally:
+            self._looked.set()
+            self._again_at = asyncio.get_running_loop().time() + _AGAIN_S
+
+    def _listed_one(self, report: ServerReport) -> None:
+        if not report.error:
+            self.stored.update([report.server] if report.tools else [])
+            self._missing.discard(report.server)
+            self.why.pop(report.server, None)
+        elif report.server in self.why:
+            self.why[report.server] = f"it could not be listed ({without_name(report.server, report.error)})"
+        if not report.error or report.server not in self._noted:  # That it fails again is no news.
+            self._noted.add(report.server)
+            self._note(report.line)

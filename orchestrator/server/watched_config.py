@@ -1,0 +1,39 @@
+"""An mcpServers file that is read again when it has changed."""
+
+import logging
+import stat
+from pathlib import Path
+
+from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.config import McpConfig
+
+logger = logging.getLogger(__name__)
+
+
+class WatchedConfig:
+    """An mcpServers file that is read again when it has changed; InvalidConfig where it cannot be read at first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._stamp = path, _stamp(path)
+        self.config = McpConfig.read(path)
+
+    def changed(self) -> McpConfig | None:
+        """Return the configuration where the file has changed; one that cannot be read is logged, once."""
+        before, self._stamp = self._stamp, _stamp(self._path)
+        if self._stamp == before:
+            return None
+        try:
+            self.config = McpConfig.read(self._path).keeping(self.config)
+        except InvalidConfig as error:
+            logger.warning("%s; what it named before stays in use", error)
+            return None
+        return self.config
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return what differs after each change; nothing for a pipe, which can be read once alone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (0,)
+    return (found.st_mtime_ns, found.st_size, found.st_ino) if stat.S_ISREG(found.st_mode) else ()

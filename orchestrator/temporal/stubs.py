@@ -1,0 +1,199 @@
+"""The stubs of toolroute's activities: what a workflow calls them by. Deterministic; the worker does the work."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import timedelta
+from typing import Any, Unpack
+
+from temporalio import workflow
+
+from orchestrator.errors import InvalidInput, UnknownTool
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
+from orchestrator.records.completion import CompleteRequest, Completion
+from orchestrator.records.decision import Decision
+from orchestrator.records.outcome import OutcomeSource, RecordRequest, uses_of
+from orchestrator.records.plan import MIN_CONFIDENCE, Plan, PlanRequest
+from orchestrator.records.request import RouteRequest, Turn, turns_of
+from orchestrator.records.run import RunRequest
+from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, execute, occurrence
+from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size, read
+from orchestrator.temporal.staged import route_staged
+
+MODEL_CALL = Config(
+    start_to_close_timeout=timedelta(minutes=5), heartbeat_timeout=timedelta(seconds=10), retry_policy=MODEL_RETRY
+)
+RECORDING = Config(
+    start_to_close_timeout=timedelta(seconds=10),
+    schedule_to_close_timeout=timedelta(seconds=30),
+    retry_policy=MODEL_RETRY,
+)
+"""A run's answer waits no longer for its Outcome to be kept."""
+DEFAULT = Config(
+    start_to_close_timeout=timedelta(seconds=60), heartbeat_timeout=timedelta(seconds=20), retry_policy=PATIENT
+)
+
+
+def call_config(request: RunRequest, given: Config | None = None) -> Config:
+    """Return a run's timeouts for its calls, and what the caller of `ToolRouter` chose over them."""
+    return {
+        "start_to_close_timeout": timedelta(seconds=request.call_timeout_s),
+        "heartbeat_timeout": timedelta(seconds=request.heartbeat_s),
+        **(given or {}),
+    }
+
+
+class ActivityStubs:
+    """Calls toolroute's activities from a workflow, each kind with its options; `ToolRouter` documents them."""
+
+    def __init__(
+        self,
+        tenant: str,
+        route: Config | None = None,
+        semantic: Config | None = None,
+        plan: Config | None = None,
+        call: Config | None = None,
+    ) -> None:
+        self.tenant = tenant
+        self._route: Config = {**DEFAULT, **(route or {})}
+        self._semantic: Config = {**(semantic or {})}
+        self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **(plan or {})}
+        self._complete: Config = {**MODEL_CALL, **(plan or {})}
+        self._call: Config = {**(call or {})}
+
+    async def route(
+        self,
+        request: RouteRequest | str,
+        *,
+        conversation: Sequence[Turn] = (),
+        staged: bool = False,
+        **options: Unpack[Config],
+    ) -> Decision:
+        """Return the Decision for a task: one activity, `toolroute.route`, on the worker that holds the catalogue.
+
+        With `staged` it is one activity for each stage, which the history then shows; the Decision is the same. A bare
+        text is routed for this router's tenant and within the conversation, its earlier turns oldest first.
+        """
+        if isinstance(request, str):
+            request = RouteRequest(query=request, tenant=self.tenant)
+        if conversation:
+            request = replace(request, conversation=turns_of(conversation))
+        check_size("the query with its conversation", asdict(request))
+        config: Config = {**self._route, "summary": str(request.query)[:120], **options}
+        if staged:
+            return read(await route_staged(request, config, self._semantic), Decision)
+        return await execute(names.ROUTE, request, Decision, config)
+
+    async def plan(
+        self,
+        decision: Decision,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        first: Plan | None = None,
+        min_confidence: float = MIN_CONFIDENCE,
+        conversation: Sequence[Turn] = (),
+        without_model: str = "",
+        max_tokens: int | None = None,
+        **options: Unpack[Config],
+    ) -> Plan:
+        """Return steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest.
+
+        A worker's language model reads the `conversation` before the task, unless `without_model` says why none is to;
+        `max_tokens` is the most that all its questions and answers may take.
+        """
+        request = PlanRequest(
+            decision=decision,
+            arguments=dict(arguments or {}),
+            salt=occurrence("plan", decision.query),
+            first=first,
+            min_confidence=min_confidence,
+            conversation=turns_of(conversation),
+            without_model=without_model,
+            max_tokens=max_tokens,
+        )
+        check_size("the conversation", [turn.text for turn in request.conversation])
+        given = [request.arguments, [step.arguments for step in first.steps] if first else []]
+        check_size("the arguments for a plan", given, MAX_PLAN_BYTES)
+        return await execute(names.PLAN, request, Plan, {**self._plan, **options})
+
+    async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
+        """Return one answer of the worker's language model: arguments out of results, or text out of them."""
+        check_size("the results for a model", request.results)
+        config: Config = {**self._complete, "summary": str(request.purpose), **options}
+        return await execute(names.COMPLETE, request, Completion, config)
+
+    async def call(
+        self,
+        decision: Decision,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        max_result_tokens: int = 8_000,
+        **options: Unpack[Config],
+    ) -> ToolResult:
+        """Call one of the Decision's tools, by `server:name`.
+
+        The call's key is the same over its attempts and a reset, and another one for an equal call made again.
+        """
+        found = decision.tool(tool)
+        if found is None:
+            offered = ", ".join(match.tool.key for match in decision.matches)
+            raise UnknownTool(f"{tool!r} is no match of this Decision; its matches: {offered or 'none'}")
+        call = ToolCall(
+            tenant=decision.tenant,
+            tool=found,
+            arguments=dict(arguments or {}),
+            idempotency_key=f"{workflow.info().workflow_id}:{occurrence('call', found.key, arguments)}",
+            max_result_tokens=max_result_tokens,
+        )
+        return await call_tool(call, call_config(RunRequest(task=decision.query), self._call), options)
+
+    async def record(
+        self,
+        decision: Decision,
+        used: Sequence[Any],
+        *,
+        ok: bool = True,
+        actor: str = "",
+        name: str = "",
+        source: OutcomeSource = "api",
+        chosen: bool = True,
+        **options: Unpack[Config],
+    ) -> None:
+        """Remember which of its tools a task used, so that later tasks like it find them; `run` does so by itself.
+
+        `used` as `Router.record` takes them. What is recorded again under a `name` counts once, by default over
+        attempts and resets, too. `chosen`: by a person or a model, not by routing alone. It is kept by a worker that
+        routes: `route_options` say on which task queue.
+        """
+        if decision.leans:
+            return
+        request = RecordRequest(
+            tenant=decision.tenant or self.tenant,
+            query=decision.query,
+            used=uses_of(used),
+            ok=ok,
+            actor=actor,
+            at=workflow.now().timestamp(),
+            source=source,
+            name=name or f"{workflow.info().workflow_id}:{occurrence('record', decision.query)}",
+            chosen=chosen,
+        )
+        where: Config = {"task_queue": self._route.get("task_queue")}
+        config: Config = {**RECORDING, **where, **options}
+        await workflow.execute_activity(names.RECORD_OUTCOME, request, **config)
+
+    async def page(
+        self,
+        result: ToolResult,
+        offset: int = 0,
+        *,
+        max_tokens: int = 8_000,
+        tenant: str = "",
+        **options: Unpack[Config],
+    ) -> ResultPage:
+        """Return a part of a result that was cut, from this character on; `next` is the offset of the part after it."""
+        if not result.whole:
+            raise InvalidInput("nothing but the result itself is kept of it: page through one that has a `whole`")
+        request = PageRequest(tenant=tenant or self.tenant, whole=result.whole, offset=offset, max_tokens=max_tokens)
+        return await execute(names.READ_RESULT, request, ResultPage, {**self._route, **options})
