@@ -1,7 +1,7 @@
 """The activities of a worker: routing, planning, completing, calling and syncing, each one call of what it opened.
 
-Routing is one activity for all stages by default, since each further one costs about 10 ms; each stage's own is in a
-file of its name. Planning is one, so that a better
+Routing is one activity for all stages by default, since each further one costs about 10 ms; those of
+single stages are in `stages.py`. Planning is one, so that a better
 planner does not break the histories of plans already made. Calls are never local activities: those run again after a
 crash. Of a model call only the result enters the history, never the endpoint, the key or the prompt.
 """
@@ -14,11 +14,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.detect_explicit_server import DetectExplicitServer
-from orchestrator.activities.keyword_gate import KeywordGate
-from orchestrator.activities.match_always_available import MatchAlwaysAvailable
-from orchestrator.activities.merge import Merge
-from orchestrator.activities.semantic_fallback import SemanticFallback
+from orchestrator.activities.stages import Stages
 from orchestrator.activities.working import time_limit, working
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolrouteError, Unavailable
@@ -36,7 +32,6 @@ from orchestrator.temporal.resources import Resources
 
 MODEL_TRIES = 3
 """How often Temporal asks a model that does not answer before the plan is made without it."""
-STAGES = (MatchAlwaysAvailable, DetectExplicitServer, KeywordGate, SemanticFallback, Merge)
 UNSENT = "nothing was sent by attempt"
 """Heartbeat of an attempt that failed before it sent anything, with its number."""
 
@@ -49,9 +44,16 @@ class Activities:
 
     def all(self) -> list[Callable[..., Any]]:
         """Return what a worker registers."""
-        stages = [stage(self.resources).run for stage in STAGES]
         calls = [self.call_tool, self.check_call, self.read_result]
-        return [self.route, *stages, self.plan, self.complete, *calls, self.record_outcome, self.sync_catalogue]
+        return [
+            self.route,
+            *Stages(self.resources).all(),
+            self.plan,
+            self.complete,
+            *calls,
+            self.record_outcome,
+            self.sync_catalogue,
+        ]
 
     @activity.defn(name=names.ROUTE)
     async def route(self, given: RawValue) -> Decision:

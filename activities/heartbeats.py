@@ -38,7 +38,7 @@ class _Pulse:
 
     async def stand_in(self) -> None:
         """Beat through the client where the loop is late. What fails, as for an activity that has ended, is left."""
-        if self.handle is None or time.monotonic() - self.sent < 1.5 * self.every_s:
+        if self.handle is None or time.monotonic() - self.sent < self.every_s + LOOK_S:
             return
         self.sent = time.monotonic()
         with suppress(Exception):

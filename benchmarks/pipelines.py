@@ -14,7 +14,7 @@ from typing import Any
 
 from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report
 from orchestrator.options import Options
-from orchestrator.pipeline.pipeline import PRESETS
+from orchestrator.pipeline.presets import PRESETS
 from orchestrator.runtime.router import Router
 
 SETS = (

@@ -53,9 +53,6 @@ class Options:
     """What is kept of finished tasks: `texts`, `no-texts` (their vectors and tools alone), or `off`."""
     pipeline: Text = "default"
     """The preset that routes: `default`, `coderag`, `fabric`, `koi`, `prismgate` or `toolpilot`."""
-    synonyms: Text = ""
-    """A JSON file of words with their synonyms, and one of example questions by intent: for presets that read them."""
-    intents: Text = ""
     experience_days: Count = 365
     """Days for which a store keeps them."""
     calibration: Text = ""
@@ -63,7 +60,7 @@ class Options:
 
     def __post_init__(self) -> None:
         check(self, InvalidConfig)
-        for name in ("store", "embedder", "calibration", "synonyms", "intents"):
+        for name in ("store", "embedder", "calibration"):
             object.__setattr__(self, name, at_home(getattr(self, name)))
 
     @classmethod
@@ -79,7 +76,7 @@ class Options:
 
 _OWN = (
     "store index_limit embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
-    "temporal_ui model model_route model_plan model_timeout_s understand route_timeout_s synonyms intents"
+    "temporal_ui model model_route model_plan model_timeout_s understand route_timeout_s"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},

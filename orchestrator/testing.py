@@ -136,8 +136,8 @@ class Slow:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Send a reply with these token counts; without `Usage` the tokens are estimated from the texts."""
+class Billed:
+    """Send a reply with these token counts; without `Billed` the tokens are estimated from the texts."""
 
     reply: "Reply"
     input: int
@@ -146,7 +146,7 @@ class Usage:
 
 
 Reply = Union[  # noqa: UP007  (some members are named before they exist)
-    str, Mapping[str, Any], BaseModel, ToolCalls, Refusal, Truncated, Fault, Raw, CutOff, Slow, Usage
+    str, Mapping[str, Any], BaseModel, ToolCalls, Refusal, Truncated, Fault, Raw, CutOff, Slow, Billed
 ]
 """A text, a dict or pydantic record (a structured answer), or one of the records above."""
 Script = Sequence[Reply] | Callable[[ModelRequest], Reply | Awaitable[Reply]]
@@ -322,15 +322,15 @@ def _embeddings(asked: ModelRequest) -> dict[str, Any]:
 
 
 def _completion(asked: ModelRequest, reply: Any) -> dict[str, Any]:
-    said = reply.reply if isinstance(reply, Usage) else reply
+    said = reply.reply if isinstance(reply, Billed) else reply
     if isinstance(said, BaseModel):
         said = said.model_dump_json()
     elif isinstance(said, Mapping):
         said = compact(said)
     usage = reply
-    if not isinstance(usage, Usage):
+    if not isinstance(usage, Billed):
         output = count_tokens(str(getattr(said, "text", said)))
-        usage = Usage("", input=count_tokens(compact(asked.body)), output=output)
+        usage = Billed("", input=count_tokens(compact(asked.body)), output=output)
     message, finish_reason = _message(asked, said)
     return {
         "id": "chatcmpl-scripted",

@@ -97,18 +97,18 @@ class Direct:
 
 @workflow.defn
 class Apart:
-    """Runs with activities on another queue, two seconds for a plan, and three attempts for a call."""
+    """Runs with activities on another queue, so many seconds for a plan, and three attempts for a call."""
 
     @workflow.run
-    async def run(self, task: str, queue: str, calls_queue: str) -> list[list[str]]:
+    async def run(self, task: str, queue: str, calls_queue: str, plan_s: float = 60.0) -> list[list[str]]:
         there: workflow.ActivityConfig = {"task_queue": queue}
         router = ToolRouter(
             "org:1",
             route_options=there,
-            plan_options={**there, "start_to_close_timeout": timedelta(seconds=2)},
+            plan_options={**there, "start_to_close_timeout": timedelta(seconds=plan_s)},
             call_options={
                 "task_queue": calls_queue,
-                "schedule_to_start_timeout": timedelta(seconds=2),
+                "schedule_to_start_timeout": timedelta(seconds=60 if calls_queue == queue else 2),
                 "retry_policy": RetryPolicy(initial_interval=timedelta(seconds=0.1), maximum_attempts=3),
             },
         )

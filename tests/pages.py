@@ -26,7 +26,7 @@ def printed(code: str, folder: Path, environ: Mapping[str, str] = MappingProxyTy
         env={**os.environ, **environ},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 0, done.stderr

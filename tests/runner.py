@@ -25,7 +25,7 @@ class Runner:
         self.client, self.task_queue, self.local = client, task_queue, local
 
     async def start(self, task: str, *, name: str = "", **settings: Any) -> WorkflowHandle[Any, RunResult]:
-        request = RunRequest(task=task, **{"tenant": TENANT, "heartbeat_s": 1.0, "approve": "never", **settings})
+        request = RunRequest(task=task, **{"tenant": TENANT, "approve": "never", **settings})
         return await self.client.start_workflow(
             names.RUN,
             request,

@@ -39,22 +39,20 @@ async def working(client: Client, task_queue: str, **settings: Any) -> AsyncIter
 
 async def until(handle: WorkflowHandle[Any, Any], step: str, status: StepStatus) -> Progress:
     """How a run stands once that step stands so."""
-    for _ in range(1000):
-        progress: Progress = await handle.query(names.PROGRESS, result_type=Progress)
-        if any(item.step == step and item.status is status for item in progress.steps):
-            return progress
-        await asyncio.sleep(0.03)
-    raise AssertionError(f"{step} never became {status}: {progress}")
+    async with asyncio.timeout(120):
+        while True:
+            progress: Progress = await handle.query(names.PROGRESS, result_type=Progress)
+            if any(item.step == step and item.status is status for item in progress.steps):
+                return progress
+            await asyncio.sleep(0.03)
 
 
 async def child_of(handle: WorkflowHandle[Any, Any]) -> str:
     """The id of a workflow's child, once it has started one."""
-    for _ in range(1000):
-        described = await handle.describe()
-        for child in described.raw_description.pending_children:
-            return child.workflow_id
-        await asyncio.sleep(0.1)
-    raise AssertionError("no child was started")
+    async with asyncio.timeout(120):
+        while not (children := (await handle.describe()).raw_description.pending_children):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        return children[0].workflow_id
 
 
 async def activities_of(handle: WorkflowHandle[Any, Any]) -> list[str]:

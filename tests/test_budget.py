@@ -40,7 +40,7 @@ def test_an_overrun_is_settled_and_reported() -> None:
     budget.reserve("s1", 1_000)
     budget.settle("s1", 1_200)
     assert budget.settled == 1_200
-    assert budget.warnings == ("overrun: step s1 used 1,200 tokens of 1,000 reserved",)
+    assert budget.warnings == ("overrun: step s1 took 1,200 tokens of 1,000 granted",)
 
 
 def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:

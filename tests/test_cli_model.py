@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[1]
 TASK = "refund charge ch_3PqX, then send a message about it to slack #support"
 REFUND = {"id": "s1", "task": "refund", "tool": "stripe:refund_charge", "arguments": '{"charge": "ch_3PqX"}'}
@@ -37,7 +38,6 @@ def toolroute(model: ScriptedModel, *arguments: str, **variables: str) -> tuple[
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.slow
 def test_a_route_asks_a_model_only_with_the_option() -> None:
     with ScriptedModel(_said) as model:
         code, printed, _ = toolroute(model, "route", TASK, "-o", "json")
@@ -48,7 +48,6 @@ def test_a_route_asks_a_model_only_with_the_option() -> None:
     assert "A refund, then a message." in shown
 
 
-@pytest.mark.slow
 def test_a_plan_is_the_models_and_says_so() -> None:
     with ScriptedModel(_said) as model:
         code, printed, err = toolroute(model, "plan", TASK, "-o", "json")
@@ -65,7 +64,6 @@ def test_a_plan_is_the_models_and_says_so() -> None:
     assert [asked.model for asked in model.asked] == ["mine", "mine", "b", "c"]
 
 
-@pytest.mark.slow
 def test_a_failing_endpoint_is_reported_with_the_deterministic_plan() -> None:
     with ScriptedModel(lambda _: Fault(401)) as model:
         code, printed, _ = toolroute(model, "plan", TASK, "-o", "json")

@@ -11,8 +11,7 @@ from orchestrator.llm.complete import PROMPT_TOKENS, complete
 from orchestrator.options import Options
 from orchestrator.records.completion import CompleteRequest, Purpose
 from orchestrator.records.usage import Usage
-from orchestrator.testing import ScriptedModel
-from orchestrator.testing import Usage as Billed
+from orchestrator.testing import Billed, ScriptedModel
 from tests.decisions import ADD_NOTE
 
 LONG = "".join(f"line {number}\n" for number in range(100_000)) + "the code is 4711"

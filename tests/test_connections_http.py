@@ -8,6 +8,7 @@ import tracemalloc
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
@@ -98,9 +99,11 @@ async def test_a_refusal_tells_the_servers_reason_and_the_remedy_and_no_secret(
     assert "s3cret" not in f"{caught.value} {caplog.text}"
 
 
-def answers(call: Callable[[], Response | None]) -> Callable[[Request], Awaitable[Response]]:
+def answers(
+    call: Callable[[], Response | None] = lambda: None, **results: Any
+) -> Callable[[Request], Awaitable[Response]]:
     """A server of one tool in the protocol of 2025; `call` answers its calls, None: "fine"."""
-    results = {"initialize": HELLO, "tools/list": {"tools": [tool("it")]}, "tools/call": text("fine")}
+    results = {"initialize": HELLO, "tools/list": {"tools": [tool("it")]}, "tools/call": text("fine"), **results}
 
     async def answer(request: Request) -> Response:
         asked = await request.json()
@@ -135,6 +138,14 @@ async def test_an_answer_that_unpacks_to_more_than_is_read_fills_no_memory(statu
                 assert tracemalloc.get_traced_memory()[1] < 150_000_000
             finally:
                 tracemalloc.stop()
+
+
+async def test_listings_and_answers_are_mended_over_http_too() -> None:
+    odd = {"tools/list": {"tools": [{"name": "it"}, {"name": 7}]}, "tools/call": {"structuredContent": {"count": 1}}}
+    with answering(answers(**odd)) as web:
+        async with Connections(config(bad={"url": f"{web}/mcp"})) as servers:
+            assert [tool.name for tool in await servers.tools("bad")] == ["it"]
+            assert (await servers.call("bad:it")).structured == {"count": 1}
 
 
 async def test_a_call_that_a_busy_server_refuses_was_not_carried_out_and_the_connection_stays() -> None:

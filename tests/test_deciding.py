@@ -17,8 +17,7 @@ from orchestrator.records.decision import NamedServer
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.records.usage import Usage
-from orchestrator.testing import Fault, Refusal, ScriptedModel
-from orchestrator.testing import Usage as Billed
+from orchestrator.testing import Billed, Fault, Refusal, ScriptedModel
 from tests.decisions import ALL, CONVERT, DELETE, READ, decision
 
 TASK = "Read the file a.txt and add a note with what it says"

@@ -1,13 +1,12 @@
 import asyncio
 import socket
 import sys
-from pathlib import Path
 
 import pytest
 
 from orchestrator.cli.temporal import connect, temporal_server
 from orchestrator.options import Options
-from orchestrator.temporal.devserver import dev_server, kept_binary
+from orchestrator.temporal.devserver import dev_server
 from tests.servers.start import until
 
 
@@ -59,15 +58,3 @@ async def test_a_server_does_not_outlive_a_process_that_is_killed(
             return probe.connect_ex((host, int(port))) != 0
 
     await until(is_gone)
-
-
-def test_a_kept_binary_is_found_only_when_it_can_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert kept_binary() is None
-    monkeypatch.setattr("orchestrator.temporal.devserver._cache", lambda: tmp_path)
-    kept = tmp_path / "temporal"
-    kept.write_text("#!/bin/sh\n")
-    assert kept_binary() is None
-    kept.chmod(0o755)
-    assert kept_binary() == str(kept)

@@ -150,7 +150,7 @@ async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queu
         where = ("--address", temporal_address, "--task-queue", task_queue)
         arguments = (environment(model, key=KEY), *where, "--store", store, "--config", str(file))
         async with worker(*arguments):
-            request = RunRequest(task=task, tenant=TENANT, heartbeat_s=10.0, approve=Approve.NEVER)
+            request = RunRequest(task=task, tenant=TENANT, approve=Approve.NEVER)
             handle = await client.start_workflow(
                 names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
             )

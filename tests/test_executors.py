@@ -18,7 +18,6 @@ from starlette.routing import Route
 
 from orchestrator.errors import (
     Busy,
-    InvalidArguments,
     InvalidConfig,
     OutcomeUnknown,
     ServerUnavailable,
@@ -54,24 +53,6 @@ async def test_a_plain_function_runs_in_a_thread_and_its_records_and_times_becom
     result = await Executors({"files:read_file": read}).execute(call(READ, path="Ana"))
     employee = {"name": "Ana", "since": "2024-01-02", "photo": "AP8="}
     assert result.structured == [{"staff": [employee], "size": "1.5", "kinds": ["one"]}, False]
-
-
-async def test_functions_that_block_keep_neither_each_other_nor_the_process_waiting() -> None:
-    all_in, release = threading.Barrier(41), threading.Event()
-
-    def block(**_: Any) -> str:
-        all_in.wait(50)
-        release.wait(50)
-        return "done"
-
-    executors = Executors({READ.key: block})
-    calls = asyncio.gather(*(executors.execute(call(READ, path="a.txt")) for _ in range(40)))
-    try:
-        async with asyncio.timeout(20):
-            await asyncio.to_thread(all_in.wait, 15)
-    finally:
-        release.set()
-    assert {result.text for result in await calls} == {"done"}
 
 
 class Gate(Executor):
@@ -156,35 +137,6 @@ async def test_a_tool_without_an_executor_names_the_remedy(tool: Tool, remedy: s
 def test_a_wrong_registration_is_refused(registered: Any, said: str) -> None:
     with pytest.raises(InvalidConfig, match=said):
         Executors(registered)
-
-
-def _gone(path: str) -> str:
-    raise OSError(f"{path} is gone")
-
-
-async def _slow(path: str) -> str:
-    raise TimeoutError(f"{path} is slow")
-
-
-def _away(path: str) -> str:
-    raise ServerUnavailable("come back later")
-
-
-@pytest.mark.parametrize(
-    ("function", "path", "error", "said"),
-    [
-        (_gone, "a.txt", OSError, r"a\.txt is gone"),
-        (_slow, "a.txt", TimeoutError, r"a\.txt is slow"),
-        (lambda path: next(iter(())), "a.txt", RuntimeError, "StopIteration"),
-        (_away, "a.txt", ServerUnavailable, "come back later"),
-        (print, 7, InvalidArguments, "path"),
-    ],
-)
-async def test_what_a_function_raises_is_raised_as_it_is(
-    function: Any, path: Any, error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        await Executors({READ.key: function}).execute(replace(call(READ, path=path), deadline_s=20))
 
 
 def test_a_result_is_held_to_tokens_and_bytes() -> None:

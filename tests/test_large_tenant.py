@@ -138,7 +138,7 @@ async def test_stages_that_run_apart_decide_the_same(tmp_path: Path) -> None:
         for query in QUERIES[1:3]:
             request = RouteRequest(query=query, tenant="local", route_hint=RouteHint.SEMANTIC)
             found = Findings()
-            for leg in (*router.pipeline.cheap, *router.pipeline.dear):
+            for leg in (*router.pipeline.first, *router.pipeline.fallback):
                 found = await staged.find(router, request, found, [leg])
             whole = await router.route(request)
             assert replace(await staged.merge(router, request, found), timings_ms={}) == replace(whole, timings_ms={})

@@ -24,6 +24,7 @@ from orchestrator.options import Options
 from orchestrator.records.usage import Usage
 from orchestrator.testing import (
     NO_CREDIT,
+    Billed,
     CutOff,
     Fault,
     ModelRequest,
@@ -33,7 +34,6 @@ from orchestrator.testing import (
     Slow,
     Truncated,
 )
-from orchestrator.testing import Usage as Billed
 
 KEY = "sk-test-never-shown"
 ASK = [{"role": "user", "content": "the sky?"}]

@@ -5,18 +5,12 @@ from typing import Any
 
 import anyio
 import pytest
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
 from orchestrator import Connections
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp import connection as mcp_connection
 from orchestrator.mcp.states import State
 from orchestrator.records.tool import Annotations, Tool
-from tests.loopback import served
-from tests.servers.byhand import HELLO
 from tests.servers.start import config, entry, free_port, running, until
 
 
@@ -96,25 +90,6 @@ async def test_an_answer_that_the_library_would_refuse_is_shown(fault: str, text
     async with Connections(config(bad=entry("faulty.py", fault))) as servers:
         result = await servers.call("bad:it")
         assert (result.text, result.structured, result.is_error) == (text, structured, False)
-
-
-async def test_listings_and_answers_are_mended_over_http_too() -> None:
-    results = {
-        "initialize": {**HELLO, "capabilities": {"tools": {}}},
-        "tools/list": {"tools": [{"name": "it"}, {"name": 7}]},
-        "tools/call": {"structuredContent": {"count": 1}},
-    }
-
-    async def answer(request: Request) -> Response:
-        asked = await request.json()
-        if asked["method"] not in results:
-            return Response(status_code=202 if "id" not in asked else 404)
-        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]})
-
-    with served(Starlette(routes=[Route("/mcp", answer, methods=["POST"])])) as web:
-        async with Connections(config(bad={"url": f"{web}/mcp"})) as servers:
-            assert [tool.name for tool in await servers.tools("bad")] == ["it"]
-            assert (await servers.call("bad:it")).structured == {"count": 1}
 
 
 class Heard(list[set[str]]):

@@ -6,19 +6,20 @@ from functools import partial
 import pytest
 
 from orchestrator.errors import InvalidInput
-from orchestrator.pipeline.decide import decide
 from orchestrator.pipeline.fusion import fuse
 from orchestrator.pipeline.legs.keyword import keyword
 from orchestrator.pipeline.legs.semantic import semantic
-from orchestrator.pipeline.pipeline import PRESETS, Leg, Pipeline
-from orchestrator.pipeline.state import Found, Ranking, Task
+from orchestrator.pipeline.pipeline import Pipeline, PipelineStage
+from orchestrator.pipeline.presets import PRESETS, preset
+from orchestrator.pipeline.select import select
+from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion
 from orchestrator.records.tool import Stage
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample
 
-DEFAULT = Pipeline.named("default")
+DEFAULT = preset("default")
 TASK = "refund charge ch_3PqX, the customer paid twice"
 ELSEWHERE = "facilities:book_desk"
 
@@ -28,33 +29,33 @@ async def routed(pipeline: Pipeline, query: str = TASK) -> Decision:
         return await router.route(query)
 
 
-def votes(task: Task, found: Found) -> Found:
-    return replace(found, votes={**found.votes, "mine": {task.index.catalogue.positions[ELSEWHERE]: 0.999}})
+def votes(state: State) -> State:
+    return state.listed("mine", {state.task.index.catalogue.positions[ELSEWHERE]: 0.999})
 
 
-async def votes_later(task: Task, found: Found) -> Found:
-    return votes(task, found)
+async def votes_later(state: State) -> State:
+    return votes(state)
 
 
 @pytest.mark.parametrize("leg", [votes, votes_later])
 async def test_a_leg_of_ones_own_votes_for_tools_and_is_evidence_and_timed(leg: object) -> None:
-    decision = await routed(replace(DEFAULT, cheap=(*DEFAULT.cheap, leg)))  # type: ignore[arg-type]
+    decision = await routed(replace(DEFAULT, first=(*DEFAULT.first, leg)))  # type: ignore[arg-type]
     first, second = decision.matches[:2]
     assert (first.tool.key, first.score, first.evidence["mine"]) == (ELSEWHERE, 0.999, 0.999)
     assert second.tool.key == "stripe:refund_charge"
     assert getattr(leg, "__name__", "") in decision.timings_ms
 
 
-async def test_a_gate_of_ones_own_decides_whether_the_dear_legs_run() -> None:
+async def test_a_gate_decides_whether_fallback_legs_run() -> None:
     assert not (await routed(DEFAULT)).semantic_ran
-    assert (await routed(replace(DEFAULT, gate=lambda task, found: False))).semantic_ran
+    assert (await routed(replace(DEFAULT, gate=lambda state: False))).semantic_ran
     vague = "the boardroom is ice cold, warm it up"
-    assert not (await routed(replace(DEFAULT, gate=lambda task, found: True), vague)).semantic_ran
+    assert not (await routed(replace(DEFAULT, gate=lambda state: True), vague)).semantic_ran
 
 
-async def test_a_refiner_of_ones_own_takes_a_ranking_and_returns_one() -> None:
-    def last_first(task: Task, found: Found, ranking: Ranking) -> Ranking:
-        return replace(ranking, order=ranking.order[::-1], notes=ranking.noted({ranking.order[-1]: "the last"}))
+async def test_a_refiner_reorders_and_annotates() -> None:
+    def last_first(state: State) -> State:
+        return state.moved(state.order[::-1]).noted({state.order[-1]: "the last"})
 
     plain = await routed(DEFAULT)
     refined = await routed(replace(DEFAULT, refiners=(*DEFAULT.refiners, last_first)))
@@ -65,23 +66,23 @@ async def test_a_refiner_of_ones_own_takes_a_ranking_and_returns_one() -> None:
 
 
 async def test_a_fusion_and_a_selection_are_exchanged() -> None:
-    def first_alone(task: Task, found: Found, ranking: Ranking) -> Decision:
-        return decide(replace(task, request=replace(task.request, limit=1)), found, ranking)
+    def first_alone(state: State) -> Decision:
+        return select(replace(state, task=replace(state.task, request=replace(state.task.request, limit=1))))
 
     assert len((await routed(replace(DEFAULT, select=first_alone))).matches) == 1
     vague = "create an issue about the broken login page"
     orders = []
     for fusion in (Fusion.LEARNT, Fusion.RRF):
-        pipeline = replace(DEFAULT, gate=lambda task, found: False, fusion=partial(fuse, default=fusion))
+        pipeline = replace(DEFAULT, gate=lambda state: False, fusion=partial(fuse, default=fusion))
         orders.append([match.tool.key for match in (await routed(pipeline, vague)).matches])
     assert orders[0] != orders[1]
 
 
-LEGS: dict[str, tuple[tuple[Leg, ...], tuple[Leg, ...]]] = {
+LEGS: dict[str, tuple[tuple[PipelineStage, ...], tuple[PipelineStage, ...]]] = {
     "semantic": ((), (semantic,)),
-    "semantic, cheap": ((semantic,), ()),
+    "semantic, first": ((semantic,), ()),
     "keyword": ((keyword,), ()),
-    "keyword, dear": ((), (keyword,)),
+    "keyword, fallback": ((), (keyword,)),
     "both, at once": ((keyword, semantic), ()),
     "both, meaning first": ((semantic, keyword), ()),
 }
@@ -90,42 +91,94 @@ LEGS: dict[str, tuple[tuple[Leg, ...], tuple[Leg, ...]]] = {
 @pytest.mark.parametrize("fusion", Fusion)
 @pytest.mark.parametrize("legs", LEGS)
 async def test_any_legs_make_a_pipeline_that_finds_by_these_alone(legs: str, fusion: Fusion) -> None:
-    cheap, dear = LEGS[legs]
-    pipeline = replace(DEFAULT, name=legs, cheap=cheap, dear=dear, fusion=partial(fuse, default=fusion))
+    first, fallback = LEGS[legs]
+    pipeline = replace(DEFAULT, name=legs, first=first, fallback=fallback, fusion=partial(fuse, default=fusion))
     for task in (TASK, "create a jira issue and post it to slack", "it is ice cold in the boardroom"):
         decision = await routed(pipeline, task)
         evidence = {leg for match in decision.matches for leg in match.evidence} - {"required", "stated"}
         wanted = {"keyword", "semantic"} if "both" in legs else {legs.partition(",")[0]}
         assert evidence == wanted or (task.startswith("it") and evidence <= wanted)
-    first = (await routed(pipeline)).matches[0].tool.key
-    assert first == "stripe:refund_charge"
+    assert (await routed(pipeline)).matches[0].tool.key == "stripe:refund_charge"
 
 
 async def test_what_cannot_route_is_refused_when_it_is_made() -> None:
     with pytest.raises(InvalidInput, match="pipeline 'mine' has no leg"):
-        replace(DEFAULT, name="mine", cheap=(), dear=())
+        replace(DEFAULT, name="mine", first=(), fallback=())
     with pytest.raises(InvalidInput, match="pipeline 'mine': refiners holds 'related'; give a function"):
         replace(DEFAULT, name="mine", refiners=("related",))  # type: ignore[arg-type]
 
 
 async def test_without_a_leg_that_finds_anything_the_answer_is_none() -> None:
-    decision = await routed(replace(DEFAULT, cheap=(lambda task, found: found,), dear=()))
+    decision = await routed(replace(DEFAULT, first=(lambda state: state,), fallback=()))
     assert (decision.stage, decision.recommended) == (Stage.NONE, ())
 
 
 async def test_a_preset_goes_by_its_name_and_an_unknown_one_is_refused_with_those_there_are() -> None:
-    assert [Pipeline.named(name).name for name in PRESETS] == list(PRESETS)
+    assert [preset(name).name for name in PRESETS] == list(PRESETS)
     async with Router(sample(), pipeline="default") as router:
         assert router.pipeline is DEFAULT
     with pytest.raises(InvalidInput, match=r"pipeline 'fast': give one of default"):
         Router(sample(), pipeline="fast")
 
 
-def test_what_stages_pass_on_is_frozen() -> None:
-    for record, field in (
-        (DEFAULT, "name"),
-        (Found(), "settled"),
-        (Ranking(order=(), scores={}, evidence={}, confidence=0.0), "order"),
-    ):
+def state(**scores: float) -> State:
+    """Return a State with these probabilities; `p3=0.5` is the tool at position 3."""
+    own = {int(name[1:]): score for name, score in scores.items()}
+    return State(task=None, scores=own, confidence=max(own.values(), default=0.0))  # type: ignore[arg-type]
+
+
+def test_pipelines_and_states_are_frozen() -> None:
+    for record, field in ((DEFAULT, "name"), (state(), "settled")):
         with pytest.raises(FrozenInstanceError):
             setattr(record, field, None)
+
+
+def test_a_changed_probability_moves_its_tool_alone() -> None:
+    ranked = state(p1=0.9, p2=0.5, p3=0.7, p4=0.1)  # 2 stands ahead of 3, as a refiner decided.
+    assert ranked.rescored({4: 0.6}).order == (1, 4, 2, 3)
+    assert ranked.rescored({1: 0.2, 5: 0.95}).order == (5, 2, 3, 1, 4)
+    assert ranked.rescored({}) is ranked
+
+
+def test_an_order_by_ranks_takes_the_probabilities_that_are_there() -> None:
+    ranked = state(p1=0.9, p2=0.5, p3=0.1).reordered([3, 7])
+    assert dict(ranked.scores) == {3: 0.9, 7: 0.5, 1: 0.1, 2: 0.0}
+    assert ranked.order == (3, 7, 1, 2)
+    assert ranked.confidence == 0.1
+    assert state().reordered([]).order == ()
+
+
+async def test_a_pipeline_runs_from_one_stage_until_another() -> None:
+    seen: list[str] = []
+
+    def named(name: str) -> PipelineStage:
+        def stage(state: State) -> State:
+            seen.append(name)
+            return state
+
+        stage.__name__ = name
+        return stage
+
+    pipeline = Pipeline(
+        name="mine",
+        first=(named("a"), named("b")),
+        gate=lambda state: True,
+        fallback=(named("a"),),
+        fusion=named("c"),
+        refiners=(named("d"),),
+    )
+    assert [*pipeline.stages] == ["a", "b", "gate", "a_2", "c", "d", "select"]
+    await pipeline.run(state(), start="b", until="d")
+    assert seen == ["b", "c", "d"]
+    await pipeline.run(state(), until="a")
+    assert seen[3:] == ["a"]
+    with pytest.raises(KeyError, match="no stage 'e': it has a, b, gate"):
+        await pipeline.run(state(), until="e")
+
+
+async def test_a_leg_that_gives_no_probability_is_named() -> None:
+    def loud(state: State) -> State:
+        return state.listed("loud", {0: 7.0})
+
+    with pytest.raises(InvalidInput, match=r"leg 'loud' gave 7\.0: give probabilities"):
+        await routed(replace(DEFAULT, first=(*DEFAULT.first, loud)))

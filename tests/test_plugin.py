@@ -14,8 +14,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
+from temporalio.worker import Replayer, Worker
 
 from orchestrator import Connections
 from orchestrator.errors import InvalidConfig, UnknownTool
@@ -165,15 +164,6 @@ async def test_a_changed_listing_renews_what_a_workers_store_holds_of_that_serve
             await plugin.resources.execute(ToolCall(tenant=tenant, tool=grow, arguments={}))
         await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools}, 5)
         assert store.servers("org:2") == {}
-
-
-def test_the_sandbox_lets_the_package_through_and_other_runners_stay() -> None:
-    plugin = plugin_over()
-    runner = plugin.configure_worker({"workflow_runner": SandboxedWorkflowRunner()})["workflow_runner"]
-    assert isinstance(runner, SandboxedWorkflowRunner)
-    assert "orchestrator" in runner.restrictions.passthrough_modules
-    mine = UnsandboxedWorkflowRunner()
-    assert plugin.configure_worker({"workflow_runner": mine})["workflow_runner"] is mine
 
 
 @pytest.mark.parametrize("register", [True, False])

@@ -72,7 +72,8 @@ async def test_a_route_whose_gate_opens_makes_no_network_call(monkeypatch: pytes
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket.socket, "connect_ex", refuse)
     embedder = OpenAIEmbedder("m", base_url="http://127.0.0.1:9/v1", api_key="k")
-    async with Router(EXAMPLES, embedder=embedder) as router:
+    options = Options(semantic_timeout_s=100)  # The first use loads a library, which takes long on a busy machine.
+    async with Router(EXAMPLES, embedder=embedder, options=options) as router:
         sure = await router.route("refund charge ch_3PqX, the customer paid twice")
         assert (sure.gate_confidence >= 0.7, sure.semantic_ran, refused, sure.warnings) == (True, False, [], ())
         unsure = await router.route("zzqx vrrm plonk")

@@ -8,18 +8,13 @@ import pytest
 
 from orchestrator import Catalogue, Router, RouteRequest
 from orchestrator.errors import EmbedderUnavailable, InvalidInput
-from orchestrator.experience.calls import Calls
-from orchestrator.pipeline.legs.lists import rrf, weighted
-from orchestrator.pipeline.pipeline import PRESETS, Pipeline
-from orchestrator.pipeline.refiners.diversify import diversify
-from orchestrator.pipeline.refiners.graph_rerank import graph_rerank
-from orchestrator.pipeline.refiners.health import health
-from orchestrator.pipeline.running import Clock
-from orchestrator.pipeline.select import recommend
-from orchestrator.pipeline.state import Found, Ranking
-from orchestrator.records.outcome import Use
+from orchestrator.index.index import Index
+from orchestrator.pipeline.legs.entities import entities
+from orchestrator.pipeline.presets import PRESETS, by_source, keyword_set, preset, weighted
+from orchestrator.pipeline.select import by_popularity, maintenance
+from orchestrator.records.about import Entity
 from orchestrator.records.relation import Relation
-from orchestrator.records.tool import Match, Tool
+from orchestrator.records.tool import Tool
 from tests.catalogues import sample, tool
 
 TASK = "refund charge ch_3PqX, the customer paid twice"
@@ -47,9 +42,28 @@ async def test_below_the_gate_alone_fabric_reads_vectors_while_the_others_always
 
 def test_lists_are_merged_by_the_published_formulas() -> None:
     lists = {"bm25": {1: 8.0, 2: 4.0}, "vectors": {2: 0.5, 3: 0.25}}
-    assert rrf(k=60)(lists) == pytest.approx({1: 1 / 61, 2: 1 / 62 + 1 / 61, 3: 1 / 62})
-    assert weighted(bm25=0.6, vectors=0.4)(lists) == pytest.approx({1: 0.6, 2: 0.3 + 0.4, 3: 0.2})
+    assert weighted(bm25=0.6, vectors=0.4)(lists) == pytest.approx({2: 0.3 + 0.4, 1: 0.6, 3: 0.2})
+    assert by_source(lists) == pytest.approx({1: 1.0, 2: 0.6 * 1.0 + 0.4 * 0.5, 3: 0.5})
     assert weighted(bm25=0.6, vectors=0.4)({"bm25": {1: 8.0}}) == {1: 0.6}
+
+
+def test_fabric_searches_a_set_of_keywords() -> None:
+    text = "Book the desk and the desk lamp " + "word " * 30 + "last"
+    [words] = keyword_set(tool("front-office:bookDesk", text))
+    assert len(words) == len(set(words))
+    assert {"front-offic", "book", "desk", "lamp"} <= set(words) or {"front", "offic", "book", "desk"} <= set(words)
+    assert "the" not in words
+    assert "last" not in words
+
+
+async def test_toolpilot_lets_wishes_go_in_its_published_order() -> None:
+    labels = {"language": "go", "category": "mail", "licence": "mit", "deployment": "cloud"}
+    wishes = dict(reversed(labels.items()))
+    tools = [tool("a:send", "Send mail", labels={**labels, "deployment": "local", "licence": "gpl"})]
+    tools += [tool("b:send", "Send mail", labels={**labels, "language": "rust"})]
+    decision = await Router(Catalogue(tools), pipeline="toolpilot").route("send mail", context=wishes)
+    assert [match.tool.server for match in decision.matches] == ["a"]
+    assert ["deployment=cloud" in decision.warnings[0], "licence=mit" in decision.warnings[1]] == [True, True]
 
 
 LABELLED = [
@@ -96,10 +110,10 @@ async def test_what_belongs_to_the_other_candidates_comes_forward_by_the_graph()
         {"server": "t", "name": "meeting_notes", "description": "Meeting rooms of old"},
         {"server": "s", "name": "book", "description": "Meeting rooms are booked", "relations": [{"to": "list_rooms"}]},
     ]
-    plain = replace(Pipeline.named("toolpilot"), refiners=())
+    plain = replace(preset("toolpilot"), refiners=())
     names = [
         [match.tool.name for match in (await Router(Catalogue(tools), pipeline=one).route("meeting rooms")).matches]
-        for one in (plain, Pipeline.named("toolpilot"))
+        for one in (plain, preset("toolpilot"))
     ]
     assert names[0].index("book") > names[0].index("meeting_notes")
     assert names[1].index("book") < names[1].index("meeting_notes")
@@ -108,8 +122,7 @@ async def test_what_belongs_to_the_other_candidates_comes_forward_by_the_graph()
 async def test_no_source_fills_the_answer_while_others_wait() -> None:
     tools = [tool(f"one:send_mail_{number}", "Send mail") for number in range(8)]
     tools += [tool("two:send_letter", "Send a letter")]
-    koi = Pipeline.named("koi")
-    assert diversify in koi.refiners
+    koi = preset("koi")
     found = await Router(Catalogue(tools), pipeline=koi).route("send mail", limit=5)
     assert [match.tool.server for match in found.matches].count("one") == 4
     assert "two" in [match.tool.server for match in found.matches[:4]]
@@ -148,7 +161,7 @@ async def test_koi_knows_former_names_lifts_what_is_named_and_classifies() -> No
     found = await router.route("mail, by b:send_letter")
     assert found.matches[0].tool.name == "send_letter"
     assert found.about is not None
-    assert (found.about.intent, found.about.entities[0].means) == ("general", ("b:send_letter",))
+    assert found.about.entities[0].means == ("b:send_letter",)
 
 
 async def test_without_vectors_koi_answers_by_words_and_graph() -> None:
@@ -159,41 +172,32 @@ async def test_without_vectors_koi_answers_by_words_and_graph() -> None:
             raise EmbedderUnavailable("gone")
 
     found = await Router(Catalogue(KOI), embedder=Down(), pipeline="koi").route("send mail")
-    assert found.matches[0].tool.name == "send_mail"
-    assert found.warnings == ("keyword leg alone: gone",)
+    assert {match.tool.name for match in found.matches[:2]} == {"send_mail", "list_addresses"}
+    assert found.warnings[0] == "keyword leg alone: gone"
 
 
-def test_health_reads_labels_and_what_is_no_number_counts_nothing() -> None:
+def test_maintenance_reads_labels_and_what_is_no_number_counts_nothing() -> None:
     def of(**labels: str) -> float:
-        return health(Tool(server="s", name="n", labels=labels))
+        return maintenance(Tool(server="s", name="n", labels=labels))
 
     assert of() == of(stars="many") == of(last_release="soon") == 0
     assert of(stars="10000") == of(downloads="5000000") == 1
     assert of(last_release=datetime.now(UTC).date().isoformat()) > 0.99 > of(last_release="2025-11-24") > 0
+    kept = [tool("a:old"), tool("a:new", labels={"stars": "500"})]
+    assert by_popularity(kept) == [1, 0]
 
 
-def test_health_grows_with_calls_that_worked_and_the_faster_the_more() -> None:
-    def of(calls: int, failures: int = 0, ms: float | None = None) -> float:
-        return health(Tool(server="s", name="n"), Calls(calls=calls, failures=failures, ms=ms))
-
-    assert of(0) == of(5, failures=5) == of(5, failures=5, ms=1) == 0
-    assert 1 > of(50) > of(5) > of(1) > 0
-    assert of(50) > of(50, failures=10)
-    assert of(50, ms=10) > of(50, ms=1_000) > of(50, ms=60_000)
-
-
-async def test_of_equals_the_one_whose_calls_work_comes_first_and_both_are_recommended() -> None:
-    catalogue = Catalogue([tool("one:send_mail", "Send mail"), tool("two:send_mail", "Send mail")])
-    fails, works = catalogue
-    equal = Ranking(order=(0, 1), scores={0: 0.5, 1: 0.5}, evidence={0: {}, 1: {}}, confidence=0.5)
-    async with Router(catalogue) as router:
-        for number in range(12):
-            await router.record(f"task {number}", used=[Use(tool=fails.key, ok=False, ms=90)])
-            await router.record(f"other {number}", used=[Use(tool=works.key, ms=90)])
-        task, _ = await router.begin(RouteRequest(query="send mail", tenant="local"), Clock())
-    assert graph_rerank(task, Found(), equal).order == (1, 0)
-    assert graph_rerank(replace(task, experience=None), Found(), equal).order == (0, 1)
-    matches = [Match(tool=works, score=0.5), Match(tool=fails, score=0.5)]
-    assert recommend(matches, (), task.calls) == (works.key, fails.key)
-    assert recommend(matches) == (works.key,)
-    assert task.calls(replace(works, hash="another definition")) == Calls()
+def test_entities_are_names_of_the_catalogue_and_forms() -> None:
+    desk = Catalogue([tool("desk:find_ticket"), tool("github:list_issues"), tool("github:search"), tool("time:now")])
+    said = "run desk:find_ticket, `search` and search_all on ~/a/b.txt and https://x.y/a of github's list_issues"
+    found = entities(said, Index(desk)).entities
+    assert [(own.kind, own.text) for own in found] == [
+        ("tool", "desk:find_ticket"),
+        ("tool", "search"),
+        ("identifier", "search_all"),
+        ("path", "~/a/b.txt"),
+        ("url", "https://x.y/a"),
+        ("server", "github"),
+        ("tool", "list_issues"),
+    ]
+    assert found[1] == Entity(text="search", kind="tool", means=("github:search",))

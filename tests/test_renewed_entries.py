@@ -123,17 +123,6 @@ async def test_a_function_that_names_no_servers_is_told_with_the_tenant(
     assert SECRET not in str(failure.value)
 
 
-async def _later(*_: str) -> Any:
-    return None
-
-
-@pytest.mark.parametrize("name", ["mcp_servers", "models"])
-def test_an_async_function_is_refused_where_the_plugin_is_made(name: str) -> None:
-    given: dict[str, Any] = {name: _later}
-    with pytest.raises(InvalidConfig, match=f"{name}=.*give a function that is not async"):
-        OrchestratorPlugin(catalogue="unused.jsonl", **given)
-
-
 def test_what_is_no_model_is_told() -> None:
     models: Any = lambda: "gpt-5-mini"  # noqa: E731
     with pytest.raises(InvalidConfig, match=r"models gave a str: return orchestrator\.llm\.client\.Models"):

@@ -30,7 +30,7 @@ async def later_worker(temporal_address: str, task_queue: str) -> AsyncIterator[
 async def test_old_and_new_workers_share_their_runs(runner: Runner, later_worker: None) -> None:
     """Each record of the new worker has a further field: ToolCall, Tool, RouteRequest, PlanRequest, Limits and all."""
     task = "Read the file a.txt, then read the file b.txt, then delete the file c.txt"
-    handles = [await runner.start(task, heartbeat_s=10.0, steps_per_run=1) for _ in range(6)]
+    handles = [await runner.start(task, steps_per_run=1) for _ in range(6)]
     request = RouteRequest(query=task, tenant=TENANT)
     routes = [
         await runner.begin(workflow, request, result_type=Decision)

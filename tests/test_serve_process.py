@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Implementation
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.server.http import Tokens
+from orchestrator.server.http import BearerTokens
 from orchestrator.server.protocol import SERVERS
 from orchestrator.store.store import Store
 from tests.servers.real import python_entry
@@ -270,13 +270,13 @@ def test_unusable_token_files_are_refused_and_show_no_token(tmp_path: Path, cont
     path = tmp_path / "tokens.json"
     path.write_text(content)
     with pytest.raises(InvalidConfig, match=message) as caught:
-        Tokens.read(path, {})
+        BearerTokens.read(path, {})
     assert "0123456789abcdef" not in str(caught.value)
 
 
 async def test_a_token_from_the_environment_names_its_tenant(tmp_path: Path) -> None:
     path = tmp_path / "tokens.json"
     path.write_text('{"org:1": "${T}"}', encoding="utf-8-sig")  # As Notepad writes it.
-    tokens = Tokens.read(path, {"T": TOKENS["org:1"]})
+    tokens = BearerTokens.read(path, {"T": TOKENS["org:1"]})
     assert (await tokens.verify_token(TOKENS["org:1"])).client_id == "org:1"  # type: ignore[union-attr]
     assert await tokens.verify_token("") is None

@@ -55,7 +55,7 @@ class Site:
             await asyncio.to_thread(process.join)
 
     async def start(self, client: Client, task: str) -> WorkflowHandle[Any, RunResult]:
-        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=1.0, call_timeout_s=20.0, approve=Approve.NEVER)
+        request = RunRequest(task=task, tenant=TENANT, heartbeat_s=5.0, call_timeout_s=20.0, approve=Approve.NEVER)
         return await client.start_workflow(
             names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=self.task_queue, result_type=RunResult
         )

@@ -158,7 +158,7 @@ async def test_runs_that_wait_are_approved_and_refused_on_their_page(
         await until(own, step, StepStatus.NEEDS_APPROVAL)
     await furnish(tmp_path, rounds=0)
     async with ui(tmp_path, "--address", temporal_address) as (link, process), looking(browser, link) as page:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not await page.get_by_role("link", name=own.id).count():  # Lists lag behind a little.
                 await page.goto(at(link, "/runs"))
         assert await page.get_by_role("link", name=other.id).count() == 0

@@ -32,16 +32,16 @@ async def test_a_function_that_blocks_the_event_loop_costs_no_other_call_its_hea
         return "charged"
 
     async def block(path: str) -> str:
-        time.sleep(4)  # noqa: ASYNC251  (the attack)
+        time.sleep(12)  # noqa: ASYNC251  (the attack)
         blocked.set()
         return "slept"
 
     runner = await serve(plugin_over(executors={"notes:add_note": charge, "files:read_file": block}))
-    charges = [await runner.start("Add a note titled 'x'", heartbeat_s=1.0) for _ in range(5)]
-    async with asyncio.timeout(20):
+    charges = [await runner.start("Add a note titled 'x'", heartbeat_s=5.0) for _ in range(5)]
+    async with asyncio.timeout(60):
         for _ in charges:
             await under_way.acquire()
-    result, _ = await runner.run("Read the file a.txt", heartbeat_s=1.0)
+    result, _ = await runner.run("Read the file a.txt", heartbeat_s=5.0)
     assert statuses(result) == ["done"]
     assert [statuses(await handle.result()) for handle in charges] == [["done"]] * 5
     assert "block (" in caplog.text
@@ -70,23 +70,21 @@ async def test_calls_that_hang_leave_room_for_routing_and_for_the_calls_of_other
     assert [statuses(await handle.result()) for handle in stuck] == [["done"]] * 5
 
 
-async def test_a_cancelled_call_hears_of_it_within_two_seconds(serve: Serve) -> None:
+async def test_a_cancelled_call_hears_of_it_soon(serve: Serve) -> None:
     begun = asyncio.Event()
 
     async def hang(path: str) -> str:
         begun.set()
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
         return path
 
     runner = await serve(plugin_over(executors={"files:read_file": hang}))
-    handle = await runner.start("Read the file a.txt", heartbeat_s=10.0)
-    await asyncio.wait_for(begun.wait(), 20)
-    await asyncio.sleep(0.5)  # the first beat goes out at once: a cancellation right after it has the longest way
-    began = time.monotonic()
+    handle = await runner.start("Read the file a.txt", heartbeat_s=120.0)
+    await asyncio.wait_for(begun.wait(), 60)
+    await asyncio.sleep(0.5)  # the first beat goes out at once, and the SDK would send the next after 96 seconds
     await handle.cancel()
     with pytest.raises(WorkflowFailureError):
-        await handle.result()
-    assert time.monotonic() - began < 2
+        await asyncio.wait_for(handle.result(), 60)
 
 
 async def its_time(call: ToolCall) -> str:
@@ -155,7 +153,7 @@ async def test_what_a_function_raises_keeps_its_type_and_says_whether_it_is_trie
 ) -> None:
     failing = Failing(error)
     runner = await serve(plugin_over(executors={tool.key: failing}))
-    result, _ = await runner.run(f"{tool.description.split()[0]} the file a.txt", heartbeat_s=10.0)
+    result, _ = await runner.run(f"{tool.description.split()[0]} the file a.txt")
     assert (statuses(result), failing.calls) == ([ends], calls)
     assert result.steps[0].reason.startswith(reason)
 

@@ -22,8 +22,7 @@ from orchestrator.records.budget import Limits
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
-from orchestrator.testing import NO_CREDIT, Fault, ModelRequest, ScriptedModel, Slow
-from orchestrator.testing import Usage as Billed
+from orchestrator.testing import NO_CREDIT, Billed, Fault, ModelRequest, ScriptedModel, Slow
 from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import decision
 from tests.my_workflow import Apart, FollowUp
@@ -144,7 +143,7 @@ async def test_a_run_goes_on_without_a_model_that_fails(fault: Fault, tries: int
 async def test_a_model_slower_than_the_plan_may_take_is_tried_three_times_and_then_done_without(serve: Serve) -> None:
     async with assisted(serve, lambda _: Slow(3, "late")) as at:
         queue = at.runner.task_queue
-        _, (answer, warning) = await at.runner.execute(Apart, "Read the file a.txt", queue, queue)
+        _, (answer, warning) = await at.runner.execute(Apart, "Read the file a.txt", queue, queue, 2.0)
     assert (answer, len(at.model.asked)) == ("read_file a.txt", 3)
     assert "made no plan within 1.8 s: give plan_options more time" in warning
 

@@ -3,16 +3,11 @@
 import asyncio
 import json
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio.client import WorkflowFailureError
-from temporalio.common import RawValue
-from temporalio.converter import DataConverter
-from temporalio.testing import ActivityEnvironment
 
-from orchestrator.activities.activities import Activities
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import ServerUnavailable
 from orchestrator.records import durable_names as names
@@ -26,7 +21,7 @@ from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ
-from tests.my_workflow import Apart, Assistant, Direct, FollowUp, OwnModel, Patient, Publish, Stubborn
+from tests.my_workflow import Apart, Assistant, Direct, OwnModel, Patient, Publish, Stubborn
 from tests.runner import Runner, Serve, statuses
 from tests.running import TENANT, LocalTools, plugin_over
 from tests.temporal import activities_of, child_of, replays, until
@@ -46,28 +41,6 @@ async def test_a_decision_comes_back_whole_and_replays(runner: Runner) -> None:
     assert decision.tool("files:read_file") in ALL
     assert await activities_of(handle) == [names.ROUTE]
     await replays(await handle.fetch_history(), [RouteWorkflow])
-
-
-async def test_routing_and_planning_outlast_a_restart_of_what_they_need(serve: Serve) -> None:
-    runner = await serve(None, FollowUp)
-    handle = await runner.begin(FollowUp, "Read the file a.txt", [])
-    await handle.result()
-    events = (await handle.fetch_history()).events
-    asked = [event.activity_task_scheduled_event_attributes for event in events]
-    for given in [one for one in asked if one.activity_type.name]:
-        waits_s = [min(10, 0.5 * 2**number) for number in range(given.retry_policy.maximum_attempts - 1)]
-        assert 300 < sum(waits_s) < 900
-        assert 0 < given.heartbeat_timeout.ToTimedelta().total_seconds() <= 20
-
-
-async def test_a_slow_route_sends_heartbeats() -> None:
-    beats: list[object] = []
-    environment = ActivityEnvironment()
-    environment.on_heartbeat = lambda *_: beats.append(1)
-    environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=3))
-    request = DataConverter.default.payload_converter.to_payload(RouteRequest(query="Read a.txt", tenant=TENANT))
-    await environment.run(Activities(plugin_over().resources).route, RawValue(request))
-    assert beats
 
 
 async def test_the_router_inside_a_users_own_workflow(serve: Serve) -> None:

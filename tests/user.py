@@ -37,7 +37,7 @@ class User:
     async def toolroute(self, *arguments: str, stdin: int | None = None) -> tuple[int, str, str]:
         """Exit code, standard output, standard error."""
         process = await self.start(*arguments, stdin=stdin)
-        out, err = await asyncio.wait_for(process.communicate(), 90)
+        out, err = await asyncio.wait_for(process.communicate(), 150)
         assert process.returncode is not None
         return process.returncode, out.decode(), err.decode()
 
@@ -48,7 +48,7 @@ class User:
         process = await self.start(*arguments, stdin=terminal, stderr=terminal)
         os.close(terminal)
         answering = asyncio.create_task(asyncio.to_thread(_answer, ours, answers))
-        out, _ = await asyncio.wait_for(process.communicate(), 90)
+        out, _ = await asyncio.wait_for(process.communicate(), 150)
         err = await answering
         os.close(ours)
         assert process.returncode is not None
@@ -72,7 +72,7 @@ class User:
 
     async def is_waiting(self) -> None:
         """Returns once a step has called `wait`."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(150):
             while not (self.path / "count").exists():  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
@@ -125,7 +125,7 @@ async def served(user: User, task_queue: str) -> AsyncIterator[asyncio.subproces
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(150):
             while b"serves" not in (line := await process.stderr.readline()):
                 assert line, "the worker ended"
         yield process

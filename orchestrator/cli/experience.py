@@ -21,7 +21,7 @@ from orchestrator.records.outcome import Outcome
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.recording import person
 from orchestrator.runtime.router import Router
-from orchestrator.store.outcomes import Kept
+from orchestrator.store.outcomes import StoredOutcomes
 from orchestrator.store.store import Store
 
 _TOGETHER = 256
@@ -170,7 +170,7 @@ def export(place: Place) -> None:
         note(f"{counted(missing, 'task')} kept without a text: `import` does not take them")
 
 
-def _kept(place: Place) -> Kept:
+def _kept(place: Place) -> StoredOutcomes:
     kept = place.known_store().outcomes.read(place.tenant)
     if kept.damaged:
         warn([f"{counted(kept.damaged, 'task')} cannot be read: `toolroute experience forget --before` takes them"])

@@ -14,7 +14,7 @@ from orchestrator.index.graph import More
 from orchestrator.index.index import Index
 from orchestrator.options import Options
 from orchestrator.pipeline.legs.experience import used_together
-from orchestrator.pipeline.running import Clock
+from orchestrator.pipeline.pipeline import Clock
 from orchestrator.records.relation import NEEDS, Edge
 from orchestrator.records.request import RouteRequest
 
@@ -32,9 +32,9 @@ async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
     others follow from schemas and, with a store, from the tenant's past tasks.
     """
     async with await place.open_router(Options.from_env()) as router:
-        task, found = await router.begin(RouteRequest(query="", tenant=place.tenant), Clock())
-    index, experience, catalogue = task.index, task.experience, task.index.catalogue
-    warn(found.warnings)
+        state = await router.begin(RouteRequest(query="", tenant=place.tenant), Clock())
+    index, experience, catalogue = state.task.index, state.task.experience, state.task.index.catalogue
+    warn(state.warnings)
     edges = _edges(index, of, hops, lambda tool: used_together(experience, index, tool))
     start = [] if of is None or of in catalogue.places else [catalogue.current(of)]
     nodes = list(dict.fromkeys([*start, *_ends(edges)]))

@@ -25,7 +25,7 @@ from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
 from orchestrator.options import Options, default_store, stores_of
-from orchestrator.pipeline.pipeline import PRESETS
+from orchestrator.pipeline.presets import PRESETS
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.run import RunRequest
 from orchestrator.runtime.router import Router

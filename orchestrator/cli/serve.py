@@ -51,7 +51,7 @@ async def serve(
     check_extra()
     from orchestrator.server.concurrency_limit import most_pending
     from orchestrator.server.gateway import Gateway
-    from orchestrator.server.http import Tokens, make_app, new_token, serve_http
+    from orchestrator.server.http import BearerTokens, make_app, new_token, serve_http
     from orchestrator.server.protocol import make_server, serve_stdio
     from orchestrator.server.watched_config import WatchedConfig
 
@@ -64,7 +64,7 @@ async def serve(
             interrupted = await serve_stdio(gateway, make_server(gateway, place.tenant, approve=approve))
         else:
             token = "" if tokens else new_token()
-            known = Tokens.read(tokens) if tokens else Tokens({token: place.tenant})
+            known = BearerTokens.read(tokens) if tokens else BearerTokens({token: place.tenant})
             served = make_server(gateway, approve=approve, most_calls=most_pending())
             app = make_app(served, known, allow_host, allow_origin)
             address = host if host is not None else "127.0.0.1", 8765 if port is None else port

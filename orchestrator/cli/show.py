@@ -9,7 +9,6 @@ from rich.text import Text
 from orchestrator.cli.output import console, counted, dim, echo_text, lines, print_warnings, table
 from orchestrator.common.lines import inline, one_line
 from orchestrator.options import Options
-from orchestrator.records.about import DEFINITION, About
 from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near
@@ -35,8 +34,7 @@ def show_decision(
     """Show a Decision on one screen; `matches` is how many of them at most, `servers` those to connect for a plan."""
     out, shown = to or console(), decision.matches[:matches]
     out.print(_headline(decision))
-    answers = decision.about if decision.about and decision.about.tools else None
-    if shown and answers is None:
+    if shown:
         rows = table("", "fit", "tool", "kind", "why", right=("fit", "kind"))
         rows.columns[3].justify = "left"
         # On a narrow terminal names are folded, so that the reasons keep half of the line.
@@ -48,8 +46,6 @@ def show_decision(
                 star, f"{match.score:.2f}", match.tool.key, str(match.tool.kind), one_line(match.why), style=low
             )
         out.print(rows)
-    if answers:
-        out.print(_answer(answers))
     if decision.needs:
         out.print(dim(f"  needed, as a model reads it: {'; '.join(map(one_line, decision.needs))}"))
     if decision.catalogue.tools:  # Else a warning says what to do.
@@ -63,8 +59,6 @@ def _headline(decision: Decision) -> Text:
     if decision.matches and "keyword" not in decision.matches[0].evidence:
         found = found.replace("keywords and ", "")
     line = Text(one_line(decision.query, 100), style="bold")
-    if decision.about and decision.about.tools:
-        return line.append("\n  a question about tools, which they answer themselves", style="default not bold")
     line.append(f"\n  {found}", style=colour)
     if decision.stage is not Stage.NONE:
         line.append(f"; {decision.confidence:.0%} sure that the first tool is right", style="default not bold")
@@ -77,15 +71,6 @@ def _headline(decision: Decision) -> Text:
         why = "; meaning was searched as well, as asked" if alone >= gate else f", and {gate:.0%} would have settled it"
         line.append(f"\n  keywords alone were {alone:.0%} sure{why}", style="dim not bold")
     return line
-
-
-def _answer(about: About) -> Text:
-    """Write the tools that answer a question about tools."""
-    shown = [f"  {about.intent}"]
-    for own in about.tools:
-        shown.append(f"  {own.tool}, {own.how}: {own.says}")
-        shown += [f"    takes {', '.join(own.takes) or 'nothing'}"] if about.intent == DEFINITION else []
-    return lines(*shown, *([f"  and {about.more} more"] if about.more else []))
 
 
 def _footer(decision: Decision, servers: Sequence[str]) -> Text:

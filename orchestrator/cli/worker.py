@@ -114,7 +114,6 @@ def make_worker(
         client,
         task_queue=task_queue,
         graceful_shutdown_timeout=timedelta(seconds=max(grace_s, 0.001)),  # For zero the plugin has a default.
-        max_heartbeat_throttle_interval=timedelta(seconds=3),  # A call hears of its cancellation with a heartbeat.
         deployment_config=release or released(),
         **limits,  # type: ignore[arg-type]
     )

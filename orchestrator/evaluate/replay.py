@@ -24,7 +24,7 @@ FORM = "give Decisions by `toolroute route -o json`, or a workflow's history by 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
+class ReplayedAnswer:
     """What matters of a Decision: its tools, best first, its figures, and why meaning could not be searched."""
 
     tools: tuple[str, ...]
@@ -41,7 +41,7 @@ class PastTask:
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")]
     used: tuple[str, ...]
-    then: Answered | None = None
+    then: ReplayedAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +53,8 @@ class Replayed:
 
     query: str
     used: tuple[str, ...]
-    before: Answered
-    after: Answered
+    before: ReplayedAnswer
+    after: ReplayedAnswer
     gone: tuple[str, ...] = ()
 
     @property
@@ -112,7 +112,7 @@ async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
 def summary(found: Sequence[Replayed]) -> dict[str, Any]:
     """Return the JSON of `toolroute experience replay`."""
 
-    def mean(figure: Callable[[Answered], float]) -> dict[str, float]:
+    def mean(figure: Callable[[ReplayedAnswer], float]) -> dict[str, float]:
         count = len(found) or 1
         return {when: round(sum(figure(getattr(o, when)) for o in found) / count, 4) for when in ("before", "after")}
 
@@ -130,8 +130,8 @@ def summary(found: Sequence[Replayed]) -> dict[str, Any]:
     }
 
 
-def answered(decision: Decision) -> Answered:
-    return Answered(
+def answered(decision: Decision) -> ReplayedAnswer:
+    return ReplayedAnswer(
         tools=tuple(match.tool.key for match in decision.matches),
         confidence=decision.confidence,
         semantic_ran=decision.semantic_ran,

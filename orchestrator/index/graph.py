@@ -28,7 +28,7 @@ More = Callable[[Tool], Iterable[Edge]]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Hop:
     """A tool reached from another: its position and the edge that led there."""
 
     position: int
@@ -55,11 +55,11 @@ class Graph:
             self._edges[position] = _once(found)
         return _once((*self._edges[position], *more(self._tools[position])))
 
-    def reach(self, *positions: int, hops: int = HOPS, most: int = MOST) -> tuple[Step, ...]:
+    def reach(self, *positions: int, hops: int = HOPS, most: int = MOST) -> tuple[Hop, ...]:
         """Return the tools within this number of hops of these, nearest first."""
         return self._walk(positions, self.edges, hops, most)
 
-    def needed(self, position: int, hops: int = NEEDED_HOPS, most: int = MOST) -> tuple[Step, ...]:
+    def needed(self, position: int, hops: int = NEEDED_HOPS, most: int = MOST) -> tuple[Hop, ...]:
         """Return what a tool needs as stated, and what that needs, nearest first; cycles end by themselves."""
         if not self._tools[position].relations:
             return ()
@@ -80,15 +80,15 @@ class Graph:
 
     def _walk(
         self, start: Sequence[int], edges: Callable[[int], Sequence[Edge]], hops: int, most: int
-    ) -> tuple[Step, ...]:
-        steps, seen = list[Step](), set(start)
+    ) -> tuple[Hop, ...]:
+        steps, seen = list[Hop](), set(start)
         ahead = deque((position, 0, 1.0) for position in start)
         while ahead and len(steps) < most:
             at, hop, chance = ahead.popleft()
             for edge in edges(at) if hop < hops else ():
                 if (position := self._positions[edge.to]) not in seen:
                     seen.add(position)
-                    step = Step(position, hop + 1, edge, chance * HOLDS * edge.weight)
+                    step = Hop(position, hop + 1, edge, chance * HOLDS * edge.weight)
                     steps.append(step)
                     ahead.append((position, step.hops, step.chance))
         return tuple(steps[:most])

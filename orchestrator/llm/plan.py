@@ -159,8 +159,8 @@ async def _planned(models: Models, request: PlanRequest) -> Plan:
         low = f"confidence of {model}: {choice.confidence:.0%} (needed: {request.min_confidence:.0%})"
         reasons = (*reasons, f"{low}; nothing is called")
     elif choice.action is Action.TOOL:
-        step = StepShape(id="s1", task=request.decision.query, tool=choice.tool, why="; ".join(reasons))
-        steps = (_step(request, step, {"s1": "s1"}, choice.arguments),)
+        only = {"id": "s1", "task": request.decision.query, "tool": choice.tool, "why": "; ".join(reasons)}
+        steps = (_step(request, StepShape(**only, arguments=compact(choice.arguments)), {"s1": "s1"}),)
     elif choice.action is Action.PLAN:
         left = None if request.max_tokens is None else request.max_tokens - usage.total
         with spent_before(usage):
@@ -272,9 +272,7 @@ def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[
         return {}, [f"arguments of {error}"]
 
 
-def _step(
-    request: PlanRequest, drafted: StepShape, ids: Mapping[str, str], values: Mapping[str, Any] | None = None
-) -> Step:
+def _step(request: PlanRequest, drafted: StepShape, ids: Mapping[str, str]) -> Step:
     """Return a step without faults, with the user's arguments before the model's; what nobody gave is missing."""
     after = tuple(ids[name] for name in dict.fromkeys(drafted.depends_on))
     blank = Step(id=ids[drafted.id], task=drafted.task, tool="", depends_on=after, why=drafted.why)
@@ -282,8 +280,7 @@ def _step(
     if tool is None:
         return blank
     schema = parameters(tool)
-    if values is None:
-        values = arguments_so_far(tool, drafted.arguments, drafted.from_results)[0]
+    values = arguments_so_far(tool, drafted.arguments, drafted.from_results)[0]
     given = given_for(blank.id, tool, request.arguments)
     arguments = {**values, **{name: coerce(value, schema["properties"][name]) for name, value in given.items()}}
     late = tuple(name for name in dict.fromkeys(drafted.from_results) if name not in arguments)

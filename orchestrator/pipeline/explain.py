@@ -9,7 +9,7 @@ import numpy as np
 
 from orchestrator.index.bm25 import Columns
 from orchestrator.index.keyword import FIELDS
-from orchestrator.pipeline.state import Found, Ranking, Task
+from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near
@@ -75,49 +75,45 @@ def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], not
 
 
 def rejected(
-    task: Task,
-    found: Found,
-    ranking: Ranking,
-    overlap: Overlap,
-    kept: Sequence[Match],
-    dropped: Sequence[Match],
-    room: str,
+    state: State, overlap: Overlap, kept: Sequence[Match], dropped: Sequence[Match], room: str
 ) -> tuple[Rejected, ...]:
     """Return why other tools are no matches: too large, left out, or beyond the limit; at most MAX_REJECTED.
 
     dropped: matches that did not fit into `room`.
     """
-    tools, limit = task.index.catalogue.tools, len(kept)
+    catalogue, limit = state.task.index.catalogue, len(kept)
     reasons = [Rejected(tool=match.tool.key, why=f"does not fit into {room}") for match in dropped]
-    reasons += [again for match in kept for again in _defined_again(task, match.tool.key)]
-    for server in [server for server in found.explicit.unwanted if server not in found.explicit.wanted]:
-        said = next(m.said for m in found.explicit.mentions if m.server == server)
-        own = task.index.catalogue.of_server(server)
+    reasons += [again for match in kept for again in _defined_again(state, match.tool.key)]
+    for server in [server for server in state.explicit.unwanted if server not in state.explicit.wanted]:
+        said = next(m.said for m in state.explicit.mentions if m.server == server)
+        own = catalogue.of_server(server)
         reasons += [Rejected(tool=tool.key, why=f"the query leaves out {said!r}") for tool in own[:MAX_REJECTED]]
     shown = {match.tool.key for match in (*kept, *dropped)}
     last = set().union(*kept[-1].words.values()) if kept else set()
     for position, lacks in zip(overlap.positions, overlap.lacks(last), strict=True):
-        if tools[position].key not in shown:
+        key = catalogue.tools[position].key
+        if key not in shown:
             more = f"; lacks {', '.join(lacks[:_SHOWN_WORDS])}" if lacks else ""
             reasons.append(
                 Rejected(
-                    tool=tools[position].key,
-                    why=f"score {ranking.scores[position]:.2f}, behind the {limit} matches{more}",
+                    tool=key,
+                    why=f"score {state.scores[position]:.2f}, behind the {limit} matches{more}",
                 )
             )
     return tuple(reasons[:MAX_REJECTED])
 
 
-def _defined_again(task: Task, key: str) -> list[Rejected]:
+def _defined_again(state: State, key: str) -> list[Rejected]:
     """Return the other definitions of a key, which further sources have."""
-    first, *others = task.index.origins.get(key, ("",))
+    first, *others = state.task.index.origins.get(key, ("",))
     return [Rejected(tool=key, why=f"source {other} defines it otherwise; {first} is named first") for other in others]
 
 
 def warnings_of(
-    task: Task, found: Found, ranking: Ranking, stage: Stage, kept: Sequence[Match], room: str
+    state: State, stage: Stage, kept: Sequence[Match], room: str, best_of_clauses: Collection[str]
 ) -> list[str]:
     """Return how the query was read where that may surprise, and why there is less than was asked for."""
+    task = state.task
     said, index = task.understood, task.index
     warnings = [f'no tool says "{slip}": read as "{word}"' for slip, word in said.corrected.items()]
     warnings += [f'"{part}" is read as what is not wanted' for part in said.left_out]
@@ -127,35 +123,32 @@ def warnings_of(
         if match.tool.key in index.flags
     ]
     wanted = task.request.route_hint
-    if wanted.ordered_by and not found.lists.get(wanted.ordered_by):
+    if wanted.ordered_by and not state.lists.get(wanted.ordered_by):
         warnings.append(f"route_hint {wanted!s}: this pipeline found nothing so, and all that it found counts")
-    fits = {index.catalogue.tools[p].server for p in ranking.lifted} | {
-        k.partition(":")[0] for k in ranking.best_of_parts
-    }
+    fits = {index.catalogue.tools[p].server for p in state.lifted} | {k.partition(":")[0] for k in best_of_clauses}
     warnings += [
         f"the query names the server {server!r}, but none of its tools fits"
-        for server in found.explicit.wanted
+        for server in state.explicit.wanted
         if server not in fits
     ]
     warnings += [
         f"the query names the server {name!r}, which is configured but has no tools here; run `toolroute tools sync`"
-        for name in found.explicit.absent
+        for name in state.explicit.absent
     ]
-    return warnings + _why_little(task, found, ranking, stage, kept, room)
+    return warnings + _why_little(state, stage, kept, room)
 
 
-def _why_little(
-    task: Task, found: Found, ranking: Ranking, stage: Stage, kept: Sequence[Match], room: str
-) -> list[str]:
+def _why_little(state: State, stage: Stage, kept: Sequence[Match], room: str) -> list[str]:
     """Return why nothing is given, or nothing that fits."""
+    task = state.task
     if not len(task.index.catalogue):
         add = "add tools with `toolroute tools import` or `toolroute tools sync`, or give a file that holds some"
         return [f"the catalogue of {task.request.tenant} is empty: {add}"]
-    if found.allowed is not None and not found.allowed.any():
+    if state.allowed is not None and not state.allowed.any():
         said = ", ".join(f"{name}={value}" for name, value in task.request.filters.items())
         near = _labels_meant(task) or "`toolroute tools list` shows them all"
         return [f"no tool is left by {said or 'what the query leaves out'}; {near}"]
-    if ranking.order and not kept:
+    if state.scores and not kept:
         remedy = "give a larger token cap" if task.request.token_cap else "shorten the tools' schemas"
         return [f"not one definition fits into {room}: {remedy}"]
     if task.understood.asks_nothing:

@@ -1,83 +1,76 @@
-"""Fusion: the legs' probabilities over the union of their candidates become one ranking."""
+"""Fusion: the legs' probabilities over the union of their candidates become one probability per tool."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.calibration import Probabilities, supported, vote
+from orchestrator.errors import InvalidInput
+from orchestrator.index.calibration import supported, vote
 from orchestrator.pipeline.scoring import Candidates
 from orchestrator.pipeline.select import kept_of
-from orchestrator.pipeline.state import Found, Ranking, Task, best_first
+from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.request import Fusion
 
 PART = 0.5
-"""The least score of a tool that surely serves a part of a task."""
+"""The least score of a tool that surely serves one clause of a task."""
 LITTLE = 0.5
 """A tool whose odds its server lowers to less than this share gets a note."""
 ALWAYS_ONLY = 1.0
 
 RRF_K = 60
-RRF_WEIGHTS = (0.5, 0.5)
-"""Keyword, semantic."""
 
 
-def fuse(task: Task, found: Found, default: Fusion = Fusion.LEARNT) -> Ranking:
-    """Return the candidates ranked by the request's fusion, else by this one."""
-    if found.candidates is None or found.search is None:
-        return _always_only(task, found)
-    fusion, candidates = task.request.fusion or default, found.candidates
-    whole = candidates.whole
-    if whole.semantic is None:
-        chances, order = whole.keyword, np.argsort(-whole.keyword, kind="stable")
-    else:
-        chances, order = merge(fusion, whole.keyword, whole.semantic, whole.chances)
-    kept = kept_of(task.index.catalogue.tools, whole.chosen.tolist())
-    by_server = worth = unheard = chances * kept
+def fuse(state: State, default: Fusion = Fusion.LEARNT) -> State:
+    """Return the candidates ranked by the request's fusion, else by this one.
+
+    Scores of further legs (`State.lists`) are read as probabilities: a tool has the greatest that a leg gives it.
+    """
+    state = calibrated(state, default)
+    for leg, chances in state.lists.items():
+        if wrong := next((chance for chance in chances.values() if not 0 <= chance <= 1), None):
+            raise InvalidInput(f"leg {leg!r} gave {wrong!r}: give probabilities, 0 to 1, or use a fusion of your own")
+        higher = {place: chance for place, chance in chances.items() if chance > state.scores.get(place, -1.0)}
+        state = state.rescored(higher).with_evidence(leg, chances)
+    return state
+
+
+def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
+    """Return the candidates of the keyword and semantic legs, ranked by their probabilities."""
+    candidates = state.candidates
+    if candidates is None:
+        return _always_only(state)
+    fusion, whole = state.task.request.fusion or default, candidates.whole
+    chances = whole.keyword if whole.semantic is None else whole.chances
+    if fusion is Fusion.WEIGHTED and whole.semantic is not None:
+        chances = vote(whole.keyword, whole.semantic)
+    order = np.argsort(-chances, kind="stable")
+    kept = kept_of(state.task.index.catalogue.tools, whole.chosen.tolist())
+    worth = without_prior = chances * kept
     if fusion is not Fusion.RRF:
-        by_server = _behind_best(chances, whole.support) * kept
-        worth = _raised(by_server, candidates.of_parts(whole.chosen) * kept)
-        unheard = _raised(unheard, candidates.of_parts(whole.chosen, with_server_prior=False) * kept)
+        worth = _raised(_behind_best(chances, whole.support) * kept, candidates.of_clauses(whole.chosen) * kept)
+        without_prior = _raised(without_prior, candidates.of_clauses(whole.chosen, with_server_prior=False) * kept)
     places = whole.chosen[order].tolist()
+    lowered = whole.chosen[worth * (1 - without_prior) < LITTLE * without_prior * (1 - worth)].tolist()
     scores = dict(zip(places, worth[order].tolist(), strict=True))
-    scores |= _votes(found, scores)
-    evidence = dict(zip(places, _evidence(candidates, order), strict=True))
-    for leg, votes in found.votes.items():
-        for position, chance in votes.items():
-            evidence[position] = {**evidence.get(position, {}), leg: chance}
-    lowered = whole.chosen[worth * (1 - unheard) < LITTLE * unheard * (1 - worth)].tolist()
-    by_rank = fusion is Fusion.RRF and whole.semantic is not None
-    return Ranking(
-        order=tuple(scores) if by_rank else best_first(scores),
-        scores=scores,
-        evidence=evidence,
-        confidence=found.search.confidence(candidates),
-        own=scores,
-        whole=dict(zip(whole.chosen.tolist(), by_server.tolist(), strict=True)),
-        by_rank=by_rank,
-        notes=dict.fromkeys(lowered, ("its server has less of what is asked",)),
-    )
+    state = replace(
+        state,
+        scores=best_first(scores),
+        evidence=dict(zip(places, _evidence(candidates, order), strict=True)),
+        confidence=candidates.confidence(),
+    ).noted(dict.fromkeys(lowered, "its server has less of what is asked"))
+    if fusion is Fusion.RRF and whole.semantic is not None:
+        legs = {"keyword": whole.keyword, "semantic": whole.semantic}
+        lists = {leg: dict(zip(whole.chosen.tolist(), own.tolist(), strict=True)) for leg, own in legs.items()}
+        state = state.reordered(rrf(keyword=0.5, semantic=0.5)(lists))
+    return state
 
 
-def _always_only(task: Task, found: Found) -> Ranking:
-    scores = {position: asked.score for position, asked in found.always.items()}
-    order = best_first(scores)
-    return Ranking(
-        order=order,
-        scores=scores,
-        evidence={position: {"always": ALWAYS_ONLY} for position in scores},
-        confidence=1.0 if scores else 0.0,
-        own=scores,
-        best_of_parts=tuple(task.index.catalogue.tools[position].key for position in order),
-    )
-
-
-def _votes(found: Found, scores: dict[int, float]) -> dict[int, float]:
-    """Return what further legs make of the scores: the chance that any of them is right."""
-    voted: dict[int, float] = {}
-    for votes in found.votes.values():
-        for position, chance in votes.items():
-            before = voted.get(position, scores.get(position, 0.0))
-            voted[position] = max(before, chance)
-    return voted
+def _always_only(state: State) -> State:
+    scores = best_first({position: own.score for position, own in state.always.items()})
+    evidence = {position: {"always": ALWAYS_ONLY} for position in scores}
+    return replace(state, scores=scores, evidence=evidence, confidence=1.0 if scores else 0.0)
 
 
 def _behind_best(chances: NDArray[np.float64], support: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -90,7 +83,7 @@ def _behind_best(chances: NDArray[np.float64], support: NDArray[np.float64]) -> 
 
 
 def _raised(scores: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scores, at least PART of each one's chance for the part it serves best, but below the best score."""
+    """Return the scores, at least PART of each one's chance for the clause it serves best, but below the best score."""
     if len(chances) < 2 or not len(scores):
         return scores
     below_best = np.nextafter(scores.max(), 0)
@@ -107,22 +100,42 @@ def _evidence(candidates: Candidates, order: NDArray[np.int64]) -> list[dict[str
     return [{"keyword": word, "semantic": near} if held else {"semantic": near} for held, word, near in both]
 
 
-def merge(
-    fusion: Fusion, keyword: Probabilities, semantic: Probabilities, learnt: Probabilities
-) -> tuple[Probabilities, NDArray[np.int64]]:
-    """Each candidate's probability, and the order, best first. Both legs must have scored every candidate.
+Scores = Mapping[int, float]
+"""Scores by position, of any scale. 0 is no find."""
+Merge = Callable[[Mapping[str, Scores]], Scores]
+"""Makes one ranking of several lists, best first."""
 
-    learnt: `blend`. weighted: `vote`. rrf: reciprocal ranks; it orders only, the probability is the learnt one.
+
+def rrf(*, k: int = RRF_K, **weights: float) -> Merge:
+    """Return the sum of weight / (k + rank) over the lists (Cormack et al., 2009); weight 1 where none is given."""
+
+    def merge(lists: Mapping[str, Scores]) -> Scores:
+        merged: dict[int, float] = {}
+        for name, scores in lists.items():
+            found = best_first({place: score for place, score in scores.items() if score > 0})
+            for rank, place in enumerate(found, 1):
+                merged[place] = merged.get(place, 0.0) + weights.get(name, 1.0) / (k + rank)
+        return best_first(merged)
+
+    return merge
+
+
+def ranked_by(merge: Merge) -> Callable[[State], State]:
+    """Return a fusion that orders by merged lists; probabilities and confidence stay the calibrated ones.
+
+    A request's `route_hint` may ask for one of the lists alone.
     """
-    if fusion is Fusion.WEIGHTED:
-        probability = vote(keyword, semantic)
-        return probability, np.argsort(-probability, kind="stable")
-    if fusion is Fusion.RRF:
-        ranks = RRF_WEIGHTS[0] / (RRF_K + _ranks(keyword)) + RRF_WEIGHTS[1] / (RRF_K + _ranks(semantic))
-        return learnt, np.argsort(-ranks, kind="stable")
-    return learnt, np.argsort(-learnt, kind="stable")
 
+    def fuse(state: State) -> State:
+        wanted = state.task.request.route_hint.ordered_by
+        own = state.lists.get(wanted)
+        scores = best_first(own) if own else merge(state.lists)
+        state = calibrated(state)
+        for name, found in state.lists.items():
+            best = max(found.values(), default=0.0) or 1.0
+            state = state.with_evidence(name, {place: score / best for place, score in found.items()})
+        if own and wanted == "graph":  # A tool is as likely as the tool that leads to it is right, and needs it.
+            state = state.rescored({place: state.confidence * chance for place, chance in own.items()})
+        return state.reordered(scores) if scores else state
 
-def _ranks(values: Probabilities) -> Probabilities:
-    """1 for the best. Equal ones have one rank: so all that a leg has not found, whatever their places."""
-    return 1 + len(values) - np.searchsorted(np.sort(values), values, side="right").astype(np.float64)
+    return fuse

@@ -1,61 +1,150 @@
-"""Pipelines: legs, gate, fusion, refiners and selection as one value. A user can write one, or change a preset."""
+"""Pipelines: legs, gate, fusion, refiners and selection as one value, and the one function that runs them."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from importlib import import_module
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from inspect import isawaitable
 
+from orchestrator import telemetry
 from orchestrator.errors import InvalidInput
-from orchestrator.pipeline.decide import decide
-from orchestrator.pipeline.state import Found, Ranking, Task
+from orchestrator.pipeline.select import select as select_matches
+from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision
-from orchestrator.records.request import RouteHint
 
-PRESETS = ("default", "coderag", "fabric", "koi", "prismgate", "toolpilot")
-"""Each a value in a file of `presets/`, which names its source."""
+PipelineStage = Callable[[State], State | Awaitable[State]]
+"""Returns the state with its own part added. It may be a coroutine function."""
+Gate = Callable[[State], bool]
+"""Returns whether what the first legs found is enough."""
+Select = Callable[[State], Decision]
 
-Leg = Callable[[Task, Found], Found | Awaitable[Found]]
-"""Returns what was found so far with its own part added. It may be a coroutine function, as may a refiner."""
-Gate = Callable[[Task, Found], bool]
-"""Returns whether what the cheap legs found is enough."""
-Fuse = Callable[[Task, Found], Ranking]
-Refiner = Callable[[Task, Found, Ranking], Ranking | Awaitable[Ranking]]
-Select = Callable[[Task, Found, Ranking], Decision]
+GATE, SELECT = "gate", "select"
 
 
-def never(task: Task, found: Found) -> bool:
-    """Keep the gate closed, but for a request that asks for the keyword leg alone."""
-    return task.request.route_hint is RouteHint.KEYWORD
+class Clock:
+    """One request's times by stage, in milliseconds, on top of those that were spent on it before."""
+
+    def __init__(self, spent: Mapping[str, float] | None = None) -> None:
+        self._last = time.perf_counter()
+        self.spent = dict(spent or {})
+
+    def book(self, stage: str) -> None:
+        """Book the time since the last call to this stage."""
+        now = time.perf_counter()
+        self.spent[stage] = self.spent.get(stage, 0.0) + (now - self._last) * 1000
+        telemetry.stage(stage, now - self._last)
+        self._last = now
+
+    def total(self) -> dict[str, float]:
+        """Return all times, with their sum as `total`."""
+        return {**self.spent, "total": sum(self.spent.values())}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
-    """One way to route. `cheap` legs run in order, `dear` ones where the gate is closed.
+    """One way to route a task.
 
-    Any legs do: each makes the search that it needs. InvalidInput for what can't be run, or no leg at all.
+    A pipeline is a list of named stages: the first legs, the gate, the fallback legs, the fusion, the refiners and the
+    selection. A stage has the name of its function; one that stands there a second time has `_2` behind its name.
+
+    Attributes:
+        name: The pipeline's name, for people.
+        first: The legs that always run, in order.
+        gate: Whether these are enough. Where they are not, the fallback legs run, too.
+        fallback: The legs that run where the gate stays closed, in order.
+        fusion: Makes probabilities of what the legs found.
+        refiners: Each reorders, adds or annotates candidates, in order.
+        select: Makes the Decision.
+
+    Raises:
+        InvalidInput: A stage cannot be called, or there is no leg at all.
+
+    Example:
+        >>> from dataclasses import replace
+        >>> from orchestrator.pipeline.presets import preset
+        >>> keywords_only = replace(preset("default"), name="keywords", fallback=())
     """
 
     name: str
-    cheap: tuple[Leg, ...]
+    first: tuple[PipelineStage, ...]
     gate: Gate
-    dear: tuple[Leg, ...]
-    fusion: Fuse
-    refiners: tuple[Refiner, ...]
-    select: Select = decide
+    fallback: tuple[PipelineStage, ...]
+    fusion: PipelineStage
+    refiners: tuple[PipelineStage, ...]
+    select: Select = select_matches
+    stages: Mapping[str, PipelineStage] = field(init=False, repr=False, compare=False)
+    _in_fallback: frozenset[str] = field(init=False, repr=False, compare=False)
+    _legs: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        stages = {"cheap": self.cheap, "dear": self.dear, "refiners": self.refiners}
-        stages |= {"gate": (self.gate,), "fusion": (self.fusion,), "select": (self.select,)}
-        for name, own in stages.items():
+        groups: dict[str, tuple[object, ...]] = {"first": self.first, "gate": (self.gate,), "fallback": self.fallback}
+        groups |= {"fusion": (self.fusion,), "refiners": self.refiners, "select": (self.select,)}
+        for group, own in groups.items():
             for stage in own:
                 if not callable(stage):
-                    raise InvalidInput(f"pipeline {self.name!r}: {name} holds {stage!r}; give a function or the like")
-        if not self.cheap + self.dear:
-            raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in cheap or dear")
+                    raise InvalidInput(f"pipeline {self.name!r}: {group} holds {stage!r}; give a function or the like")
+        if not self.first + self.fallback:
+            raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in first or fallback")
+        stages: dict[str, PipelineStage] = {}
+        for stage in (*self.first, self._gate, *self.fallback, self.fusion, *self.refiners, self._select):
+            stages[_unused(_name(stage), stages)] = stage
+        names, behind = list(stages), len(self.first) + 1
+        fallback = frozenset(names[behind : behind + len(self.fallback)])
+        object.__setattr__(self, "stages", stages)
+        object.__setattr__(self, "_in_fallback", fallback)
+        object.__setattr__(self, "_legs", fallback.union(names[: len(self.first)]))
 
-    @staticmethod
-    def named(name: str) -> "Pipeline":
-        """Return a preset; InvalidInput names those that there are."""
-        if name not in PRESETS:
-            raise InvalidInput(f"pipeline {name!r}: give one of {', '.join(PRESETS)}")
-        preset: Pipeline = import_module(f"orchestrator.pipeline.presets.{name}").PIPELINE
-        return preset
+    async def run(self, state: State, clock: Clock | None = None, *, start: str = "", until: str = "") -> State:
+        """Return the state once the stages from `start` to `until` have run, both included.
+
+        Args:
+            state: What is known before.
+            clock: Books the time of each leg, and of all that follows the legs as `select`.
+            start: The name of the first stage to run. Default: the first of all.
+            until: The name of the last stage to run. Default: the last of all.
+
+        Raises:
+            KeyError: There is no stage of this name.
+        """
+        names = list(self.stages)
+        for name in names[self._place(start, 0) : self._place(until, len(names) - 1) + 1]:
+            if state.gate_open and name in self._in_fallback:
+                continue
+            stage = self.stages[name]
+            before, done = state, stage(state)
+            state = await done if isawaitable(done) else done
+            if clock and ((name in self._legs and state is not before) or name == SELECT):
+                clock.book(_name(stage))
+        if clock and state.decision is not None:
+            state = replace(state, decision=replace(state.decision, timings_ms=clock.total()))
+        return state
+
+    def after(self, name: str) -> str:
+        """Return the name of the stage behind this one."""
+        names = list(self.stages)
+        return names[names.index(name) + 1]
+
+    def _place(self, name: str, default: int) -> int:
+        if not name:
+            return default
+        if name not in self.stages:
+            raise KeyError(f"pipeline {self.name!r} has no stage {name!r}: it has {', '.join(self.stages)}")
+        return list(self.stages).index(name)
+
+    def _gate(self, state: State) -> State:
+        return replace(state, gate_open=self.gate(state))
+
+    def _select(self, state: State) -> State:
+        return replace(state, decision=self.select(state))
+
+
+def _name(stage: PipelineStage) -> str:
+    """Return the name of a stage's function, also of a bound or a partial one."""
+    function = getattr(stage, "func", stage)
+    return str(getattr(function, "__name__", type(stage).__name__)).lstrip("_")
+
+
+def _unused(name: str, taken: Mapping[str, PipelineStage]) -> str:
+    number, found = 2, name
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    return found

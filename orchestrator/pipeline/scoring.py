@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from orchestrator.index.calibration import (
     UNKNOWN_NO_TOOL_SIMILARITY,
     Calibration,
+    LogisticMap,
     Probabilities,
     blend,
     most_by_meaning,
@@ -75,25 +76,38 @@ class Candidates:
     `no_tool_similarity`: the task's cosine with what needs no tool, where the embedder knows that.
     """
 
+    search: "Search"
     whole: ClauseScores
     clauses: tuple[ClauseScores, ...] = ()
     no_tool_similarity: float = UNKNOWN_NO_TOOL_SIMILARITY
 
-    def of_parts(self, positions: Positions, *, with_server_prior: bool = True) -> Chances:
-        """Return the chance of each of these for each clause alone [parts, positions]."""
+    def of_clauses(self, positions: Positions, *, with_server_prior: bool = True) -> Chances:
+        """Return the chance of each of these tools for each clause alone, [clauses, positions]."""
         chances = np.zeros((len(self.clauses), len(positions)))
-        for row, part in zip(chances, self.clauses, strict=True):
-            places, known = places_among(part.chosen, positions)
-            own = supported(part.chances, part.support) if with_server_prior else part.chances
+        for row, clause in zip(chances, self.clauses, strict=True):
+            places, known = places_among(clause.chosen, positions)
+            own = supported(clause.chances, clause.support) if with_server_prior else clause.chances
             row[known] = own[places[known]]
         return chances
 
     @property
     def gate_confidence(self) -> float:
-        """The chance that the keyword leg's best tool is right, of the least sure part, as far as words support it."""
+        """The chance that the keyword leg's best tool is right, of the least sure clause, as words support it."""
         every = (self.whole, *self.clauses)
-        words = min(most_by_words(part.chances, part.rows, part.query) for part in every)
-        return min(words, *(part.sure for part in every))
+        words = min(most_by_words(own.chances, own.rows, own.query) for own in every)
+        return min(words, *(own.sure for own in every))
+
+    def confidence(self, mask: NDArray[np.bool_] | None = None) -> float:
+        """Return the chance that the best candidate is right, if only those of the mask [candidates] can be."""
+        whole, kept = self.whole, slice(None) if mask is None else mask
+        chances, rows, maps = whole.chances[kept], whole.rows[kept], self.search.calibration
+        if whole.semantic is None:
+            return whole.sure if mask is None else _chance(maps.gate, chances, rows, whole.query)
+        if not len(chances):
+            return 0.0
+        clauses = self.of_clauses(whole.chosen, with_server_prior=False)[:, kept] if self.clauses else None
+        sure = maps.confidence.chance(top_features(chances, rows, whole.query, clauses))
+        return min(sure, most_by_meaning(chances, rows, whole.overlap[kept], self.no_tool_similarity))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,21 +198,6 @@ class Search:
     def _identified(self) -> frozenset[str]:
         return identified_in(self.understood.asked)
 
-    def confidence(self, found: Candidates, mask: NDArray[np.bool_] | None = None) -> float:
-        """Return the chance that the best candidate is right, if only those of the mask [candidates] can be."""
-        whole, kept = found.whole, slice(None) if mask is None else mask
-        if whole.semantic is None:
-            return whole.sure if mask is None else self._gate(whole.keyword[mask], whole.rows[mask], whole.query)
-        chances, rows = whole.chances[kept], whole.rows[kept]
-        if not len(chances):
-            return 0.0
-        parts = found.of_parts(whole.chosen, with_server_prior=False)[:, kept] if found.clauses else None
-        sure = self.calibration.confidence.chance(top_features(chances, rows, whole.query, parts))
-        return min(sure, most_by_meaning(chances, rows, whole.overlap[kept], found.no_tool_similarity))
-
-    def _gate(self, chances: Probabilities, rows: Rows, query: list[float]) -> float:
-        return self.calibration.gate.chance(top_features(chances, rows, query)) if len(chances) else 0.0
-
     def _describe(
         self,
         chosen: CandidateSet,
@@ -224,6 +223,7 @@ class Search:
                 chances = supported(chances, chosen.own(self._asking(no_tool_similarity, cosines.max(axis=1))))
         servers = self.index.keyword.server_of[chosen.positions]
         support = _support(servers, chances, len(self.understood.terms))
+        sure = self.calibration.gate if near is None else self.calibration.confidence
         parts = [
             ClauseScores(
                 chosen=chosen.positions[own],
@@ -234,11 +234,12 @@ class Search:
                 keyword=keyword[own],
                 semantic=None if near is None else near[own],
                 chances=chances[own],
-                sure=self._sure(chances[own], rows[own], self._queries[number], both=near is not None),
+                sure=_chance(sure, chances[own], rows[own], self._queries[number]),
             )
             for number, own in enumerate(chosen.rows)
         ]
         return Candidates(
+            search=self,
             whole=parts[0],
             clauses=tuple(parts[1:]),
             no_tool_similarity=UNKNOWN_NO_TOOL_SIMILARITY
@@ -256,11 +257,6 @@ class Search:
         acts = [True, *(part.acts for part in self.understood.parts)]
         return np.asarray(np.where(acts, 1.0, np.maximum(LEAST_ASKED, np.exp(-STEEPER * doubt))), np.float64)
 
-    def _sure(self, chances: Probabilities, rows: Rows, query: list[float], *, both: bool) -> float:
-        if both and len(chances):
-            return self.calibration.confidence.chance(top_features(chances, rows, query))
-        return self._gate(chances, rows, query)
-
     def _standing(self, chosen: CandidateSet) -> Probabilities:
         """Return what to multiply each candidate's odds with: less for one that may change something where its part
         reads and a twin only reads, and for one that is deprecated [rows]."""
@@ -268,6 +264,10 @@ class Search:
         reading = chosen.own(np.array([said.reads, *(part.reads for part in said.parts)], np.bool_))
         left = np.where(reading & self.index.keyword.write_variants[chosen.positions], CHANGES_UNASKED, 1.0)
         return left if self.index.standing is None else left * self.index.standing[chosen.positions]
+
+
+def _chance(map_: LogisticMap, chances: Probabilities, rows: Rows, query: list[float]) -> float:
+    return map_.chance(top_features(chances, rows, query)) if len(chances) else 0.0
 
 
 def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:

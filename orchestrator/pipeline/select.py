@@ -1,7 +1,9 @@
-"""Select: near-duplicates, the one or two tools to recommend, and the matches within a cap."""
+"""Select: from a ranked state to a Decision: its stage, its matches within a cap, what is recommended and rejected."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +12,192 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
 from orchestrator.experience.calls import Calls
+from orchestrator.index.calibration import supported
 from orchestrator.index.graph import are_alike, bare
 from orchestrator.index.index import Index, extra_size
-from orchestrator.records.tool import Match, Tokens, Tool
+from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
+from orchestrator.pipeline.explain import MAX_REJECTED, Overlap, rejected, warnings_of, why
+from orchestrator.pipeline.legs.always import always_for
+from orchestrator.pipeline.legs.experience import used_together
+from orchestrator.pipeline.state import State
+from orchestrator.records.decision import Decision
+from orchestrator.records.tool import Kind, Match, Stage, Tokens, Tool
 
+SURE_OF_CLAUSE = 0.5
+"""A clause of the task recommends a tool of its own when that tool is more likely right than not."""
+MANY = {"stars": 10_000, "downloads": 1_000_000}
+"""Such numbers count as 1; smaller ones by their logarithm."""
+FRESH_DAYS = 730
+"""The days after which a release counts 0; one of today counts 1."""
 DEPRECATED = 0.8
 """The factor on the probability of a tool that is labelled deprecated."""
 WITHIN = 0.8
 """A runner-up is recommended with the best when its probability is at least this share of the best's."""
+
+
+def select(state: State) -> Decision:
+    """Return the Decision for a ranked state; `timings_ms` is left to the caller."""
+    task = state.task
+    if task.understood.asks_nothing:
+        state = replace(state, confidence=0.0)
+    stage, best_of = _stage(state), _best_of_clauses(state)
+    if stage is Stage.NONE and not any(state.scores.values()):
+        state = _most_popular(state)
+    overlap = _overlap(state, state.order[: task.request.limit + MAX_REJECTED])
+    kept, offered = _within_conversation(state, overlap, nothing_fits=stage is Stage.NONE)
+    fitted = fit_matches(task.index, kept, cap=task.request.token_cap, exact=task.options.exact_tokens)
+    matches = fitted.kept
+    if stage is Stage.NONE or (fitted.dropped and not matches):
+        stage = Stage.NONE
+        matches = tuple(replace(match, why=f"low: {match.why}") for match in matches)
+    unflagged = [match for match in matches if match.tool.key not in task.index.flags]
+    recommended = () if stage is Stage.NONE else recommend(unflagged, best_of, task.calls)
+    related, graph = task.index.graph.excerpt(
+        *recommended, more=lambda tool: used_together(task.experience, task.index, tool)
+    )
+    tools = {match.tool.key: match.tool for match in matches}
+    connect = [tools[key].server for key in recommended if tools[key].kind is Kind.MCP]
+    said = task.understood.said if state.candidates and state.candidates.clauses else ()
+    return Decision(
+        query=task.request.query,
+        tenant=task.request.tenant,
+        stage=stage,
+        confidence=state.confidence if matches else 0.0,
+        gate_confidence=state.gate_confidence,
+        semantic_ran=state.semantic_ran,
+        matches=matches,
+        recommended=recommended,
+        servers=tuple(dict.fromkeys(filter(None, connect))),
+        tokens=fitted.tokens,
+        catalogue=task.index.catalogue.version,
+        rejected=rejected(state, overlap, matches, fitted.dropped, fitted.room),
+        warnings=(
+            *state.warnings,
+            *fitted.warnings,
+            *warnings_of(state, stage, matches, fitted.room, frozenset(best_of)),
+        ),
+        offered=in_order(tuple(tools), offered),
+        parts=tuple(clause.text for clause in said),
+        named_servers=state.explicit.named,
+        related=related,
+        graph=graph,
+        leans=task.leans,
+        about=state.about,
+        needs=tuple(need.text for need in task.understood.needs),
+        usage=state.usage,
+    )
+
+
+def _within_conversation(state: State, overlap: Overlap, *, nothing_fits: bool) -> tuple[list[Match], tuple[str, ...]]:
+    """Return the first `limit` matches, earlier turns' among them, and the keys that these turns were offered."""
+    turns, limit = state.task.request.conversation, state.task.request.limit
+    if not turns:
+        return _matches(state, overlap, limit), ()
+    own = _matches(state, overlap, len(overlap.positions))
+    kept = keep_earlier(own, _earlier(state), turns, limit, leans=state.task.leans, nothing_fits=nothing_fits)
+    return kept.matches[:limit], offered_before(turns) if kept.same_topic else ()
+
+
+def nothing_fits(state: State) -> bool:
+    """Return whether no tool is claimed.
+
+    A task that names a server has that server's, however little is sure.
+    """
+    return state.task.understood.asks_nothing or (state.confidence < state.task.options.floor and not state.lifted)
+
+
+def _stage(state: State) -> Stage:
+    if state.settled and state.always:
+        return Stage.ALWAYS
+    if not state.scores or nothing_fits(state):
+        return Stage.NONE
+    first = state.order[0]
+    if state.evidence.get(first, {}).get("always") and state.scores[first] == 1.0:
+        return Stage.ALWAYS
+    if first in state.lifted:
+        return Stage.EXPLICIT
+    return Stage.SEMANTIC if state.semantic_ran else Stage.KEYWORD
+
+
+def _overlap(state: State, positions: Sequence[int]) -> Overlap:
+    understood, candidates = state.task.understood, state.candidates
+    postings = state.task.index.keyword.postings
+    columns = candidates.search.words.columns if candidates else postings.columns(understood.terms)
+    return Overlap(columns, understood, positions)
+
+
+def _matches(state: State, overlap: Overlap, count: int) -> list[Match]:
+    """Return the first `count` matches, in order."""
+    tools, origins, shown = state.task.index.catalogue.tools, state.task.index.origins, overlap.positions[:count]
+    for_clauses = _for_clauses(state, shown)
+    found = []
+    for position, words in zip(shown, overlap.by_field(len(shown)), strict=True):
+        evidence, gives = state.evidence.get(position, {}), state.gives.get(position)
+        notes = (*state.notes.get(position, ()), *([str(gives)] if gives else []))
+        found.append(
+            Match(
+                tool=tools[position],
+                score=state.scores[position],
+                evidence=dict(evidence),
+                why=why(evidence, words, notes),
+                words=words,
+                gives=gives,
+                for_parts=for_clauses.get(position, ()),
+                source=next(iter(origins.get(tools[position].key, ())), ""),
+            )
+        )
+    return found
+
+
+def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[float, ...]]:
+    """Return each tool's chance to be right for each clause alone, at least that of a capability it asks for."""
+    if state.candidates is None or not state.candidates.clauses:
+        return {}
+    said = state.task.understood.said
+    kept = kept_of(state.task.index.catalogue.tools, positions)
+    chances = (state.candidates.of_clauses(np.array(positions, np.int64)) * kept).round(4)[: len(said)]
+    place = {position: number for number, position in enumerate(positions)}
+    for own, clause in zip(chances, said, strict=True):
+        for position, least in always_for(state, clause.text).items():
+            if position in place:
+                own[place[position]] = max(least, own[place[position]])
+    return dict(zip(positions, map(tuple, chances.T.tolist()), strict=True))
+
+
+def _best_of_clauses(state: State) -> tuple[str, ...]:
+    """Return the keys of the tools that named servers or clauses have as their best, the surest first."""
+    tools = state.task.index.catalogue.tools
+    if state.candidates is None:
+        return tuple(tools[position].key for position in state.order)
+    leading = {tools[position].server: position for position in reversed(state.lifted)}
+    first = [position for position in state.lifted if position in leading.values()]
+    sure: dict[int, float] = {}
+    for clause in state.candidates.clauses:
+        if len(clause.chosen):
+            best = int(np.argmax(clause.chances))
+            tool, own = int(clause.chosen[best]), float(supported(np.array(clause.sure), clause.support[best]))
+            sure[tool] = max(own, sure.get(tool, 0.0))
+    surest = sorted((place for place, own in sure.items() if own >= SURE_OF_CLAUSE), key=lambda place: -sure[place])
+    return tuple(tools[position].key for position in (*(first if len(first) > 1 else ()), *surest))
+
+
+def _earlier(state: State) -> list[Match]:
+    """Return the tools that earlier turns used or offered and that are still allowed, as matches."""
+    turns, catalogue = state.task.request.conversation, state.task.index.catalogue
+    keys = dict.fromkeys((*used_lately(turns), *offered_before(turns)))
+    places = [catalogue.positions[key] for key in keys if key in catalogue.positions]
+    return [
+        Match(tool=catalogue.tools[place], score=state.scores.get(place, 0.0), why="no shared word")
+        for place in places
+        if state.allows(place)
+    ]
+
+
+def _most_popular(state: State) -> State:
+    """Return, where nothing matched at all, the tools most used and best kept, with no claim."""
+    positions = [place for place in by_popularity(state.task.index.catalogue.tools) if state.allows(place)]
+    scores = dict.fromkeys(positions[: state.task.request.limit], 0.0)
+    return replace(state, scores=scores, evidence={}, notes={}, gives={}, lifted=(), confidence=0.0)
 
 
 def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
@@ -36,12 +216,12 @@ def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
 
 
 def recommend(
-    matches: Sequence[Match], best_of_parts: Sequence[str] = (), calls: Callable[[Tool], Calls] = lambda _: Calls()
+    matches: Sequence[Match], best_of_clauses: Sequence[str] = (), calls: Callable[[Tool], Calls] = lambda _: Calls()
 ) -> tuple[str, ...]:
     """Return the keys of the one or two tools to use first.
 
-    Two when the best two are within 20 % and one is stable and one emerging, or when the task has several parts or
-    names several servers, and another one has a best tool of its own. What no label says is read from the calls.
+    Two when the best two are within 20 % and one is stable and one emerging, or when the task has several clauses
+    or names several servers, and another one has a best tool of its own. What no label says is read from the calls.
     """
     if not matches:
         return ()
@@ -50,8 +230,8 @@ def recommend(
         ages = {match.tool.labels.get("maturity") or calls(match.tool).maturity for match in matches[:2]}
         if ages == {"stable", "emerging"}:
             return best.tool.key, matches[1].tool.key
-    others = {match.tool.key for match in matches[1:]} if best_of_parts else ()
-    other = next((key for key in best_of_parts if key in others), None)
+    others = {match.tool.key for match in matches[1:]} if best_of_clauses else ()
+    other = next((key for key in best_of_clauses if key in others), None)
     return (best.tool.key, other) if other else (best.tool.key,)
 
 
@@ -62,14 +242,40 @@ def kept_of(tools: Sequence[Tool], positions: Iterable[int]) -> NDArray[np.float
 
 
 def by_popularity(tools: Sequence[Tool]) -> list[int]:
-    """Positions ordered by usage, then maintenance: what to show where nothing matched at all."""
+    """Return the positions by usage, then maintenance, then age: what to show where nothing matched at all."""
     ages = {"stable": 0, "emerging": 1, "deprecated": 3}
 
-    def standing(position: int) -> tuple[float, int, int]:
+    def popularity(position: int) -> tuple[float, float, int]:
         labels = tools[position].labels
-        return -_number(labels.get("usage", "0")), ages.get(labels.get("maturity", ""), 2), position
+        return (
+            -_number(labels.get("usage", "0")),
+            -maintenance(tools[position]),
+            ages.get(labels.get("maturity", ""), 2),
+        )
 
-    return sorted(range(len(tools)), key=standing)
+    return sorted(range(len(tools)), key=popularity)
+
+
+def maintenance(tool: Tool) -> float:
+    """Return how well kept a tool seems by its labels `stars`, `downloads` and `last_release` (an ISO date), 0 to 1."""
+    labels = tool.labels
+    known = [
+        min(1.0, math.log1p(max(_number(labels[name]), 0.0)) / math.log1p(many))
+        for name, many in MANY.items()
+        if name in labels
+    ]
+    if "last_release" in labels:
+        known.append(_freshness(labels["last_release"]))
+    return sum(known) / len(known) if known else 0.0
+
+
+def _freshness(text: str) -> float:
+    try:
+        day = datetime.fromisoformat(text)
+    except ValueError:
+        return 0.0
+    age = datetime.now(UTC) - (day if day.tzinfo else day.replace(tzinfo=UTC))
+    return max(0.0, min(1.0, 1 - age.days / FRESH_DAYS))
 
 
 def _number(text: str) -> float:

@@ -1,6 +1,9 @@
-"""Records that a pipeline's stages pass on: the Task, what the legs Found, and the Ranking made of it. All frozen."""
+"""The records that a pipeline works on: the Task, which says what is asked, and the State, which says what is known.
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+Both are frozen. Tools are positions in the catalogue here; keys come back in the Decision.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,27 +15,38 @@ from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Vectors
 from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.pipeline.legs.lexicon import Lexicon
 from orchestrator.pipeline.model_calls import RouteModel
-from orchestrator.pipeline.scoring import Candidates, Search
+from orchestrator.pipeline.scoring import Candidates
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.about import About
-from orchestrator.records.findings import AlwaysMatch, Explicit, Needs
+from orchestrator.records.decision import Decision
+from orchestrator.records.findings import AlwaysMatch, Explicit
 from orchestrator.records.outcome import Recalled
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Gives, Tool
 from orchestrator.records.usage import Usage
 
 Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
-"""Returns a row a text, [texts, dimension], or None and the reason why there are none."""
+"""Returns one row per text, [texts, dimension], or None and the reason why there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A request, understood, and all that the stages read.
+    """A request, understood, and everything that stages read to answer it.
 
-    `leans`: earlier turns tell what it means; `remote`: each embedding is a call; `experience`: the tenant's, if any;
-    `servers`: the MCP servers whose tools can be called, None for all; `model`: the language model, if one is named.
+    Attributes:
+        request: The request as the caller gave it.
+        understood: Its text, clauses and weighted terms.
+        index: The tenant's catalogue, searchable.
+        options: The Router's settings.
+        calibration: The maps from features to probabilities.
+        embed: Embeds texts; each call may go to an endpoint.
+        no_tool: Returns the embedding of requests that need no tool, or None where the embedder has none.
+        leans: Whether earlier turns of the conversation say what the request means.
+        remote: Whether embedding is a call to an endpoint.
+        experience: The tenant's past tasks, or None.
+        servers: The MCP servers that can be called here, or None for all.
+        model: The language model of the route, or None.
     """
 
     request: RouteRequest
@@ -47,7 +61,6 @@ class Task:
     experience: Experience | None = None
     servers: frozenset[str] | None = None
     model: RouteModel | None = None
-    lexicon: Lexicon | None = None
 
     def calls(self, tool: Tool) -> Calls:
         """Return how the tenant's calls of a tool went."""
@@ -60,76 +73,131 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """The findings of the legs so far; each leg returns it with its own part added.
+class State:
+    """What is known about a task so far. Each stage returns it with its own part added.
 
-    `always` by position; `settled`: these are all that is asked for. `allowed` [tools] is False for what filters and
-    the task leave out. `votes`: further legs' probabilities by name and position. `candidates` are the keyword
-    leg's, and both legs' once the semantic one ran; the task's `vectors` [1 + parts, dimension] are there then, too, as
-    are the cosines of the flagged tools that are `near_flagged`. `recalled`: the past tasks that are like this one.
-    `lists`: scores of a preset's own legs by position, of any scale. `needs`: those that a language model wrote.
-    `about`: the task's analysis, where a preset makes one.
+    Attributes:
+        task: What is asked.
+        always: The always-available capabilities that the task asks for.
+        explicit: The servers that the task names.
+        allowed: False for each tool that filters or the task leave out [tools]; None where all are allowed.
+        settled: The task needs no search: what `always` holds is all that it asks for.
+        candidates: The candidates of the keyword leg, and of both legs once the semantic leg has run.
+        vectors: The task's embeddings [1 + clauses, dimension], once the semantic leg has run.
+        near_flagged: Cosines of flagged tools, which are not searched.
+        lists: Scores of further legs by leg name. The default fusion reads them as probabilities.
+        recalled: The past tasks that are like this one.
+        about: What the text names, where a preset analyses it.
+        gate_confidence: The chance that the keyword leg's best tool is right.
+        gate_open: The first legs are sure enough; fallback legs do not run.
+        scores: Each candidate's probability. The order of the mapping is the ranking, best first.
+        evidence: Each leg's own probability by candidate.
+        confidence: The chance that the first candidate is right.
+        lifted: The tools that stand ahead because the task names their server; each server's best first.
+        notes: Remarks for a person, by candidate.
+        gives: The parameter that a candidate provides to another one.
+        usage: The tokens that a language model took.
+        warnings: What the caller should know.
+        decision: The answer, once a pipeline has selected it.
     """
 
+    task: Task
     always: Mapping[int, AlwaysMatch] = field(default_factory=dict)
-    settled: bool = False
     explicit: Explicit = field(default_factory=Explicit)
     allowed: NDArray[np.bool_] | None = None
-    search: Search | None = None
+    settled: bool = False
     candidates: Candidates | None = None
-    gate_confidence: float = 0.0
-    semantic_ran: bool = False
     vectors: Vectors | None = None
     near_flagged: Mapping[int, float] = field(default_factory=dict)
-    votes: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    recalled: Recalled | None = None
     lists: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    needs: Needs = field(default_factory=Needs)
+    recalled: Recalled | None = None
     about: About | None = None
-    warnings: tuple[str, ...] = ()
-
-    def allows(self, position: int) -> bool:
-        """Tell whether neither filters nor the task leave the tool out."""
-        return self.allowed is None or bool(self.allowed[position])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ranking:
-    """Candidates by position in the catalogue, best first in `order`.
-
-    `scores` are what they are shown with, `own` the same by evidence alone, before any floor, and `whole` what those
-    that score higher for a part score for the whole task. `leading` stay ahead of all others. `by_rank`: the order is
-    not that of the scores. `notes` say what a person should know of a candidate. `usage`: what a language model took.
-    """
-
-    order: tuple[int, ...]
-    scores: Mapping[int, float]
-    evidence: Mapping[int, Mapping[str, float]]
-    confidence: float
-    own: Mapping[int, float] = field(default_factory=dict)
-    whole: Mapping[int, float] = field(default_factory=dict)
-    leading: tuple[int, ...] = ()
-    lifted: frozenset[int] = frozenset()
-    by_rank: bool = False
+    gate_confidence: float = 0.0
+    gate_open: bool = False
+    scores: Mapping[int, float] = field(default_factory=dict)
+    evidence: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    confidence: float = 0.0
+    lifted: tuple[int, ...] = ()
     notes: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     gives: Mapping[int, Gives] = field(default_factory=dict)
-    parts: tuple[str, ...] = ()
-    for_parts: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
-    best_of_parts: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
+    decision: Decision | None = None
 
-    def reordered(self, order: Sequence[int]) -> "Ranking":
-        """Return the ranking in another order, no surer than its new first tool is likely; all others stay behind."""
-        every = tuple(dict.fromkeys((*order, *self.order)))
-        sure = self.confidence if every[:1] == self.order[:1] else min(self.confidence, self.scores[every[0]])
-        return replace(self, order=every, confidence=sure, by_rank=True)
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The candidates, best first."""
+        return tuple(self.scores)
 
-    def noted(self, notes: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
-        """Return all notes with these added."""
-        return {**self.notes, **{place: (*self.notes.get(place, ()), note) for place, note in notes.items()}}
+    @property
+    def semantic_ran(self) -> bool:
+        """Whether the semantic leg has scored the candidates."""
+        return self.candidates is not None and self.candidates.whole.semantic is not None
+
+    def allows(self, position: int) -> bool:
+        """Return whether neither filters nor the task leave the tool out."""
+        return self.allowed is None or bool(self.allowed[position])
+
+    def restricted(self, allowed: NDArray[np.bool_]) -> "State":
+        """Return the state with only these tools allowed, of those that were; the task is then searched in any case."""
+        allowed = allowed if self.allowed is None else allowed & self.allowed
+        always = {position: own for position, own in self.always.items() if allowed[position]}
+        return replace(self, allowed=allowed, always=always, settled=False)
+
+    def listed(self, leg: str, scores: Mapping[int, float]) -> "State":
+        """Return the state with the scores that a leg gives to tools."""
+        return replace(self, lists={**self.lists, leg: scores})
+
+    def noted(self, notes: Mapping[int, str]) -> "State":
+        """Return the state with these remarks behind those that are there."""
+        added = {place: (*self.notes.get(place, ()), note) for place, note in notes.items()}
+        return replace(self, notes={**self.notes, **added}) if added else self
+
+    def with_evidence(self, leg: str, chances: Mapping[int, float]) -> "State":
+        """Return the state with a leg's own probabilities."""
+        added = {place: {**self.evidence.get(place, {}), leg: chance} for place, chance in chances.items()}
+        return replace(self, evidence={**self.evidence, **added})
+
+    def rescored(self, changed: Mapping[int, float]) -> "State":
+        """Return the state with other probabilities for these tools, each where its probability belongs.
+
+        The tools that do not change keep their order.
+        """
+        if not changed:
+            return self
+        ahead = sorted(changed.items(), key=lambda own: own[1], reverse=True)
+        scores: dict[int, float] = {}
+        place = 0
+        for position, score in self.scores.items():
+            if position in changed:
+                continue
+            while place < len(ahead) and ahead[place][1] > score:
+                scores[ahead[place][0]] = ahead[place][1]
+                place += 1
+            scores[position] = score
+        scores.update(ahead[place:])
+        return replace(self, scores=scores)
+
+    def moved(self, order: Iterable[int]) -> "State":
+        """Return the state with these tools first, in this order. Every tool keeps its probability."""
+        return replace(self, scores={place: self.scores[place] for place in dict.fromkeys((*order, *self.scores))})
+
+    def reordered(self, order: Iterable[int]) -> "State":
+        """Return the state with these tools first, in this order, which now says how probable each is.
+
+        The order comes from something that gives no probabilities, such as ranks. So the best tool takes the highest of
+        the probabilities, and so on. The confidence is at most the probability that the new first tool had.
+        """
+        every = list(dict.fromkeys((*order, *self.scores)))
+        if not every:
+            return self
+        sure = self.confidence
+        if every[0] != next(iter(self.scores), None):
+            sure = min(sure, self.scores.get(every[0], 0.0))
+        chances = sorted((self.scores.get(place, 0.0) for place in every), reverse=True)
+        return replace(self, scores=dict(zip(every, chances, strict=True)), confidence=sure)
 
 
-def best_first(scores: Mapping[int, float]) -> tuple[int, ...]:
-    """Return the positions by score, equal ones in their order."""
-    return tuple(sorted(scores, key=scores.__getitem__, reverse=True))
+def best_first(scores: Mapping[int, float]) -> dict[int, float]:
+    """Return the scores in falling order; equal ones keep their order."""
+    return dict(sorted(scores.items(), key=lambda own: own[1], reverse=True))

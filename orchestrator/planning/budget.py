@@ -31,30 +31,30 @@ class Grant:
 
 
 class Budget:
-    """Reservations and settlements of one run, which owns it. Limits from outside are validated by the run."""
+    """Reservations and settlements of one run, which owns it.
+
+    Attributes:
+        limits: The run's limits, which the run has validated.
+        settled: Tokens that were used.
+        warnings: The warnings in order: one at the threshold, one for every overrun.
+    """
 
     def __init__(self, limits: Limits | None = None, *, settled: int = 0, warnings: tuple[str, ...] = ()) -> None:
         self.limits = limits or Limits()
-        self._settled = settled
+        self.settled = settled
+        self.warnings = warnings
         self._reserved: dict[str, int] = {}
-        self._warnings = list(warnings)
-        self._warned = any(text.startswith("budget:") for text in warnings)
         self._warn()
 
     @property
-    def settled(self) -> int:
-        """Tokens really used."""
-        return self._settled
-
-    @property
     def reserved(self) -> int:
-        """Tokens promised to steps that run now."""
+        """Tokens that are reserved for steps that run now."""
         return sum(self._reserved.values())
 
     @property
     def remaining(self) -> int:
         """Tokens that steps may still take; the reserve for the synthesis is never among them."""
-        return self._for_steps - self._settled - self.reserved
+        return self.limits.max_total_tokens - self.limits.reserve_for_synthesis - self.settled - self.reserved
 
     @property
     def steps_left(self) -> int:
@@ -62,9 +62,9 @@ class Budget:
         return max(0, -(-self.remaining // max(1, self.limits.max_tokens_per_step)) - 1)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """The warnings in order: of the threshold once, of every overrun."""
-        return tuple(self._warnings)
+    def for_planning(self) -> int:
+        """Tokens that planning may take so that a step can start after it."""
+        return max(0, self.remaining - self.limits.max_tokens_per_step - 1)
 
     def reserve(self, step: str, estimate: int) -> Grant:
         """Grant `min(estimate, max_tokens_per_step)` to the step, tell it to wait for others, or refuse it.
@@ -76,11 +76,9 @@ class Budget:
         if self.remaining > self.limits.max_tokens_per_step:
             allowance = max(0, min(estimate, self.limits.max_tokens_per_step))
             self._reserved[step] = allowance
-            self._warn()
             return Grant(verdict=Verdict.GRANTED, allowance=allowance)
-        if self.remaining + self.reserved > self.limits.max_tokens_per_step:
-            return Grant(verdict=Verdict.WAIT, reason=self._reason(step))
-        return Grant(verdict=Verdict.REFUSED, reason=self._reason(step))
+        can_fit_later = self.remaining + self.reserved > self.limits.max_tokens_per_step
+        return Grant(verdict=Verdict.WAIT if can_fit_later else Verdict.REFUSED, reason=self._reason(step))
 
     def no_room(self, step: str, left: int) -> str:
         """Return why a step is not called that has `left` tokens for its result; "" where they are enough."""
@@ -93,25 +91,16 @@ class Budget:
         )
 
     def settle(self, step: str, used: int) -> None:
-        """Replace the step's reservation by what it really used; more than was granted counts and is reported."""
+        """Replace the step's reservation by the tokens that it used."""
         if step not in self._reserved:
             raise ValueError(f"step {step!r} holds no reservation")
-        granted = self._reserved.pop(step)
-        self._settled += max(0, used)
-        if used > granted:
-            self._warnings.append(f"overrun: step {step} used {used:,} tokens of {granted:,} reserved")
-        self._warn()
-
-    @property
-    def for_planning(self) -> int:
-        """Tokens that planning may take so that a step can start after it."""
-        return max(0, self.remaining - self.limits.max_tokens_per_step - 1)
+        self.charge(f"step {step}", used, self._reserved.pop(step))
 
     def charge(self, what: str, used: int, granted: int) -> None:
-        """Count tokens that no step reserved, those of planning or of the answer; report more than was granted."""
-        self._settled += max(0, used)
+        """Count used tokens; warn if more were used than granted."""
+        self.settled += max(0, used)
         if used > granted:
-            self._warnings.append(f"overrun: {what} took {used:,} tokens of {granted:,} granted")
+            self.warnings += (f"overrun: {what} took {used:,} tokens of {granted:,} granted",)
         self._warn()
 
     def report(self) -> BudgetReport:
@@ -121,38 +110,33 @@ class Budget:
             max_total_tokens=limits.max_total_tokens,
             max_tokens_per_step=limits.max_tokens_per_step,
             reserve_for_synthesis=limits.reserve_for_synthesis,
-            settled=self._settled,
+            settled=self.settled,
             reserved=self.reserved,
             remaining=self.remaining,
             steps_left=self.steps_left,
             warnings=self.warnings,
         )
 
-    @property
-    def _for_steps(self) -> int:
-        return self.limits.max_total_tokens - self.limits.reserve_for_synthesis
-
     def _warn(self) -> None:
         """Warn once, at the threshold of what steps may use before the first refusal: 64,000 by default.
 
         Reservations do not count: steps side by side reserve far more than they use.
         """
-        usable = self._for_steps - self.limits.max_tokens_per_step
-        used = self._settled
-        if self._warned or used < self.limits.warning_threshold * usable:
+        limits = self.limits
+        needed = limits.max_tokens_per_step + limits.reserve_for_synthesis
+        usable = limits.max_total_tokens - needed
+        if self.settled < limits.warning_threshold * usable or any(w.startswith("budget:") for w in self.warnings):
             return
-        self._warned = True
         if usable > 0:
-            self._warnings.append(f"budget: {used:,} of {usable:,} tokens used, {self.steps_left} steps left")
+            text = f"budget: {self.settled:,} of {usable:,} tokens used, {self.steps_left} steps left"
         else:
-            needed = self.limits.max_tokens_per_step + self.limits.reserve_for_synthesis
-            total = self.limits.max_total_tokens
-            self._warnings.append(f"budget: {total:,} tokens let no step start: give more than {needed:,}")
+            text = f"budget: {limits.max_total_tokens:,} tokens let no step start: give more than {needed:,}"
+        self.warnings += (text,)
 
     def _reason(self, step: str) -> str:
         limits = self.limits
         return (
             f"budget: step {step} may start while more than {limits.max_tokens_per_step:,} tokens remain; "
-            f"{max(0, self.remaining):,} remain of {limits.max_total_tokens:,} ({self._settled:,} used, "
+            f"{max(0, self.remaining):,} remain of {limits.max_total_tokens:,} ({self.settled:,} used, "
             f"{self.reserved:,} reserved, {limits.reserve_for_synthesis:,} kept for the answer)"
         )

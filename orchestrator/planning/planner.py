@@ -42,8 +42,6 @@ def plan(request: PlanRequest) -> Plan:
 def _unfit_for_plan(request: PlanRequest) -> str:
     """Return why nothing is planned for a task as a whole; "" where something may be."""
     decision = request.decision
-    if decision.about is not None and decision.about.tools:
-        return "the task asks about tools, which the matches answer; nothing is called"
     if is_too_long(decision.query):
         size = f"{len(decision.query):,} characters: more than {MAX_CUT:,} are not read whole, and nothing is called"
         return f"the task has {size}; give a shorter one, or name a model"

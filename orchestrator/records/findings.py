@@ -48,15 +48,6 @@ class Explicit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """What a language model says that a task takes, in the words of such tools; what that took; warnings."""
-
-    texts: tuple[str, ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PartEvidence:
     """The candidates of a task or of one of its parts, by key, with what each leg makes of them.
 
@@ -76,27 +67,46 @@ class PartEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What the stages so far have found: Found with keys for positions and lists for arrays, to the last digit.
+    """What a pipeline's stages have found so far: a State with keys for positions and lists for arrays.
 
-    `catalogue` is the fingerprint that it holds for, `allowed` a bit a tool in base64, "" for all. `gate_open`: the
-    keyword leg answers alone. The first of `parts` is the whole task.
+    Attributes:
+        catalogue: The fingerprint of the catalogue that this holds for; "" before the first stage.
+        ran_until: The name of the last stage that ran.
+        skips: The activities for which the worker's pipeline has no stage.
+        always: The always-available capabilities that the task asks for, by key.
+        settled: The task needs no search.
+        explicit: The servers that the task names.
+        allowed: One bit per tool, in base64; "" where all are allowed.
+        gate_confidence: The chance that the keyword leg's best tool is right.
+        gate_open: The first legs are sure enough.
+        parts: The candidates of the whole task and of each clause.
+        no_tool_similarity: The task's cosine with requests that need no tool.
+        near_flagged: Cosines of flagged tools, by key.
+        lists: Scores of further legs, by leg and key.
+        recalled: The past tasks that are like this one.
+        needs: What the task needs, in the words of a language model.
+        usage: The tokens that a language model took.
+        about: What the text names, where a preset analyses it.
+        warnings: What the caller should know.
+        timings_ms: Milliseconds by stage.
     """
 
     catalogue: str = ""
+    ran_until: str = ""
+    skips: tuple[str, ...] = ()
     always: dict[str, AlwaysMatch] = field(default_factory=dict)
     settled: bool = False
     explicit: Explicit = field(default_factory=Explicit)
     allowed: str = ""
     gate_confidence: float = 0.0
     gate_open: bool = False
-    semantic_ran: bool = False
     parts: tuple[PartEvidence, ...] = ()
     no_tool_similarity: float = 0.0
     near_flagged: dict[str, float] = field(default_factory=dict)
-    votes: dict[str, dict[str, float]] = field(default_factory=dict)
     lists: dict[str, dict[str, float]] = field(default_factory=dict)
     recalled: Recalled | None = None
-    needs: Needs = field(default_factory=Needs)
+    needs: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
     about: About | None = None
     warnings: tuple[str, ...] = ()
     timings_ms: dict[str, float] = field(default_factory=dict)

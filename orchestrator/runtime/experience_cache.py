@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from orchestrator.errors import FAULTS, ToolrouteError
 from orchestrator.experience.memory import Experience
 from orchestrator.records.outcome import Outcome
-from orchestrator.store.outcomes import Kept
+from orchestrator.store.outcomes import StoredOutcomes
 from orchestrator.store.store import Store
 
 PATIENCE_S = 1.0
@@ -157,6 +157,6 @@ class ExperienceCache:
         return known
 
 
-def _read(store: Store, tenant: str) -> tuple[Kept, Experience | None]:
+def _read(store: Store, tenant: str) -> tuple[StoredOutcomes, Experience | None]:
     kept = store.outcomes.read(tenant)
     return kept, Experience.of(kept.outcomes, kept.vectors) if kept.outcomes else None

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Container, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
@@ -15,7 +16,7 @@ from orchestrator.pipeline.clauses import unmarked
 from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.state import Task
 from orchestrator.pipeline.understand import Understood
-from orchestrator.records.findings import Needs
+from orchestrator.records.usage import Usage
 
 MOST, MOST_CHARS, KEPT = 6, 200, 1_000
 """Needs of a task, characters of each, and tasks whose needs a process keeps."""
@@ -30,6 +31,15 @@ class NeedsShape(BaseModel):
     """Read a model's answer to PROMPT."""
 
     needs: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a language model says that a task takes, in the words of such tools; the tokens it took, and warnings."""
+
+    texts: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
 
 
 class NeedsReader:

@@ -13,10 +13,8 @@ from orchestrator.common.redact import Secrets, typed_secrets, url_secrets
 from orchestrator.errors import EmbedderUnavailable, UnknownTool
 from orchestrator.index.index import Index
 from orchestrator.options import model_key, store_key
-from orchestrator.pipeline.legs.experience import experience, learnt
-from orchestrator.pipeline.pipeline import Pipeline
-from orchestrator.pipeline.running import Clock, run_legs
-from orchestrator.pipeline.state import Found, Ranking, Task
+from orchestrator.pipeline.pipeline import GATE, Pipeline
+from orchestrator.pipeline.state import State
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use, uses_of
 
 MOST_OFFERED = 10
@@ -47,42 +45,54 @@ def person(actor: str) -> str:
     return actor if masked(actor) == actor else digest(actor, 12)
 
 
-async def study(pipeline: Pipeline, task: Task, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32]]:
-    """Return the Outcome with what routing ranks for its task without Experience and claims with it; and its vector.
+async def study(pipeline: Pipeline, state: State, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32]]:
+    """Return the Outcome with what the pipeline ranks for its task without Experience and claims with it.
 
-    The vector [dimension] is zero where the embedder knows no word of the task. EmbedderUnavailable where it fails.
+    Also returns the task's vector [dimension]; it is zero where the embedder knows no word of the task.
+
+    Args:
+        pipeline: The Router's own.
+        state: What the pipeline begins with.
+        outcome: The finished task.
+
+    Raises:
+        EmbedderUnavailable: The embedder fails.
     """
-    clock, alone = Clock(), replace(task, experience=None)
-    found = await run_legs(pipeline.cheap, alone, Found(), clock)
-    words, opened = found, pipeline.gate(alone, found)
-    if not opened:
-        found = await run_legs(pipeline.dear, alone, found, clock)
-    vectors, reason = (found.vectors, "") if found.semantic_ran else await task.embed(task.understood.texts[:1])
+    past = state.task
+    state = replace(state, task=replace(past, experience=None))
+    gated = await pipeline.run(state, until=GATE)
+    fusion = list(pipeline.stages)[len(pipeline.first) + 1 + len(pipeline.fallback)]
+    words = await pipeline.run(gated, start=fusion, until=fusion)
+    alone = await pipeline.run(gated, start=pipeline.after(GATE), until=fusion)
+    vectors, reason = alone.vectors, ""
+    if vectors is None:
+        vectors, reason = await past.embed(past.understood.texts[:1])
     if vectors is None:
         raise EmbedderUnavailable(f"the task is not remembered: {reason}")
-    ranking = pipeline.fusion(alone, found)
-    found = await experience(task, found)
-    now = learnt(task, found, ranking)
+    taught = replace(alone, task=past)
+    for name in ("experience", "learnt"):
+        if name in pipeline.stages:
+            taught = await pipeline.run(taught, start=name, until=name)
     worked = {use.tool for use in outcome.worked}
     studied = replace(
         outcome,
-        offered=_offered(task, ranking, outcome),
-        words=_claim(task, pipeline.fusion(alone, words), words.gate_confidence, worked),
-        both=_claim(task, now, now.confidence, worked) if found.semantic_ran else None,
+        offered=_offered(alone, outcome),
+        words=_claim(words, words.gate_confidence, worked),
+        both=_claim(taught, taught.confidence, worked) if taught.semantic_ran else None,
     )
     return studied, vectors[0]
 
 
-def _offered(task: Task, ranking: Ranking, outcome: Outcome) -> tuple[Offer, ...]:
+def _offered(state: State, outcome: Outcome) -> tuple[Offer, ...]:
     """Return the best by routing alone and those that were used, each with its chance."""
-    catalogue = task.index.catalogue
+    catalogue = state.task.index.catalogue
     used = [catalogue.positions[use.tool] for use in outcome.used if use.tool in catalogue.positions]
-    places = dict.fromkeys([*used, *ranking.order[:MOST_OFFERED]])
-    tools = [(catalogue.tools[place], ranking.scores.get(place, LOST)) for place in places]
+    places = dict.fromkeys([*used, *state.order[:MOST_OFFERED]])
+    tools = [(catalogue.tools[place], state.scores.get(place, LOST)) for place in places]
     return tuple(Offer(tool=tool.key, hash=tool.hash, chance=chance) for tool, chance in tools)
 
 
-def _claim(task: Task, ranking: Ranking, chance: float, worked: set[str]) -> Claim | None:
-    if not ranking.order:
+def _claim(state: State, chance: float, worked: set[str]) -> Claim | None:
+    if not state.scores:
         return None
-    return Claim(chance=chance, right=task.index.catalogue.tools[ranking.order[0]].key in worked)
+    return Claim(chance=chance, right=state.task.index.catalogue.tools[state.order[0]].key in worked)

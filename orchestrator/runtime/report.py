@@ -4,15 +4,23 @@ import logging
 from typing import Any
 
 from orchestrator import telemetry
+from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision
 from orchestrator.runtime.recording import masked
 
 logger = logging.getLogger(__package__)
 
 
-def report(decision: Decision, seen: dict[str, Any], *, gate_open: bool) -> None:
-    """Tell the log, the metrics and the route's span, by its attributes `seen`, of a Decision."""
-    telemetry.routed(seen, decision, masked, gate_open=gate_open)
+def report(state: State, seen: dict[str, Any]) -> Decision:
+    """Return a state's Decision, once the log, the metrics and the route's span have it.
+
+    Args:
+        state: The state that a pipeline ended with.
+        seen: The attributes of the span.
+    """
+    if (decision := state.decision) is None:
+        raise ValueError("the pipeline ended before its selection")
+    telemetry.routed(seen, decision, masked, gate_open=state.gate_open)
     if logger.isEnabledFor(logging.INFO):
         text = "routed for %s: %s, %.0f%% sure, %d tools, %s tokens saved, %.1f ms"
         saved, took = decision.tokens.before - decision.tokens.after, decision.timings_ms["total"]
@@ -20,3 +28,4 @@ def report(decision: Decision, seen: dict[str, Any], *, gate_open: bool) -> None
         logger.info(text, decision.tenant, decision.stage, sure, len(decision.matches), f"{saved:,}", took)
         found = ", ".join(match.tool.key for match in decision.matches)
         logger.debug("task %r: %s", masked(decision.query), found)
+    return decision

@@ -40,15 +40,13 @@ from orchestrator.index.embed import (
 from orchestrator.index.index import Index
 from orchestrator.options import Options, stores_of
 from orchestrator.pipeline.conversation import earlier_texts, offered_before, used_lately
-from orchestrator.pipeline.legs.lexicon import Lexicon
 from orchestrator.pipeline.legs.semantic import leaning
 from orchestrator.pipeline.model_calls import RouteModel
-from orchestrator.pipeline.pipeline import Pipeline
-from orchestrator.pipeline.running import Clock, conclude, run_legs
-from orchestrator.pipeline.state import Found, Task
+from orchestrator.pipeline.pipeline import Clock, Pipeline
+from orchestrator.pipeline.presets import preset
+from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import Understood, understand
 from orchestrator.records.decision import Decision
-from orchestrator.records.findings import Needs
 from orchestrator.records.outcome import Near, Outcome, OutcomeSource, Use, uses_of
 from orchestrator.records.request import RouteHint, RouteRequest, Turn, turns_of
 from orchestrator.records.tool import Match, Tool
@@ -64,7 +62,6 @@ from orchestrator.store.store import Store
 logger = logging.getLogger(__package__)
 
 _EMBEDDING_AT_A_TIME = 32
-_NONE = Needs()
 _STORES = "a list of folders, URLs, Stores or Sources"
 LOCAL = "local"
 """The tenant of a request in process that names none."""
@@ -99,7 +96,7 @@ class Router:
         options = options or Options()
         sources = [*map(Source.of, _places(catalogue, store, stores, options))]
         given = sources[0].store if sources else None
-        self.pipeline = Pipeline.named(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
+        self.pipeline = preset(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
         self._owns_embedder = embedder is None and not isinstance(given, Store)
         self._given_embedder = embedder
         self._servers = None if servers is None else frozenset(servers)
@@ -121,7 +118,6 @@ class Router:
         self._own_models: Any = None
         self._model = RouteModel(self._models, options.route_timeout_s)
         self._needs = NeedsReader(self._model)
-        self._lexicon = Lexicon(options.intents, options.synonyms, self._static)
         self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
         self._owns_store = isinstance(given, str | Path)
         self._opened: list[Store] = []
@@ -224,33 +220,33 @@ class Router:
         about = {"gen_ai.data_source.id": request.tenant, "gen_ai.retrieval.top_k": request.limit}
         with telemetry.span("retrieval", request.tenant, about) as seen:
             clock = Clock()
-            task, found = await self.begin(request, clock, None)
-            found = await run_legs(self.pipeline.cheap, task, found, clock)
-            if not (gate_open := self.pipeline.gate(task, found)):
-                found = await run_legs(self.pipeline.dear, task, found, clock)
-            decision = await conclude(self.pipeline, task, found, clock)
-            report(decision, seen, gate_open=gate_open)
-        return decision
+            state = await self.pipeline.run(await self.begin(request, clock, None), clock)
+            return report(state, seen)
 
     async def begin(
-        self, request: RouteRequest, clock: "Clock", needs: Needs | None = _NONE, keys: Collection[str] = ()
-    ) -> tuple[Task, Found]:
-        """Return a valid request's Task, and Found with no more than the needs and warnings.
+        self, request: RouteRequest, clock: Clock, needs: Sequence[str] | None = (), keys: Collection[str] = ()
+    ) -> State:
+        """Return the State that a pipeline begins with, for a valid request.
 
-        `needs` are those known before; None: a language model is asked for them where the options say so. `keys`: tools
-        that must be at hand, where not all are.
+        Args:
+            request: A request with a tenant.
+            clock: Books the time for loading and understanding.
+            needs: What the task needs, as known before; None asks a language model, where the options say so.
+            keys: Tools that must be among the candidates of a large tenant.
         """
         index, stale = await self._indexes.get(request.tenant)
         unheard = await self.memories.get(request.tenant) if self.learns else ""
         clock.book("load")
-        task = await self._task(request, index, (), keys)
+        state = State(
+            task=await self._task(request, index, needs or (), keys), warnings=(*filter(None, (stale, unheard)),)
+        )
         clock.book("understand")
-        if needs is None:
-            needs = await self._needs.read(task) if self.options.understand == "model" else _NONE
-            if needs is not _NONE:
-                clock.book("needs")
-        task = await self._task(request, index, needs.texts, keys) if needs.texts else task
-        return task, Found(needs=needs, warnings=(*filter(None, (stale, unheard)), *needs.warnings))
+        if needs is None and self.options.understand == "model":
+            got = await self._needs.read(state.task)
+            clock.book("needs")
+            task = await self._task(request, index, got.texts, keys) if got.texts else state.task
+            state = replace(state, task=task, usage=got.usage, warnings=(*state.warnings, *got.warnings))
+        return state
 
     async def record(
         self,
@@ -275,11 +271,11 @@ class Router:
         """
         query, tenant = _asked(decision, tenant)
         keys = [use.tool for use in uses_of(used)]
-        task, _ = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock(), keys=keys)
+        state = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock(), keys=keys)
         outcome = Outcome(
             id=name or uuid4().hex,
             query=query,
-            used=uses(task.index, used),
+            used=uses(state.task.index, used),
             ok=ok,
             actor=actor,
             at=time.time() if at is None else at,
@@ -289,7 +285,8 @@ class Router:
         outcome = replace(outcome, actor=person(actor))
         if not self.learns or (isinstance(decision, Decision) and decision.leans):
             return outcome
-        outcome, vector = await study(self.pipeline, replace(task, calibration=self._calibration), outcome)
+        task = replace(state.task, calibration=self._calibration)
+        outcome, vector = await study(self.pipeline, replace(state, task=task), outcome)
         telemetry.learnt(outcome)
         logger.info("an outcome of %s: %d tools used, ok: %s, from %s", tenant, len(outcome.used), ok, source)
         if vector.any():
@@ -299,7 +296,7 @@ class Router:
 
     async def past_like(self, request: RouteRequest) -> tuple[Near, ...]:
         """Return the past tasks that speak for this one, nearest first."""
-        task, _ = await self.begin(request, Clock())
+        task = (await self.begin(request, Clock())).task
         past = task.experience
         vectors = (await task.embed(task.understood.texts[:1]))[0] if past else None
         recalled = past.recall(vectors[0], lambda *_: True) if past and vectors is not None else None
@@ -309,10 +306,6 @@ class Router:
     def learns(self) -> bool:
         """Tell whether past tasks are kept and read."""
         return self.options.experience != "off"
-
-    def _static(self) -> Embedder:
-        """Return the shipped embedder, which the intents' threshold was measured with."""
-        return self.embedder if self.options.embedder == "static" and self._owns_embedder else embedder_for(Options())
 
     def _models(self) -> Any:
         """Return the language models: the caller's, else those of the options, opened once; None without one."""
@@ -362,7 +355,6 @@ class Router:
             experience=past,
             servers=self._servers,
             model=self._model,
-            lexicon=self._lexicon,
         )
 
     async def _vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:

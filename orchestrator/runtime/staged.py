@@ -1,10 +1,10 @@
-"""Route stage by stage, each of them anywhere: what was found passes between them as a plain record.
+"""Route stage by stage, each of them on any worker: what was found passes between them as a plain record.
 
-Every stage opens the tenant's index by itself and runs the same callables as `Router.route`.
+Every stage opens the tenant's index by itself and runs the same pipeline as `Router.route`.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,10 +15,10 @@ from orchestrator.errors import CatalogueChanged
 from orchestrator.index.features import KEYWORD, SEMANTIC
 from orchestrator.pipeline.legs.keyword import search_of
 from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
-from orchestrator.pipeline.pipeline import Leg
-from orchestrator.pipeline.running import Clock, conclude, run_legs
+from orchestrator.pipeline.pipeline import GATE, Clock, Pipeline
 from orchestrator.pipeline.scoring import Candidates, ClauseScores
-from orchestrator.pipeline.state import Found, Task
+from orchestrator.pipeline.state import State, Task
+from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings, PartEvidence
 from orchestrator.records.request import RouteRequest
@@ -26,79 +26,103 @@ from orchestrator.runtime.report import report
 from orchestrator.runtime.router import Router
 
 Value = TypeVar("Value")
-_AS_THEY_ARE = ("settled", "explicit", "gate_confidence", "semantic_ran", "recalled", "needs", "about", "warnings")
-"""What Found and Findings hold alike."""
+_STAGES = {
+    names.MATCH_ALWAYS_AVAILABLE: "always",
+    names.DETECT_EXPLICIT_SERVER: "explicit",
+    names.KEYWORD_GATE: GATE,
+}
+"""The stage until which each activity runs a pipeline. The semantic fallback runs it until the last fallback leg."""
+_AS_THEY_ARE = ("settled", "explicit", "gate_confidence", "gate_open", "recalled", "usage", "about", "warnings")
+"""The fields that State and Findings have alike."""
 _ARRAYS: Mapping[str, Any] = {
     "overlap": np.bool_,
     **dict.fromkeys(("support", "keyword", "semantic", "chances"), np.float64),
 }
-"""The arrays of a ClauseScores that are lists in a PartEvidence [candidates]."""
+"""The arrays of ClauseScores that are lists in a PartEvidence [candidates]."""
 
 
-async def find(router: Router, request: RouteRequest, before: Findings, legs: Sequence[Leg]) -> Findings:
-    """Return what is found once these legs of the router's pipeline ran, too."""
-    task, found, clock = await _begin(router, request, before)
-    found = await run_legs(legs, task, found, clock)
-    gate_open = router.pipeline.gate(task, found)
-    return _written(task, found, gate_open, clock.spent)
+async def find(router: Router, request: RouteRequest, before: Findings, activity: str) -> Findings:
+    """Return what is found once the router's pipeline has run until the stage of this activity.
+
+    A pipeline that has no such stage, or that has passed it, finds nothing more.
+    """
+    stages = list(router.pipeline.stages)
+    until = _stage_of(router.pipeline, activity)
+    skips = tuple(name for name in (*_STAGES, names.SEMANTIC_FALLBACK) if not _stage_of(router.pipeline, name))
+    start = stages.index(before.ran_until) + 1 if before.ran_until else 0
+    if not until or stages.index(until) < start:
+        return replace(before, skips=skips)
+    state, clock = await _begin(router, request, before)
+    state = await router.pipeline.run(state, clock, start=stages[start], until=until)
+    return replace(_written(state, clock), ran_until=until, skips=skips)
 
 
 async def merge(router: Router, request: RouteRequest, before: Findings, keyword_alone: str = "") -> Decision:
     """Return the Decision made of what all stages found; keyword_alone: why the semantic one did not answer."""
-    task, found, clock = await _begin(router, request, before)
+    state, clock = await _begin(router, request, before)
     if keyword_alone:
-        found = replace(found, warnings=(*found.warnings, f"{KEYWORD_ALONE}{keyword_alone}"))
-    decision = await conclude(router.pipeline, task, found, clock)
-    report(decision, {}, gate_open=before.gate_open)
-    return decision
+        state = replace(state, warnings=(*state.warnings, f"{KEYWORD_ALONE}{keyword_alone}"))
+    last = _stage_of(router.pipeline, names.SEMANTIC_FALLBACK) or GATE
+    return report(await router.pipeline.run(state, clock, start=router.pipeline.after(last)), {})
 
 
-async def _begin(router: Router, request: RouteRequest, before: Findings) -> tuple[Task, Found, Clock]:
+def _stage_of(pipeline: Pipeline, activity: str) -> str:
+    """Return the name of the stage until which an activity runs a pipeline; "" where the pipeline has none."""
+    if activity == names.SEMANTIC_FALLBACK:
+        stages = list(pipeline.stages)
+        return stages[stages.index(GATE) + len(pipeline.fallback)] if pipeline.fallback else ""
+    name = _STAGES[activity]
+    return name if name in pipeline.stages else ""
+
+
+async def _begin(router: Router, request: RouteRequest, before: Findings) -> tuple[State, Clock]:
     """Raise CatalogueChanged where the findings hold for another catalogue than this router has now."""
     request.validate()
     clock = Clock(before.timings_ms)
-    task, found = await router.begin(request, clock, before.needs if before.catalogue else None)
-    now = task.index.catalogue.fingerprint
+    state = await router.begin(request, clock, before.needs if before.catalogue else None)
+    now = state.task.index.catalogue.fingerprint
     if before.catalogue and before.catalogue != now:
         raise CatalogueChanged(
             f"the stages before used the catalogue {before.catalogue}, this worker has {now}: route again, and give "
             "workers that share a route the same catalogue or store"
         )
-    return task, _read(task, before) if before.catalogue else found, clock
+    return _read(state, before) if before.catalogue else state, clock
 
 
-def _written(task: Task, found: Found, gate_open: bool, spent: Mapping[str, float]) -> Findings:
-    candidates = found.candidates
+def _written(state: State, clock: Clock) -> Findings:
+    candidates, task = state.candidates, state.task
     parts = (candidates.whole, *candidates.clauses) if candidates else ()
     return Findings(
         catalogue=task.index.catalogue.fingerprint,
-        always=_by_key(task, found.always),
-        allowed="" if found.allowed is None else base64.b64encode(np.packbits(found.allowed).tobytes()).decode(),
-        gate_open=gate_open,
+        always=_by_key(task, state.always),
+        allowed="" if state.allowed is None else base64.b64encode(np.packbits(state.allowed).tobytes()).decode(),
         parts=tuple(_part_written(task, part) for part in parts),
         no_tool_similarity=candidates.no_tool_similarity if candidates else 0.0,
-        near_flagged=_by_key(task, found.near_flagged),
-        votes={leg: _by_key(task, votes) for leg, votes in found.votes.items()},
-        lists={leg: _by_key(task, scores) for leg, scores in found.lists.items()},
-        timings_ms=dict(spent),
-        **{name: getattr(found, name) for name in _AS_THEY_ARE},
+        near_flagged=_by_key(task, state.near_flagged),
+        lists={leg: _by_key(task, scores) for leg, scores in state.lists.items()},
+        needs=tuple(need.text for need in task.understood.needs),
+        timings_ms=dict(clock.spent),
+        **{name: getattr(state, name) for name in _AS_THEY_ARE},
     )
 
 
-def _read(task: Task, found: Findings) -> Found:
-    whole, *clauses = (_part_read(task, part) for part in found.parts) if found.parts else (None,)
-    read = Found(
+def _read(state: State, found: Findings) -> State:
+    task = state.task
+    state = replace(
+        state,
         always=_by_position(task, found.always),
         allowed=_bits(found.allowed, len(task.index.catalogue)) if found.allowed else None,
-        candidates=Candidates(whole=whole, clauses=tuple(clauses), no_tool_similarity=found.no_tool_similarity)
-        if whole
-        else None,
         near_flagged=_by_position(task, found.near_flagged),
-        votes={leg: _by_position(task, votes) for leg, votes in found.votes.items()},
         lists={leg: _by_position(task, scores) for leg, scores in found.lists.items()},
         **{name: getattr(found, name) for name in _AS_THEY_ARE},
     )
-    return replace(read, search=search_of(task, read)) if whole else read
+    if not found.parts:
+        return state
+    whole, *clauses = (_part_read(task, part) for part in found.parts)
+    candidates = Candidates(
+        search=search_of(state), whole=whole, clauses=tuple(clauses), no_tool_similarity=found.no_tool_similarity
+    )
+    return replace(state, candidates=candidates)
 
 
 def _part_written(task: Task, part: ClauseScores) -> PartEvidence:

@@ -36,7 +36,7 @@ _QUEUE = 1024
 new_token = secrets.token_urlsafe
 
 
-class Tokens:
+class BearerTokens:
     """Bearer tokens and the tenant of each, kept as digests: the token verifier of the MCP library.
 
     `lasting`: a token stands for the same person after a restart, too.
@@ -47,7 +47,7 @@ class Tokens:
         self._lasting = lasting
 
     @classmethod
-    def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "Tokens":
+    def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "BearerTokens":
         """Read a JSON file, tenant to token or tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...", "..."]}`."""
         with reading(path, error=InvalidConfig):
             value = read_json(path.read_text(encoding="utf-8-sig"))
@@ -90,7 +90,7 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.strip().encode("utf-8", "surrogatepass")).digest()
 
 
-def make_app(server: Server[Any], tokens: Tokens, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> Any:
+def make_app(server: Server[Any], tokens: BearerTokens, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> Any:
     """Return the ASGI app, streamable HTTP at /mcp. It answers 401 without a known token, 421 to a foreign host, and
     403 to a page of a foreign origin, such as one whose name was led to this machine."""
     known = [*_LOOPBACK, *hosts]

@@ -28,7 +28,7 @@ _LOOKED_S, _ADDED = 86_400.0, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class StoredOutcomes:
     """A tenant's Outcomes, oldest first, and their vectors [outcomes, dimension]. `damaged` cannot be read."""
 
     outcomes: tuple[Outcome, ...]
@@ -46,7 +46,7 @@ class Outcomes:
         """Return what differs after every write; "" where only asking can tell."""
         return self._qdrant.stamp(tenant, EXPERIENCE)
 
-    def read(self, tenant: str) -> Kept:
+    def read(self, tenant: str) -> StoredOutcomes:
         """Return all that is kept; what another embedder embedded is embedded again, where its text is kept."""
         collection = collection_of(_KIND, self._embedder())
 
@@ -63,7 +63,7 @@ class Outcomes:
         rows = np.array([vectors[point] for point in order], np.float32).reshape(len(order), -1 if order else 0)
         if named != collection and order:
             kept, rows = self._moved(tenant, named, kept)
-        return Kept(outcomes=kept, vectors=rows, damaged=len(records) - len(found))
+        return StoredOutcomes(outcomes=kept, vectors=rows, damaged=len(records) - len(found))
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
         """Keep these; and now and then, of all that are no older than these days MOST_TASKS, each person's newest."""

@@ -6,7 +6,6 @@ before it reported that it had not sent anything either.
 """
 
 import asyncio
-import hashlib
 from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
@@ -57,8 +56,6 @@ BYTES_PER_TOKEN = 3
 change what running workflows decide."""
 MOST_SENT = 2 * 1024 * 1024
 """Bytes of arguments that one workflow task sends: beyond gRPC's 4 MiB it fails for ever."""
-_MAX_ID_BYTES = 1_000
-"""Of a workflow's id; a child with a longer one would leave its parent stuck."""
 
 
 async def execute(activity: str, request: Any, kind: type[Record], config: Config) -> Record:
@@ -114,12 +111,11 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
     It may take for ever, unless the tool's own limits or the caller of this call say otherwise.
     """
     name, own = call.tool.labels.get("workflow", call.tool.name), _config_of(limits)
-    key = call.idempotency_key
     try:
         answer = await workflow.execute_child_workflow(
             name,
             call.arguments,
-            id=key if len(key.encode()) <= _MAX_ID_BYTES else hashlib.sha256(key.encode()).hexdigest(),
+            id=call.idempotency_key,
             task_queue=limits.task_queue,
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,

@@ -18,11 +18,11 @@ from orchestrator.records.completion import (
     Completion,
     Filled,
     Purpose,
-    Usage,
 )
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import StepOutcome, StepStatus
 from orchestrator.records.tool import Tool
+from orchestrator.records.usage import Usage
 from orchestrator.temporal.call import described, tokens_of, was_cancelled
 
 Complete = Callable[[CompleteRequest], Awaitable[Completion]]
@@ -102,8 +102,8 @@ def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str
         return "; ".join(plan.reasons)
     most = _CHARS_PER_TOKEN * max_tokens // len(plan.steps)
     if len(outcomes) == 1:
-        return _shortened(outcomes[0], most)
-    return "\n".join(f"{outcome.step} {inline(outcome.tool)}: {_shortened(outcome, most)}" for outcome in outcomes)
+        return _said(outcomes[0], most)
+    return "\n".join(f"{outcome.step} {inline(outcome.tool)}: {_said(outcome, most)}" for outcome in outcomes)
 
 
 def _before(step: Step, plan: Plan) -> list[str]:
@@ -117,24 +117,16 @@ def _before(step: Step, plan: Plan) -> list[str]:
 def _results(outcomes: Sequence[StepOutcome], max_tokens: int) -> tuple[tuple[str, str], ...]:
     """Return each step's title and result, cut so that a request stays small in a history."""
     most = _CHARS_PER_TOKEN * max_tokens // max(1, len(outcomes))
-    return tuple((_title(outcome), _cut(_said(outcome), most)) for outcome in outcomes)
+    return tuple((_title(outcome), _said(outcome, most)) for outcome in outcomes)
 
 
 def _title(outcome: StepOutcome) -> str:
     return f"{outcome.step} {outcome.tool}"
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most:,} characters left out]"
-
-
-def _said(outcome: StepOutcome) -> str:
-    """Return the step's result, or how it ended without one."""
+def _said(outcome: StepOutcome, most: int) -> str:
+    """Return the step's result, or how it ended without one, in at most so many characters and a mark."""
+    text = f"{outcome.status.replace('_', ' ')}: {inline(outcome.reason)}"
     if outcome.result is not None and outcome.status is StepStatus.DONE:
-        return outcome.result.text
-    return f"{outcome.status.replace('_', ' ')}: {inline(outcome.reason)}"
-
-
-def _shortened(outcome: StepOutcome, most: int) -> str:
-    text = _said(outcome)
-    return text if len(text) <= most else f"{text[:most]}\n[cut: the whole result is that of step {outcome.step}]"
+        text = outcome.result.text
+    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most:,} characters left out]"

@@ -36,22 +36,13 @@ if TYPE_CHECKING:
 NAME = "toolroute.OrchestratorPlugin"
 GRACE = timedelta(seconds=30)
 """What calls under way get to end in when a worker stops; Temporal's own default stops them at once."""
-THROTTLE, THEIR_THROTTLE = timedelta(seconds=1), timedelta(seconds=60)
-"""The most between two heartbeats that are sent, ours and Temporal's default: a cancellation arrives with them."""
+THROTTLE, THEIR_THROTTLE = timedelta(seconds=0.2), timedelta(seconds=60)
+"""The most between two heartbeats that are sent, ours and Temporal's default. The SDK would wait for 80 % of a
+heartbeat timeout: a busy machine missed those of a second, and a cancellation arrives with a heartbeat."""
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 _PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
 """What the sandbox lets through: this package, what traces, what checks arguments against a schema, and beartype, which
 FastMCP brings: its import hook would else be loaded again for each workflow."""
-
-
-def _place_of_results(places: "Sequence[Source | str | Path]", options: "Options | None") -> str | Path:
-    """Return the folder for results that no history holds: the first store's, or the user's own where that is none."""
-    from orchestrator.options import Options, default_store, stores_of
-    from orchestrator.store.sources import Source
-
-    named = places or stores_of((options or Options.from_env()).store)
-    first = str(Source.of(named[0]).store) if named else "http"
-    return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
 
 
 class OrchestratorPlugin(SimplePlugin):
@@ -85,31 +76,39 @@ class OrchestratorPlugin(SimplePlugin):
         if catalogue is not None and (store is not None or stores):
             raise InvalidConfig("a catalogue and a store were given: give the catalogue, or the store that holds one")
 
+        named = [store] if store else stores
+
+        def settings() -> "Options":
+            from orchestrator.options import Options
+
+            return options or Options.from_env()
+
         def make_router() -> "Router":
-            from orchestrator.options import Options, default_store, stores_of
+            from orchestrator.options import default_store, stores_of
             from orchestrator.runtime.router import Router
 
-            settings = options or Options.from_env()
-            places = stores or ([store] if store else [])
-            if catalogue is None and not places:
-                places = stores_of(settings.store or default_store())
+            places = named if named or catalogue is not None else stores_of(settings().store or default_store())
             return Router(
                 catalogue,
                 stores=places,
                 embedder=embedder,
-                options=settings,
+                options=settings(),
                 servers=only_servers,
-                models=lambda: self.resources.models(),
+                models=self.resources.models,
             )
 
         def make_models() -> "Models | None":
             from orchestrator.llm.client import models_for
-            from orchestrator.options import Options
 
-            return models_for(options or Options.from_env())
+            return models_for(settings())
 
         def results_in() -> str | Path:
-            return _place_of_results([store] if store else stores, options)
+            """Return the first store's folder, the user's own store where that is none."""
+            from orchestrator.options import default_store, stores_of
+            from orchestrator.store.sources import Source
+
+            first = next((str(Source.of(place).store) for place in named or stores_of(settings().store)), "http")
+            return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
 
         self.resources = Resources(make_router, mcp_servers, executors, models or make_models, results_in, warm)
         self._registers = register

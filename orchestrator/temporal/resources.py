@@ -1,7 +1,6 @@
 """What the activities of a worker share: opened on first use, closed when the last worker that holds it ends."""
 
 import asyncio
-import inspect
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -64,9 +63,6 @@ class Resources:
         results_in: Callable[[], str | Path] = default_store,
         warm: int = 0,
     ) -> None:
-        for name, given in (("mcp_servers", mcp_servers), ("models", make_models)):
-            if inspect.iscoroutinefunction(given):
-                raise InvalidConfig(f"{name}={given!r}: give a function that is not async")
         self._make_router, self._make_models, self._mcp_servers = make_router, make_models, mcp_servers
         self._registered = dict(executors or {})
         self.results = Results(results_in)

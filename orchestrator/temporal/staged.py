@@ -21,10 +21,11 @@ _FINAL = {error.__name__ for error in (CatalogueChanged, InvalidInput, UnknownTe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """The one thing that the workflow reads of Findings; all else is handed on unread."""
+class FindingsHead:
+    """What the workflow reads of Findings; all else is handed on unread."""
 
     gate_open: bool
+    skips: tuple[str, ...] = ()
 
 
 async def route_staged(request: Any, config: Config, semantic: Config) -> RawValue:
@@ -44,10 +45,12 @@ async def route_staged(request: Any, config: Config, semantic: Config) -> RawVal
 
 async def _stages(request: Any, config: Config, semantic: Config) -> RawValue:
     found = await _stage(names.MATCH_ALWAYS_AVAILABLE, config, request)
-    found = await _stage(names.DETECT_EXPLICIT_SERVER, config, request, found)
+    skips = read(found, FindingsHead).skips
+    if names.DETECT_EXPLICIT_SERVER not in skips:
+        found = await _stage(names.DETECT_EXPLICIT_SERVER, config, request, found)
     found = await _stage(names.KEYWORD_GATE, config, request, found)
     alone = ""
-    if not read(found, Gate).gate_open:
+    if not read(found, FindingsHead).gate_open and names.SEMANTIC_FALLBACK not in skips:
         try:
             found = await _stage(names.SEMANTIC_FALLBACK, semantic, request, found)
         except ActivityError as error:

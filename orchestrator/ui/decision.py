@@ -20,7 +20,7 @@ LEGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
+class PassedStage:
     """A stage that a task went through: what it found, and how long it took, None where that is not counted."""
 
     name: str
@@ -38,20 +38,20 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
         "gate": gate,
         "legs": LEGS,
         "graph": drawing.graph(shown.graph, hops),
-        "went": _went(shown, gate),
+        "gate_outcome": _gate_outcome(shown, gate),
     }
 
 
-def path(shown: Shown, gate: float) -> list[Passed]:
+def path(shown: Shown, gate: float) -> list[PassedStage]:
     """Return the stages in the order in which they ran, the gate behind the last of the cheap ones."""
-    passed = [Passed(name=name, found=_found(name, shown), ms=ms) for name, ms in shown.timings_ms.items()]
+    passed = [PassedStage(name=name, found=_found(name, shown), ms=ms) for name, ms in shown.timings_ms.items()]
     last = next((n for n, one in enumerate(passed, start=1) if one.name == "keyword"), None)
     if last is not None:
-        passed.insert(last, Passed(name="gate", found=_went(shown, gate)))
+        passed.insert(last, PassedStage(name="gate", found=_gate_outcome(shown, gate)))
     return [one for one in passed if one.name != "total"]
 
 
-def _went(shown: Shown, gate: float) -> str:
+def _gate_outcome(shown: Shown, gate: float) -> str:
     """Return what came of the gate; some pipelines keep it closed however sure the keywords are."""
     if shown.semantic_ran:
         return "meaning was searched, too"

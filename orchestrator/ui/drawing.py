@@ -29,7 +29,7 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class GraphDrawing:
     """Tools in columns by their distance from the first tools, and the arrows between them."""
 
     nodes: tuple[Node, ...]
@@ -38,7 +38,7 @@ class Graph:
     height: int
 
 
-def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> Graph | None:
+def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> GraphDrawing | None:
     """Return the drawing of the edges, or None if there are none.
 
     Args:
@@ -55,7 +55,7 @@ def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> Graph | None:
     }
     if not nodes:
         return None
-    return Graph(
+    return GraphDrawing(
         nodes=tuple(nodes.values()),
         arrows=tuple(_arrow(own, nodes[source], nodes[to]) for (source, to), own in _by_pair(edges).items()),
         width=len(columns) * (_WIDTH + _GAP),

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate import replay as replaying
-from orchestrator.pipeline.pipeline import PRESETS
+from orchestrator.pipeline.presets import PRESETS
 from orchestrator.runtime.router import Router
 from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope

@@ -27,7 +27,7 @@ class ShownMatch(_Plain):
     source: str = ""
 
 
-class PastTask(_Plain):
+class ShownTask(_Plain):
     """A past task that speaks for this one."""
 
     query: str
@@ -56,7 +56,7 @@ class Shown(_Plain):
     rejected: tuple[Rejected, ...] = ()
     related: tuple[Related, ...] = ()
     graph: tuple[Edge, ...] = ()
-    past_tasks: tuple[PastTask, ...] = ()
+    past_tasks: tuple[ShownTask, ...] = ()
 
     @classmethod
     def of(cls, value: Any) -> "Shown":

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from orchestrator.index.always import AlwaysHit
 from orchestrator.pipeline.clauses import masked
-from orchestrator.pipeline.state import Found, Task
+from orchestrator.pipeline.state import State
 from orchestrator.records.findings import AlwaysMatch
 
 ASKED_CLEARLY = 0.75
@@ -13,29 +13,30 @@ ASKED_LOOSELY = 0.3
 """The same for a phrase of one word, which may mean something else ("Google Calendar")."""
 
 
-def always(task: Task, found: Found) -> Found:
+def always(state: State) -> State:
     """Return the capabilities that any clause asks for; `settled` where they are all that every clause asks for."""
-    asked: dict[int, AlwaysMatch] = {}
+    found: dict[int, AlwaysMatch] = {}
     open_clauses = 0
-    for clause in () if task.understood.asks_nothing else task.understood.clauses:
-        hits = task.index.always.match(masked(clause.text))
+    understood = state.task.understood
+    for clause in () if understood.asks_nothing else understood.clauses:
+        hits = [hit for hit in state.task.index.always.match(masked(clause.text)) if state.allows(hit.tool)]
         open_clauses += not any(hit.settles for hit in hits)
         for hit in hits:
-            if hit.tool not in asked or _least(hit) > asked[hit.tool].score:
-                asked[hit.tool] = AlwaysMatch(phrase=hit.phrase, score=_least(hit))
-    return replace(found, always=asked, settled=bool(asked) and not open_clauses)
+            if hit.tool not in found or _least(hit) > found[hit.tool].score:
+                found[hit.tool] = AlwaysMatch(phrase=hit.phrase, score=_least(hit))
+    return replace(state, always=found, settled=bool(found) and not open_clauses)
 
 
-def always_for(task: Task, found: Found, part: str) -> dict[int, float]:
-    """Return the capabilities that a part asks for with the least chance that each is right for it.
+def always_for(state: State, clause: str) -> dict[int, float]:
+    """Return the capabilities that a clause asks for with the least chance that each is right for it.
 
-    Where a loose phrase is all that asks, another tool may be surer of the part.
+    Where a loose phrase is all that asks, another tool may be surer of the clause.
     """
-    hits = task.index.always.match(masked(part)) if found.always else ()
+    hits = state.task.index.always.match(masked(clause)) if state.always else ()
     return {
         hit.tool: _least(hit) if hit.clear else min(_least(hit), ASKED_CLEARLY)
         for hit in hits
-        if hit.tool in found.always
+        if hit.tool in state.always
     }
 
 

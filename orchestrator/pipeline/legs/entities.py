@@ -1,27 +1,26 @@
-"""Entities: the tools, servers, identifiers, paths and addresses that a text names, by form and by the catalogue."""
+"""Entities: the tools, servers, identifiers, paths and addresses that a task names, by form and by the catalogue."""
 
 import re
 
 from orchestrator.index.index import Index
 from orchestrator.pipeline.clauses import MAX_CUT
-from orchestrator.records.about import Entity
+from orchestrator.records.about import About, Entity
 
 MOST = 20
 _TOKEN = re.compile(r"[^\s\"'’`,;()\[\]{}<>?!]+")
 _IDENTIFIER = re.compile(r"[^\W_]+(?:[_.-]+[^\W_]+)+|[^\W_]+_|[a-z]+[A-Z]\w*")
 _PATH = re.compile(r"(?:[~.]{0,2}/|[A-Za-z]:\\)\S+")
 _ADDRESS = re.compile(r"[a-zA-Z][\w+.-]*://\S+")
-Span = tuple[int, int]
 
 
-def entities(text: str, index: Index) -> tuple[tuple[Entity, ...], str]:
-    """Return what a text names, each once, and the text without the names of tools and servers.
+def entities(text: str, index: Index) -> About:
+    """Return what a text names, each thing once.
 
     A tool is named by its key, or by a name that is built like an identifier or stands alone in quotation marks; a
     server by any of its names that is no ordinary word, or with "server" or "mcp" behind it.
     """
     found: dict[Entity, None] = {}
-    left, past = "", 0
+    past = 0
     tokens = [(token.start(), token.group().rstrip(".:")) for token in _TOKEN.finditer(text[:MAX_CUT])]
     for place, (start, word) in enumerate(tokens):
         if start < past or not word:
@@ -29,13 +28,10 @@ def entities(text: str, index: Index) -> tuple[tuple[Entity, ...], str]:
         entity, end = _server_at(tokens, place, index) or (None, 0)
         if (named := _named(word, text[start - 1 : start], index)) or entity is None:
             entity, end = named, start + len(word)
-        if entity is None:
-            continue
-        found[entity] = None
-        if entity.means:
-            left, past = f"{left}{text[past:start]} ", end + 2 * (text[end : end + 2] in ("'s", "’s"))
-    plain = " ".join(f"{left}{text[past:]}".replace("`", " ").split()).strip(" ?!.,:")
-    return tuple(found)[:MOST], plain
+        if entity is not None:
+            found[entity] = None
+            past = end
+    return About(entities=tuple(found)[:MOST])
 
 
 def _named(word: str, before: str, index: Index) -> Entity | None:

@@ -10,26 +10,27 @@ from orchestrator.experience.memory import Experience
 from orchestrator.experience.voting import LEAST, behind_first, damped, with_unseen
 from orchestrator.index.calibration import log_odds
 from orchestrator.index.index import Index
-from orchestrator.pipeline.state import Found, Ranking, Task, best_first
+from orchestrator.pipeline.state import State
 from orchestrator.records.outcome import Name, Recalled
 from orchestrator.records.relation import Edge
 from orchestrator.records.tool import Tool
 
 
-async def experience(task: Task, found: Found) -> Found:
-    """Return the findings with the past tasks that are like this one, if any is.
+async def experience(state: State) -> State:
+    """Return the state with the past tasks that are like this one, if any is.
 
-    It stands among the cheap legs and the dear: before the semantic one it runs where embedding costs no call.
+    It stands among the first legs and the fallback legs: before the semantic leg it runs where embedding costs no call.
     """
-    if task.experience is None or found.recalled or found.settled or found.candidates is None:
-        return found
-    if (task.remote or task.leans) and not found.semantic_ran:
-        return found
-    vectors = found.vectors if found.vectors is not None else (await task.embed(task.understood.texts[:1]))[0]
+    task = state.task
+    if task.experience is None or state.recalled or state.settled or state.candidates is None:
+        return state
+    if (task.remote or task.leans) and not state.semantic_ran:
+        return state
+    vectors = state.vectors if state.vectors is not None else (await task.embed(task.understood.texts[:1]))[0]
     if vectors is None or not len(task.experience.tasks):
-        return found
-    recalled = task.experience.recall(vectors[0], lambda *name: is_allowed(task, found, name))
-    return replace(found, recalled=recalled) if recalled else found
+        return state
+    recalled = task.experience.recall(vectors[0], lambda *name: is_allowed(state, name))
+    return replace(state, recalled=recalled) if recalled else state
 
 
 def used_together(experience: Experience | None, index: Index, tool: Tool) -> Iterable[Edge]:
@@ -39,50 +40,40 @@ def used_together(experience: Experience | None, index: Index, tool: Tool) -> It
     return experience.co_use.edges((tool.key, tool.hash), lambda *name: name in index.trusted)
 
 
-def is_allowed(task: Task, found: Found, name: Name) -> bool:
+def is_allowed(state: State, name: Name) -> bool:
     """Return whether a tool is there as it was, is not flagged, and neither filters nor the task leave it out."""
-    place = task.index.trusted.get(name)
-    return place is not None and found.allows(place)
+    place = state.task.index.trusted.get(name)
+    return place is not None and state.allows(place)
 
 
-def learnt(task: Task, found: Found, ranking: Ranking) -> Ranking:
-    """Return the ranking as past tasks move it; an order by ranks stays as it is."""
-    recalled = found.recalled
-    if task.experience is None or recalled is None or ranking.by_rank or not any(recalled.lifts.values()):
-        return ranking
-    catalogue = task.index.catalogue
+def learnt(state: State) -> State:
+    """Return the ranking as the votes of past tasks move it."""
+    past, recalled = state.task.experience, state.recalled
+    if past is None or recalled is None or not any(recalled.lifts.values()):
+        return state
+    catalogue = state.task.index.catalogue
     brought = [catalogue.positions[key] for key in recalled.lifts]
-    places = [*dict.fromkeys((*ranking.order, *brought))]
+    places = [*dict.fromkeys((*state.order, *brought))]
     tools = [catalogue.tools[place] for place in places]
-    before = log_odds(np.maximum([ranking.scores.get(place, LEAST) for place in places], LEAST))
-    best = before.max()
+    before = log_odds(np.maximum([state.scores.get(place, LEAST) for place in places], LEAST))
     lifts = np.array([recalled.lifts.get(tool.key, 0.0) for tool in tools])
     alone = np.array([tool.key in recalled.alone for tool in tools])
-    unseen = np.array([not task.experience.has_used((tool.key, tool.hash)) for tool in tools])
+    unseen = np.array([not past.has_used((tool.key, tool.hash)) for tool in tools])
     lifts = with_unseen(behind_first(lifts, before, alone), before, unseen, among=~alone)
-    after = damped(before + lifts, best)
+    after = damped(before + lifts, before.max())
     rows = np.flatnonzero(lifts).tolist()
     now = dict(zip((places[row] for row in rows), expit(after[rows]).tolist(), strict=True))
-    scores = {**ranking.scores, **now}
-    whole = np.array([ranking.whole.get(place, LEAST) for place in now])
-    held = {place: {**ranking.evidence.get(place, {}), "experience": score} for place, score in now.items()}
-    return replace(
-        ranking,
-        order=best_first(scores),
-        scores=scores,
-        own=scores,
-        whole={**ranking.whole, **dict(zip(now, expit(log_odds(whole) + lifts[rows]).tolist(), strict=True))},
-        evidence={**ranking.evidence, **held},
-        confidence=float(expit(log_odds(ranking.confidence) + after.max() - best)),
-        notes=ranking.noted(_notes(recalled, {places[row]: tools[row].key for row in rows})),
-    )
+    state = state.rescored(now).with_evidence("experience", now)
+    state = state.noted(_notes(recalled, {places[row]: tools[row].key for row in rows}))
+    return replace(state, confidence=float(expit(log_odds(state.confidence) + after.max() - before.max())))
 
 
-def calibrate(task: Task, found: Found, ranking: Ranking) -> Ranking:
+def calibrate(state: State) -> State:
     """Correct the confidence by what became of the tenant's earlier ones; the gate's is, within its map."""
-    if task.experience is None or not found.semantic_ran or not 0 < ranking.confidence < 1:
-        return ranking
-    return replace(ranking, confidence=task.experience.claims.confidence(ranking.confidence))
+    experience = state.task.experience
+    if experience is None or not state.semantic_ran or not 0 < state.confidence < 1:
+        return state
+    return replace(state, confidence=experience.claims.confidence(state.confidence))
 
 
 def expit(odds: Any) -> Any:

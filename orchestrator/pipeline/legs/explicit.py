@@ -6,20 +6,15 @@ the task says what is not wanted. A name that is made of ordinary words ("time",
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from orchestrator.index.servers import ServerIndex
 from orchestrator.pipeline.clauses import MAX_CUT, affirmed, left_out_spans, masked
+from orchestrator.pipeline.state import State
 from orchestrator.records.findings import Explicit, Mention
-from orchestrator.records.tool import Kind
-
-if TYPE_CHECKING:
-    from orchestrator.pipeline.state import Found, Task
 
 _WORD = re.compile(r"@?[^\W_](?:[\w.+&'’/-]*[\w+])?|[^\w\s]|\n")
 _IN_BACKTICKS = re.compile(r"`([^`\s]+)`")
@@ -84,44 +79,12 @@ def _is_cued(words: Sequence[str], start: int, end: int) -> bool:
     return used or after in ("mcp", "server") or words[start].startswith("@")
 
 
-def explicit(task: "Task", found: "Found") -> "Found":
-    """Return the servers that the task names, and which tools filters and the task leave allowed."""
-    said = find_servers(task.understood.text, task.index.servers)
-    unwanted = set(said.unwanted) - set(said.wanted)
-    absent = _absent(task)
-    if not said.wanted and not unwanted and not task.request.filters and not absent:
-        return replace(found, explicit=said)
-    allowed = _allowed(task, unwanted, absent) if unwanted or task.request.filters or absent else None
-    always = found.always if allowed is None else {tool: own for tool, own in found.always.items() if allowed[tool]}
-    found = replace(found, explicit=said, allowed=allowed, always=always, settled=False)
-    others = f"no tool of {', '.join(absent)} is among these: the mcpServers file does not name it"
-    return replace(found, warnings=(*found.warnings, others)) if absent else found
-
-
-def _absent(task: "Task") -> dict[str, list[int]]:
-    """Return the MCP tools of servers that cannot be called here, as positions by server."""
-    absent: dict[str, list[int]] = {}
-    if task.servers is not None:
-        for position, tool in enumerate(task.index.catalogue):
-            if tool.kind is Kind.MCP and tool.server not in task.servers:
-                absent.setdefault(tool.server, []).append(position)
-    return absent
-
-
-def _allowed(task: "Task", unwanted: set[str], absent: Mapping[str, list[int]]) -> NDArray[np.bool_]:
-    keyword = task.index.keyword
-    allowed = ~np.isin(keyword.server_of, [n for n, server in enumerate(keyword.servers) if server in unwanted])
-    for positions in absent.values():
-        allowed[positions] = False
-    for label in task.request.filters.items():
-        having = np.zeros_like(allowed)
-        having[task.index.labelled.get(label, [])] = True
-        allowed &= having
-    return allowed
-
-
-def positions_of(task: "Task", servers: Sequence[str]) -> NDArray[np.int64] | None:
-    """Return the positions of these servers' tools; None for no servers."""
-    keyword = task.index.keyword
-    known = [keyword.servers.index(server) for server in servers if server in keyword.servers]
-    return np.isin(keyword.server_of, known).nonzero()[0] if known else None
+def explicit(state: State) -> State:
+    """Return the servers that the task names; tools of those that it leaves out are allowed no more."""
+    said = find_servers(state.task.understood.text, state.task.index.servers)
+    state = replace(state, explicit=said, settled=state.settled and not said.wanted)
+    catalogue, allowed = state.task.index.catalogue, None
+    for server in set(said.unwanted) - set(said.wanted):
+        allowed = np.ones(len(catalogue), np.bool_) if allowed is None else allowed
+        allowed[catalogue.places.get(server, slice(0))] = False
+    return state if allowed is None else state.restricted(allowed)

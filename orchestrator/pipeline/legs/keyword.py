@@ -1,33 +1,35 @@
 """The keyword leg and the gate: BM25 evidence, and whether it is sure enough to answer alone."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from orchestrator.pipeline.legs.explicit import positions_of
+from orchestrator.index.index import Index
 from orchestrator.pipeline.scoring import Search
-from orchestrator.pipeline.state import Found, Task
+from orchestrator.pipeline.state import State
 from orchestrator.records.request import RouteHint
 
 LEAST_WIDTH = 30
 """Candidates of a leg, or three times the limit where that is more."""
 
 
-def keyword(task: Task, found: Found) -> Found:
-    """Return the keyword leg's candidates, and the chance that its best tool is right; nothing for a settled task."""
-    if found.settled:
-        return found
-    search = search_of(task, found)
+def keyword(state: State) -> State:
+    """Return the state with the keyword leg's candidates, and the chance that its best tool is right."""
+    if state.settled:
+        return state
+    search = search_of(state)
     candidates = words = search.by_keyword()
-    if found.vectors is not None and task.index.vectors is not None:
-        candidates = search.by_meaning(task.index.vectors, found.vectors, task.no_tool())
-    return replace(found, search=search, candidates=candidates, gate_confidence=words.gate_confidence)
+    if state.vectors is not None and state.task.index.vectors is not None:
+        candidates = search.by_meaning(state.task.index.vectors, state.vectors, state.task.no_tool())
+    return replace(state, candidates=candidates, gate_confidence=words.gate_confidence)
 
 
-def search_of(task: Task, found: Found) -> Search:
+def search_of(state: State) -> Search:
     """Return the search for a task among the tools that are allowed and not flagged; nothing is computed yet."""
-    flagged, allowed = task.index.flagged, found.allowed
-    if flagged is not None:  # Nothing that they say moves another tool.
+    task, flagged, allowed = state.task, state.task.index.flagged, state.allowed
+    if flagged is not None:  # Their texts must not move another tool.
         allowed = ~flagged if allowed is None else allowed & ~flagged
     return Search(
         index=task.index,
@@ -35,26 +37,37 @@ def search_of(task: Task, found: Found) -> Search:
         calibration=task.calibration,
         width=max(LEAST_WIDTH, 3 * task.most),
         allowed=allowed,
-        named=positions_of(task, found.explicit.wanted),
+        named=positions_of(task.index, state.explicit.wanted),
     )
 
 
-def gate(task: Task, found: Found) -> bool:
+def positions_of(index: Index, servers: Sequence[str]) -> NDArray[np.int64] | None:
+    """Return the positions of these servers' tools; None for no servers."""
+    places = [index.catalogue.places[server] for server in servers if server in index.catalogue.places]
+    return np.concatenate([np.arange(place.start, place.stop) for place in places]) if places else None
+
+
+def gate(state: State) -> bool:
     """Return whether the keyword leg answers alone: its confidence reaches the gate, and its best tool may be meant.
 
-    Sure of another server's tool, the keyword leg has not seen what the
-    named server has that says it in other words. What no keyword leg has looked for is open.
+    Where the best tool is of another server than the one that the task names, the gate stays closed: that server may
+    have a tool that says it in other words. Without a keyword leg the gate stays closed, too.
     """
-    if found.settled:
+    if state.settled:
         return True
-    if found.search is None or found.candidates is None:
+    if state.candidates is None:
         return False
-    hint = task.request.route_hint
+    hint = state.task.request.route_hint
     if hint is not RouteHint.AUTO:
         return hint is RouteHint.KEYWORD
-    if not len(task.index.catalogue):
+    if not len(state.task.index.catalogue):
         return True
-    if found.gate_confidence < task.options.gate:
+    if state.gate_confidence < state.task.options.gate:
         return False
-    named, whole = found.search.named, found.candidates.whole
+    named, whole = state.candidates.search.named, state.candidates.whole
     return named is None or not len(whole.chosen) or whole.chosen[np.argmax(whole.keyword)] in named
+
+
+def never(state: State) -> bool:
+    """Keep the gate closed, but for a request that asks for the keyword leg alone."""
+    return state.task.request.route_hint is RouteHint.KEYWORD

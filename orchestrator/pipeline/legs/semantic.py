@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.pipeline.legs.keyword import search_of
-from orchestrator.pipeline.state import Found, Task
+from orchestrator.pipeline.state import State
 
 KEYWORD_ALONE = "keyword leg alone: "
 """The beginning of a warning that says why the semantic leg did not run; the reason follows."""
@@ -18,32 +18,28 @@ NO_KNOWN_WORD = "the embedder knows no word of the query"
 """The one reason that is no failure."""
 
 
-async def semantic(task: Task, found: Found) -> Found:
+async def semantic(state: State) -> State:
     """Return the candidates by meaning, scored by both legs where the keyword leg ran, too.
 
-    Where embedding fails, what was found stays, with a warning.
+    Where embedding fails, the state stays as it is, with a warning.
     """
-    if not len(task.index.catalogue) or found.settled:
-        return found
+    task = state.task
+    if not len(task.index.catalogue) or state.settled:
+        return state
     vectors, reason = await task.embed(task.understood.texts)
     if vectors is not None and not vectors[0].any():
         vectors, reason = None, NO_KNOWN_WORD
     if vectors is None or (side := task.index.vectors) is None:
-        failed = KEYWORD_ALONE if found.candidates else _NO_LEG
-        return replace(found, warnings=(*found.warnings, f"{failed}{reason}"))
+        failed = KEYWORD_ALONE if state.candidates else _NO_LEG
+        return replace(state, warnings=(*state.warnings, f"{failed}{reason}"))
     own = leaning(vectors, [weight for _, weight in task.understood.earlier])
-    search = found.search or search_of(task, found)
-    candidates = search.by_meaning(side, own, task.no_tool(), words=found.candidates is not None)
-    warnings = (*found.warnings, task.index.note) if task.index.note else found.warnings
-    near = _near_flagged(task.index.flagged, side.vectors, own[0])
+    search = state.candidates.search if state.candidates else search_of(state)
     return replace(
-        found,
-        search=search,
-        candidates=candidates,
-        semantic_ran=True,
+        state,
+        candidates=search.by_meaning(side, own, task.no_tool(), words=state.candidates is not None),
         vectors=own,
-        near_flagged=near,
-        warnings=warnings,
+        near_flagged=_near_flagged(task.index.flagged, side.vectors, own[0]),
+        warnings=(*state.warnings, task.index.note) if task.index.note else state.warnings,
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import cut
 from orchestrator.pipeline.model_calls import RouteModel, Said
-from orchestrator.pipeline.state import Found, Ranking, Task
+from orchestrator.pipeline.state import State
 from orchestrator.records.usage import Usage
 
 TASK_TOKENS, TOOL_TOKENS, SCORE_TOKENS = 1_000, 300, 30
@@ -39,7 +39,7 @@ class ScoresShape(BaseModel):
     scores: list[ScoreShape]
 
 
-def llm_rerank(*, top: int = 10, mode: Literal["list", "each"] = "list") -> Any:
+def llm_rerank(*, top: int = 10, mode: Literal["list", "each"] = "list") -> Callable[[State], Awaitable[State]]:
     """Return a refiner that has the named model, if any, judge the first `top` candidates, at one time or each alone.
 
     Where it fails the order stays, and a warning says why. Alone, the first failure does so and later ones score 50, as
@@ -47,22 +47,20 @@ def llm_rerank(*, top: int = 10, mode: Literal["list", "each"] = "list") -> Any:
     The confidence is then the mean of routing's and the model's for the first tool.
     """
 
-    async def rerank(task: Task, found: Found, ranking: Ranking) -> Ranking:
-        pool = ranking.order[:top]
-        if len(pool) < 2 or found.settled or task.model is None or not task.model.is_named():
-            return ranking
+    async def llm_rerank(state: State) -> State:
+        pool, model = state.order[:top], state.task.model
+        if len(pool) < 2 or state.settled or model is None or not model.is_named():
+            return state
         judge = _all_at_once if mode == "list" else _each_alone
-        scores, usage, reasons = await judge(task.model, task.understood.asked, [_shown(task, own) for own in pool])
-        ranking = replace(ranking, usage=ranking.usage + usage, warnings=(*ranking.warnings, *reasons))
+        scores, usage, reasons = await judge(model, state.task.understood.asked, [_shown(state, own) for own in pool])
+        state = replace(state, usage=state.usage + usage, warnings=(*state.warnings, *reasons))
         if not scores:
-            return ranking
+            return state
         judged = {pool[place]: score / 100 for place, score in scores.items()}
-        evidence = {place: {**ranking.evidence.get(place, {}), "model": own} for place, own in judged.items()}
-        ranking = replace(ranking, evidence={**ranking.evidence, **evidence})
-        ranking = ranking.reordered(sorted(pool, key=lambda place: -judged[place]))
-        return replace(ranking, confidence=(ranking.confidence + judged[ranking.order[0]]) / 2)
+        state = state.with_evidence("model", judged).reordered(sorted(pool, key=lambda place: -judged[place]))
+        return replace(state, confidence=(state.confidence + judged[state.order[0]]) / 2)
 
-    return rerank
+    return llm_rerank
 
 
 Judged = tuple[Mapping[int, float], Usage, Sequence[str]]
@@ -128,8 +126,8 @@ def _clamped(score: float) -> float:
     return min(100.0, max(0.0, score))
 
 
-def _shown(task: Task, position: int) -> dict[str, Any]:
+def _shown(state: State, position: int) -> dict[str, Any]:
     """Return what the model reads of a tool; as JSON, so that none of it can end where it stands."""
-    tool = task.index.catalogue.tools[position]
+    tool = state.task.index.catalogue.tools[position]
     takes = cut(", ".join(parameters(tool)["properties"]), TOOL_TOKENS // 3)[0]
     return {"tool": cut(tool.key, 60)[0], "description": cut(tool.description, TOOL_TOKENS // 2)[0], "takes": takes}

@@ -1,0 +1,68 @@
+"""The activities of single stages: together they do what `toolroute.route` does in one.
+
+Each runs the worker's pipeline until the stage that its name says. Where the pipeline has no such stage, the activity
+finds nothing more, and `Findings.skips` tells the workflow not to schedule it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from temporalio import activity
+from temporalio.common import RawValue
+
+from orchestrator.activities.working import working
+from orchestrator.records import durable_names as names
+from orchestrator.records.decision import Decision
+from orchestrator.records.findings import Findings
+from orchestrator.records.request import RouteRequest
+from orchestrator.temporal.payload import NOTHING, read_input
+from orchestrator.temporal.resources import Resources
+
+
+class Stages:
+    """The activities of single stages, over a worker's resources."""
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+
+    def all(self) -> list[Callable[..., Any]]:
+        """Return what a worker registers."""
+        first = [self.match_always_available, self.detect_explicit_server, self.keyword_gate]
+        return [*first, self.semantic_fallback, self.merge]
+
+    @activity.defn(name=names.MATCH_ALWAYS_AVAILABLE)
+    async def match_always_available(self, request: RawValue) -> Findings:
+        """Return the always-available capabilities that a RouteRequest asks for."""
+        return await self._find(request, None, names.MATCH_ALWAYS_AVAILABLE)
+
+    @activity.defn(name=names.DETECT_EXPLICIT_SERVER)
+    async def detect_explicit_server(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
+        """Return the Findings with the servers that a RouteRequest names, and the tools that are allowed."""
+        return await self._find(request, before, names.DETECT_EXPLICIT_SERVER)
+
+    @activity.defn(name=names.KEYWORD_GATE)
+    async def keyword_gate(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
+        """Return the Findings with the keyword leg's candidates; `gate_open` where they are enough."""
+        return await self._find(request, before, names.KEYWORD_GATE)
+
+    @activity.defn(name=names.SEMANTIC_FALLBACK)
+    async def semantic_fallback(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
+        """Return the Findings with both legs' candidates; the keyword leg's, with a warning, where embedding fails."""
+        return await self._find(request, before, names.SEMANTIC_FALLBACK)
+
+    @activity.defn(name=names.MERGE)
+    async def merge(self, request: RawValue, before: RawValue = NOTHING, keyword_alone: str = "") -> Decision:
+        """Return the Decision for a RouteRequest; `keyword_alone` says why the semantic stage did not answer."""
+        from orchestrator.runtime.staged import merge
+
+        async with working(request, RouteRequest) as asked:
+            found = read_input(before, Findings)
+            made = await merge(await self.resources.router(), asked, found, keyword_alone)
+            return await self.resources.limited(made)
+
+    async def _find(self, given: RawValue, before: RawValue | None, activity: str) -> Findings:
+        from orchestrator.runtime.staged import find
+
+        async with working(given, RouteRequest) as request:
+            found = Findings() if before is None else read_input(before, Findings)
+            return await find(await self.resources.router(), request, found, activity)

@@ -1,1 +1,0 @@
-"""Presets: pipelines by name, each one value in one file."""

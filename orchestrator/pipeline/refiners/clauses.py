@@ -1,0 +1,68 @@
+"""Clauses: a task of several clauses gets tools for each of them, and not ten for the one that says most."""
+
+from collections.abc import Sequence
+from textwrap import shorten
+
+import numpy as np
+
+from orchestrator.index.calibration import supported
+from orchestrator.pipeline.fusion import PART
+from orchestrator.pipeline.scoring import Chances
+from orchestrator.pipeline.state import State
+
+WORTH_NOTING = 0.1
+"""The least chance for a clause with which a tool that moved up for it gets a note."""
+
+
+def cover_clauses(state: State) -> State:
+    """Order the tools so that each clause has its own among the first, and note which tools moved up.
+
+    The best tool of each named server and what is settled, else the best of all, stays ahead.
+    """
+    candidates, task = state.candidates, state.task
+    if candidates is None or len(candidates.clauses) < 2 or not state.scores:
+        return state
+    floor, tools = task.options.explicit_floor, task.index.catalogue.tools
+    rivals = dict(state.scores)
+    rivals |= {place: max(0.0, rivals[place] - floor) / (1 - floor) for place in state.lifted if floor < 1}
+    leading = {tools[place].server: place for place in reversed(state.lifted)}.values()
+    ahead = [place for place in state.order if place in leading or rivals[place] == 1.0] or [state.order[0]]
+    by_score = [*ahead, *sorted((place for place in state.order if place not in ahead), key=lambda p: -rivals[p])]
+    chances = candidates.of_clauses(np.array(by_score))
+    places = in_turn([rivals[place] for place in by_score], chances, ahead=len(ahead), most=task.most)
+    order = [by_score[place] for place in places]
+    return state.moved(order).noted(_moved(state, by_score, order, chances))
+
+
+def in_turn(scores: Sequence[float], chances: Chances, *, ahead: int, most: int) -> list[int]:
+    """Return the places of `scores`, which are best first, in their new order.
+
+    The first `ahead` stay; then up to `most` in turn the tool with the most score and the most for what no tool ahead
+    serves; the others follow as they were. chances: [clauses, places].
+    """
+    left = np.array(scores)
+    left[:ahead] = -np.inf
+    order, unserved = list(range(ahead)), np.prod(1 - chances[:, :ahead], axis=1)
+    for _ in range(min(most, len(scores)) - ahead):
+        place = int(np.argmax(left + PART * (unserved @ chances)))
+        order.append(place)
+        unserved *= 1 - chances[:, place]
+        left[place] = -np.inf
+    return [*order, *np.flatnonzero(np.isfinite(left)).tolist()]
+
+
+def _moved(state: State, by_score: Sequence[int], order: Sequence[int], chances: Chances) -> dict[int, str]:
+    """Return a note for each tool that stands higher than the whole task would set it."""
+    if state.candidates is None:
+        return {}
+    whole = state.candidates.whole
+    own = dict(zip(whole.chosen.tolist(), supported(whole.chances, whole.support).tolist(), strict=True))
+    by_whole = sorted(by_score, key=lambda place: -own.get(place, state.scores[place]))
+    before, now = ({place: rank for rank, place in enumerate(some)} for some in (by_whole, order))
+    best, surest = chances.argmax(axis=0).tolist(), chances.max(axis=0).tolist()
+    said = [shorten(part.text, 60, placeholder="…") for part in state.task.understood.parts]
+    return {
+        position: f'moved up for "{said[best[place]]}"'
+        for place, position in enumerate(by_score)
+        if now[position] < before[position] and surest[place] >= WORTH_NOTING
+    }
