@@ -1,7 +1,7 @@
 """The per-actor cap: how much of a tenant's past one person's tasks may be, for votes, relations and claims alike."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median_high
 
 import numpy as np
@@ -61,3 +61,9 @@ def is_repeated(actors: NDArray[np.int64]) -> NDArray[np.bool_]:
     turn = np.empty(len(actors), np.int64)
     turn[order] = np.arange(len(actors)) - np.repeat(starts, np.diff(np.append(starts, len(actors))))
     return turn >= IN_TURN
+
+
+def agreed(votes: Mapping[str, float]) -> float:
+    """Return the sum of people's votes, each person's no greater than the second greatest."""
+    second = sorted(votes.values())[-2] if len(votes) > 1 else 0.0
+    return sum(min(vote, second) for vote in votes.values())

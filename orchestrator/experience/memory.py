@@ -9,7 +9,7 @@ from sys import intern
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.experience.actors import heavy_actors, is_repeated, newest, oldest_of_most
+from orchestrator.experience.actors import agreed, heavy_actors, is_repeated, newest, oldest_of_most
 from orchestrator.experience.calls import Calls, by_definition
 from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
@@ -120,7 +120,7 @@ class Experience:
         """Return the past tasks like the one with this vector, and how far their votes move tools; None for no task.
 
         Where several people's tasks are like it, or a heavy actor's, further ones than two of one person come last, and
-        the tools that one person alone voted for are marked.
+        a person's votes are `agreed` only as far as another person shares them.
         """
         if len(vector) != len(self.vectors):
             return None
@@ -135,18 +135,14 @@ class Experience:
         weights = (nearness(cosines[near]) * 0.5 ** (ages / HALF_LIFE_S)).tolist()
         past = [self.tasks[place] for place in near.tolist()]
         votes = votes_of(past, weights)
-        there = {name for name in votes if known(*name)}
-        voters: dict[Name, set[str]] = {}
-        for task in past:
-            for name in task.used:
-                voters.setdefault(name, set()).add(task.actor)
+        there = {name: self.weight * sum(own.values()) for name, own in votes.items() if known(*name)}
         return Recalled(
             tasks=tuple(
                 Near(cosine=cosine, query=task.query, used=tuple(name[0] for name in task.used if name in there))
                 for task, cosine in zip(past, cosines[near].tolist(), strict=True)
             ),
-            lifts={name[0]: self.weight * vote for name, vote in votes.items() if name in there},
-            alone=tuple(name[0] for name in there if capped and len(voters[name]) == 1),
+            lifts={name[0]: lift for name, lift in there.items()},
+            agreed={name[0]: self.weight * agreed(votes[name]) if capped else lift for name, lift in there.items()},
         )
 
     def has_used(self, name: Name) -> bool:

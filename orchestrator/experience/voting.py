@@ -8,7 +8,6 @@ tenant has its own, chosen on its own past (`best_weight`).
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ Without it, tasks for such tools lose .010 of recall@5 in the mean of ten sets, 
 LEAST = 0.002
 """The chance of a tool that routing did not find, and the least of any."""
 BEFORE_ALONE = 3
-"""The first tools by routing, ahead of which one person's votes alone bring no tool."""
+"""The first tools by routing, ahead of which votes of one person that nobody shares bring no tool."""
 BEHIND = 1e-6
 """How far log-odds of a tool are kept behind another's: less may be lost where they become a chance."""
 FOLLOWS = 0.15
@@ -68,37 +67,27 @@ def nearness(cosines: NDArray[np.float32]) -> Values:
     return np.asarray(np.maximum(0.0, cosines - FAR) ** 2, np.float64)
 
 
-def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, float]:
-    """Return each tool's vote by near tasks that count so much, 0 to 1."""
-    total, votes = sum(weights) + DOUBT, dict[Name, float]()
+def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, dict[str, float]]:
+    """Return each tool's votes by person, of near tasks that count so much; all votes for a tool are 1 at most."""
+    total, votes = sum(weights) + DOUBT, dict[Name, dict[str, float]]()
     for task, weight in zip(tasks, weights, strict=True):
         for name, chance in zip(task.used, task.chances.tolist(), strict=False):
-            votes[name] = votes.get(name, 0.0) + weight * (1 - chance) / total
+            own = votes.setdefault(name, {})
+            own[task.actor] = own.get(task.actor, 0.0) + weight * (1 - chance) / total
     return votes
 
 
-def with_unseen(votes: Values, odds: Values, unseen: NDArray[np.bool_], among: Any = True) -> Values:
-    """Return the votes, with those of the tools that no task ever used among the FIRST by log-odds.
-
-    Args:
-        votes: The votes of the candidates, or what these make of log-odds.
-        odds: The log-odds of the candidates by routing.
-        unseen: The candidates that no task ever used.
-        among: The candidates of which the greatest vote is taken. Default: all.
-    """
+def with_unseen(votes: Values, odds: Values, unseen: NDArray[np.bool_], greatest: Values) -> Values:
+    """Return the votes, with UNSEEN of the greatest for those tools of the FIRST by log-odds that no task ever used."""
     last = min(FIRST, odds.shape[-1]) - 1
     first = odds >= -np.partition(-odds, last)[..., [last]]
-    greatest = np.where(among, votes, 0.0).max(axis=-1, keepdims=True)
     return np.where(unseen & first, np.maximum(votes, UNSEEN * greatest), votes)
 
 
-def behind_first(lifts: Values, odds: Values, alone: NDArray[np.bool_]) -> Values:
-    """Return what votes add to log-odds; the tools that one person alone voted for stay behind the first others."""
-    if not alone.any() or alone.all():
-        return lifts
-    others = np.sort(odds[~alone])[::-1]
-    room = others[min(BEFORE_ALONE, len(others)) - 1] - BEHIND - odds
-    return np.where(alone, np.minimum(lifts, np.maximum(0.0, room)), lifts)
+def behind_first(lifts: Values, agreed: Values, odds: Values) -> Values:
+    """Return what votes add to log-odds: the agreed part in full, the rest up to a place behind the first tools."""
+    room = np.sort(odds)[::-1][min(BEFORE_ALONE, len(odds)) - 1] - BEHIND - odds
+    return np.maximum(agreed, np.minimum(lifts, np.maximum(0.0, room)))
 
 
 def damped(odds: Values, most: float) -> Values:
@@ -124,7 +113,7 @@ def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> floa
     total = own.sum(axis=1)
     gains = np.zeros(len(WEIGHTS))
     for counted, new in ((votes, unseen), (np.where(own, 0.0, votes), unseen | own)):
-        given = with_unseen(counted, odds, new)
+        given = with_unseen(counted, odds, new, counted.max(axis=1, keepdims=True))
         gains += [_gain(odds + weight * given, own, total) for weight in WEIGHTS]
     return float(WEIGHTS[np.argmax(gains.round(9))])
 
@@ -140,18 +129,15 @@ def _ballots(
     weights = nearness(np.take_along_axis(cosines, near, axis=1))
     rows = list[list[tuple[float, float, bool, bool]]]()
     for judge, others, counts in zip(judges, near.tolist(), weights.tolist(), strict=True):
-        task, votes = tasks[judge], votes_of([tasks[other] for other in others], counts)
+        task, given = tasks[judge], votes_of([tasks[other] for other in others], counts)
+        votes = {name: sum(own.values()) for name, own in given.items()}
         used = {*task.used}
         chances = {**dict.fromkeys(votes, 0.0), **dict(zip(task.tools, task.chances.tolist(), strict=True))}
-        rows.append(
-            [
-                (chance, votes.get(name, 0.0), name in used, uses[name] <= (name in used))
-                for name, chance in chances.items()
-            ]
-        )
+        known = [(chance, votes.get(name, 0.0), name in used, uses[name]) for name, chance in chances.items()]
+        rows.append([(chance, vote, own, count <= own) for chance, vote, own, count in known])
     width = max(FIRST, *map(len, rows))
     no_tool = (-1.0, 0.0, False, False)
-    table = np.array([[*row, *[no_tool] * (width - len(row))] for row in rows])
+    table = np.array([[*row, *[no_tool] * (width - len(row))] for row in rows], np.float64)
     chance, vote, own, unseen = (table[:, :, column] for column in range(4))
     odds = np.where(chance < 0, -np.inf, log_odds(np.maximum(chance, LEAST)))
     return odds, vote, own.astype(bool), unseen.astype(bool)

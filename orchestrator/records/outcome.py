@@ -123,9 +123,9 @@ class Near:
 class Recalled:
     """The nearest past tasks, nearest first, and how far they raise the log-odds of the tools that they used, by key.
 
-    `alone`: the tools that one person alone used, where several people's tasks are near.
+    `agreed`: the part of `lifts` that does not rest on one person of several.
     """
 
     tasks: tuple[Near, ...]
     lifts: Mapping[str, float]
-    alone: tuple[str, ...] = ()
+    agreed: Mapping[str, float]

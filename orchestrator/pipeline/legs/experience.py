@@ -56,10 +56,11 @@ def learnt(state: State) -> State:
     places = [*dict.fromkeys((*state.order, *brought))]
     tools = [catalogue.tools[place] for place in places]
     before = log_odds(np.maximum([state.scores.get(place, LEAST) for place in places], LEAST))
-    lifts = np.array([recalled.lifts.get(tool.key, 0.0) for tool in tools])
-    alone = np.array([tool.key in recalled.alone for tool in tools])
+    lifts, agreed = (
+        np.array([given.get(tool.key, 0.0) for tool in tools]) for given in (recalled.lifts, recalled.agreed)
+    )
     unseen = np.array([not past.has_used((tool.key, tool.hash)) for tool in tools])
-    lifts = with_unseen(behind_first(lifts, before, alone), before, unseen, among=~alone)
+    lifts = with_unseen(behind_first(lifts, agreed, before), before, unseen, agreed.max())
     after = damped(before + lifts, before.max())
     rows = np.flatnonzero(lifts).tolist()
     now = dict(zip((places[row] for row in rows), expit(after[rows]).tolist(), strict=True))
