@@ -71,7 +71,7 @@ def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
     """All five maps in their JSON form."""
     names = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
     maps = {part: _record(columns, *fit(*_stack(sets, part))) for part, columns in names.items()}
-    legs = {part: LogisticMap.from_json(part, maps[part]) for part in names}
+    legs = {part: LogisticMap.from_json(maps[part]) for part in names}
     tops = {"gate": (GATE, top_by_keyword), "confidence": (CONFIDENCE, top_by_both)}
     for name, (columns, top) in tops.items():
         weights, bias = _fit_top(sets, partial(top, legs))

@@ -50,7 +50,7 @@ class Example:
     """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
 
     `parts`: its clauses, where it has several. `absent`: the same query searched with its relevant tools out of the
-    catalogue; None where it has none. `idle`: its cosine with what needs no tool.
+    catalogue; None where it has none. `no_tool_similarity`: its cosine with what needs no tool.
     """
 
     keyword: Rows
@@ -61,7 +61,7 @@ class Example:
     gold: int
     parts: tuple[Part, ...] = ()
     absent: "Example | None" = None
-    idle: float = UNKNOWN_NO_TOOL_SIMILARITY
+    no_tool_similarity: float = UNKNOWN_NO_TOOL_SIMILARITY
 
     def of_parts(self, chances: Sequence[Rows]) -> Rows:
         """Return what the parts give their own candidates as those of the whole [parts, candidates]; 0 where a part
@@ -167,7 +167,7 @@ def _example(
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
         parts=tuple(_part(clause, whole.chosen) for clause in found.clauses if len(clause.chosen)),
-        idle=found.no_tool_similarity,
+        no_tool_similarity=found.no_tool_similarity,
     )
 
 

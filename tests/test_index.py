@@ -40,8 +40,8 @@ def test_an_index_that_knows_an_earlier_one_equals_one_built_afresh(before: list
     for terms in ({"send": 1.0, "email": 1.0}, {"file": 1.0}):
         np.testing.assert_array_equal(grown.keyword.score(terms).parts, fresh.keyword.score(terms).parts)
     np.testing.assert_array_equal(
-        np.ones(0) if grown.standing is None else grown.standing,
-        np.ones(0) if fresh.standing is None else fresh.standing,
+        np.ones(0) if grown.deprecation_factor is None else grown.deprecation_factor,
+        np.ones(0) if fresh.deprecation_factor is None else fresh.deprecation_factor,
     )
 
 

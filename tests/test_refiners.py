@@ -90,9 +90,9 @@ async def test_a_tool_that_says_it_is_deprecated_stands_behind_what_took_its_pla
     async with Router(Catalogue(tools)) as router:
         assert (await router.route("look up the go doc of package fmt")).matches[0].tool.name == "describe_go_package"
         assert "says that it is deprecated" in (await router.route("get the messages of the chat")).matches[0].why
-    standing = Index(Catalogue(tools)).standing
-    assert standing is not None
-    assert sorted(standing) == [0.02, 0.2, 1.0]
+    factors = Index(Catalogue(tools)).deprecation_factor
+    assert factors is not None
+    assert sorted(factors) == [0.02, 0.2, 1.0]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
 from operator import mul
@@ -35,11 +35,10 @@ class LogisticMap:
     bias: float
 
     @classmethod
-    def from_json(cls, name: str, record: dict[str, Any]) -> Self:
-        weights, bias = record["weights"], record["bias"]
-        if not isinstance(weights, dict) or not isinstance(bias, int | float):
-            raise InvalidConfig(f"calibration map {name!r} is broken: give weights by feature name, and a bias")
-        return cls(features=tuple(weights), weights=np.array([*weights.values()], np.float64), bias=float(bias))
+    def from_json(cls, record: dict[str, Any]) -> Self:
+        """Return the map that a record holds as weights by feature name, and a bias."""
+        weights = record["weights"]
+        return cls(features=tuple(weights), weights=np.array([*weights.values()], np.float64), bias=record["bias"])
 
     def __call__(self, rows: NDArray[np.float64], query: Sequence[float] | Rows = ()) -> Probabilities:
         """Return probabilities [rows] for rows [rows, features] with columns in the order of `features`.
@@ -110,11 +109,8 @@ def _shipped_file() -> bytes:
 
 
 def from_json(record: dict[str, dict[str, Any]]) -> Calibration:
-    """Return a Calibration from its JSON form; InvalidConfig names what is missing."""
-    names = ("keyword", "semantic", "merged", "gate", "confidence")
-    if missing := [name for name in names if name not in record]:
-        raise InvalidConfig(f"calibration lacks the maps {', '.join(missing)}; run `python -m research.confidence`")
-    return Calibration(**{name: LogisticMap.from_json(name, record[name]) for name in names})
+    """Return a Calibration from its JSON form."""
+    return Calibration(**{own.name: LogisticMap.from_json(record[own.name]) for own in fields(Calibration)})
 
 
 TOP = ("best", "lead", "mass", "second_share", "held")

@@ -62,8 +62,8 @@ def is_outdated(tool: Tool) -> bool:
     return "e" in tool.description and _DEPRECATED.search(tool.description) is not None
 
 
-def standing(documents: Sequence[Document], places: Mapping[str, slice]) -> NDArray[np.float64] | None:
-    """Return what to multiply each tool's odds with [tools]; None where no tool is deprecated.
+def deprecation_factor(documents: Sequence[Document], places: Mapping[str, slice]) -> NDArray[np.float64] | None:
+    """Return the factor for each tool's odds [tools]; None where no tool is deprecated.
 
     places: where each server's tools stand.
     """

@@ -67,7 +67,7 @@ class Index:
         self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places)
         absent = set(absent) - catalogue.places.keys()
         self.servers = servers or ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
-        self.standing = self.reading.standing
+        self.deprecation_factor = self.reading.deprecation_factor
         self.prerequisites = Prerequisites(self.documents, catalogue.positions, self.keyword.named)
         self.graph = Graph(catalogue.tools, catalogue.positions, self.prerequisites)
         if (dangling := self.graph.dangling) and not servers:

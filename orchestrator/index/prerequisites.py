@@ -102,22 +102,18 @@ class Prerequisites:
         return tuple(self._positions[key] for key in keys if key in self._positions and key != tool.key)
 
     def _giving(self, thing: frozenset[str], document: Document) -> tuple[int, ...]:
-        """Return the server's tools that are named most nearly for the thing, or else its search."""
-        if not thing:
-            return ()
+        """Return the server's tools that are named most nearly for the thing."""
         beyond: dict[int, int] = {}
         for position in self._near(document, thing):
             about = _about(self._documents[position])
             if about and (thing <= about or about <= thing):
                 beyond[position] = len(about ^ thing)
-        if not beyond and not thing <= _CREDENTIALS:
-            return tuple(p for p in self._near(document, thing, ["search"]) if not _about(self._documents[p]))
         least = min(beyond.values(), default=0)
         return tuple(position for position, more in beyond.items() if more == least)
 
-    def _near(self, document: Document, thing: frozenset[str], words: Iterable[str] = ()) -> Iterator[int]:
-        """Yield the server's tools named with one of the thing's terms, or of these, that may give it unasked."""
-        for position in sorted({position for word in words or thing for position in self._named(word)}):
+    def _near(self, document: Document, thing: frozenset[str]) -> Iterator[int]:
+        """Yield the server's tools named with one of the thing's terms that may give it unasked."""
+        for position in sorted({position for word in thing for position in self._named(word)}):
             other = self._documents[position]
             gives = thing <= _CREDENTIALS or _asks(other)
             if gives and other.tool.server == document.tool.server and not _requires(other, thing, _about(other)):
@@ -130,7 +126,7 @@ def sought(document: Document) -> tuple[frozenset[str], frozenset[str]]:
     things = frozenset().union(*(_identified(parameter, document) for parameter in required))
     names = {name for said in required.values() for name in _TOOL.findall(said)}
     keys = frozenset(f"{document.tool.server}:{name}" for name in names)
-    return things | {"search"} if things else things, keys
+    return things, keys
 
 
 def _required(tool: Tool) -> dict[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.index.bm25 import Corpus, GlobalStatistics
-from orchestrator.index.documents import Document, standing
+from orchestrator.index.documents import Document, deprecation_factor
 from orchestrator.records.tool import Tool
 
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
@@ -39,8 +39,8 @@ class Reading:
     """What a catalogue says: its terms, `words` in lower case, and the `actions` that its names begin with.
 
     `suspicions` by position, of the few tools that are flagged. `write_variants`: for each tool whether it may change
-    something and has a twin that only reads [tools]: where a task reads, it is hardly meant. `standing`: what to
-    multiply each tool's odds with [tools]; None where no tool is deprecated.
+    something and has a twin that only reads [tools]: where a task reads, it is hardly meant. `deprecation_factor`: the
+    factor for each tool's odds [tools]; None where no tool is deprecated.
     """
 
     corpus: Corpus
@@ -48,7 +48,7 @@ class Reading:
     actions: frozenset[str]
     suspicions: Mapping[int, tuple[str, ...]]
     write_variants: NDArray[np.bool_]
-    standing: NDArray[np.float64] | None
+    deprecation_factor: NDArray[np.float64] | None
 
     @classmethod
     def of(
@@ -72,5 +72,5 @@ class Reading:
             actions=frozenset(document.action for document in documents),
             suspicions={place: own.suspicions for place, own in enumerate(documents) if own.suspicions},
             write_variants=np.array(twins, np.bool_),
-            standing=standing(documents, places),
+            deprecation_factor=deprecation_factor(documents, places),
         )

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from typing import Any
 
 import Stemmer
@@ -72,12 +72,6 @@ def terms(text: str) -> list[str]:
 def terms_and_words(text: str) -> list[tuple[str, str]]:
     """Return each of `terms` with the word that it is the stem of."""
     return [pair for run in _runs(text) for pair in _KNOWN[run][1]]
-
-
-def says(text: str, least: int) -> bool:
-    """Return whether the text has at least that number of terms; stops reading a long one early."""
-    found = accumulate(len(_KNOWN[run][0]) for run in _runs(text))
-    return any(count >= least for count in found)
 
 
 def split_words(text: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ import re
 import unicodedata
 
 from orchestrator.index.intent import begins_action
-from orchestrator.index.text import says
+from orchestrator.index.text import terms
 
 MAX_CUT = 4_000
 """Characters of a task that is read for clauses; a longer text is a document."""
@@ -84,7 +84,7 @@ def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
         kept, past = kept + text[past:start] + " ", end
     kept = (kept + text[past:]).strip(" ,.;:!?\n")
     said = tuple(text[start:end].strip() for start, end in spans)
-    return (kept if says(kept, 1) else text), said
+    return (kept if terms(kept) else text), said
 
 
 def left_out_spans(text: str) -> list[tuple[int, int]]:
@@ -109,7 +109,7 @@ def split_clauses(text: str, actions: frozenset[str]) -> list[str]:
     spans: list[tuple[int, int]] = []
     start = 0
     for end in (*cuts, len(text)):
-        if says(text[start:end], MIN_TERMS):
+        if len(terms(text[start:end])) >= MIN_TERMS:
             spans.append((start, end))
             start = end
         elif end == len(text) and spans:

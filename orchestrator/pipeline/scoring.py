@@ -263,7 +263,7 @@ class Search:
         said = self.understood
         reading = chosen.own(np.array([said.reads, *(part.reads for part in said.parts)], np.bool_))
         left = np.where(reading & self.index.keyword.write_variants[chosen.positions], CHANGES_UNASKED, 1.0)
-        return left if self.index.standing is None else left * self.index.standing[chosen.positions]
+        return left if self.index.deprecation_factor is None else left * self.index.deprecation_factor[chosen.positions]
 
 
 def _chance(map_: LogisticMap, chances: Probabilities, rows: Rows, query: list[float]) -> float:

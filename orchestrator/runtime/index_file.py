@@ -50,7 +50,7 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
         "twins": reading.write_variants,
         "sizes": np.array([sizes.tokens, sizes.plain]),
     }
-    given: dict[str, Any] = {"vectors": stored.vectors, "standing": reading.standing}
+    given: dict[str, Any] = {"vectors": stored.vectors, "deprecation_factor": reading.deprecation_factor}
     arrays |= {name: own for name, own in given.items() if own is not None}
     new = file.with_name(f"{file.stem}-{os.urandom(4).hex()}.tmp")
     try:
@@ -94,7 +94,7 @@ def _reading(head: Mapping[str, Any], arrays: Any) -> Reading:
         actions=frozenset(head["actions"]),
         suspicions={place: tuple(reasons) for place, reasons in head["suspicions"]},
         write_variants=arrays["twins"],
-        standing=arrays.get("standing"),
+        deprecation_factor=arrays.get("deprecation_factor"),
     )
 
 

@@ -11,7 +11,7 @@ from orchestrator.catalogue.tokens import compact, cut
 from orchestrator.common.lines import one_line
 from orchestrator.index.intent import action_stems
 from orchestrator.index.servers import ServerIndex
-from orchestrator.index.text import says, split_words, terms
+from orchestrator.index.text import split_words, terms
 from orchestrator.pipeline.clauses import unmarked
 from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.state import Task
@@ -74,7 +74,7 @@ def _fitting(needs: tuple[str, ...], said: Understood, servers: ServerIndex) -> 
     words = {*said.asked.lower().split(), *split_words(said.asked)}
     left_out = [set(terms(unmarked(own))) for own in said.left_out]
     plain = (" ".join(word for word in need.split() if not _names(word, servers, words)) for need in needs)
-    kept = (need for need in plain if says(need, 1))
+    kept = (need for need in plain if terms(need))
     asked = said.terms.keys()
     return tuple(
         dict.fromkeys(need for need in kept if not any(_brings_back(terms(need), own, asked) for own in left_out))

@@ -48,8 +48,8 @@ def _flagged_chance(state: State, place: int) -> float:
 
 def note_deprecated(state: State) -> State:
     """Note the tools that say they are deprecated."""
-    index = state.task.index
-    if index.standing is None:
+    tools, factors = state.task.index.catalogue.tools, state.task.index.deprecation_factor
+    if factors is None:
         return state
-    old = [p for p in state.order[: state.task.most] if index.standing[p] < 1 and is_outdated(index.catalogue.tools[p])]
+    old = [place for place in state.order[: state.task.most] if factors[place] < 1 and is_outdated(tools[place])]
     return state.noted(dict.fromkeys(old, "says that it is deprecated"))
