@@ -23,7 +23,7 @@ _LOOKED = 4 * NEAREST
 """The number of nearest tasks that are sorted first: enough for all but one person's many."""
 MOST_TASKS = 10_000
 GROWTH = 0.1
-"""The weight of votes is chosen again once the past has grown by this part."""
+"""Weight and relations are found again once the past has grown by this part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,9 @@ class Experience:
     """One tenant's past tasks, oldest first, with their vectors [dimension, tasks] of length 1.
 
     `at`: when each was done, in seconds. `uses` are the calls of each tool, of tasks that failed, too. `weight` turns
-    votes into log-odds; `since`: the number of tasks added after it was chosen. Adding makes a new Experience. Vectors
-    stand in columns, which a product with one vector reads in two thirds of the time.
+    votes into log-odds; `co_use` are the tools that tasks used together. Both are found again once the past has grown
+    by GROWTH; `since` is the number of tasks added after that. Adding makes a new Experience. Vectors stand in columns,
+    which a product with one vector reads in two thirds of the time.
     """
 
     vectors: NDArray[np.float32]
@@ -42,6 +43,7 @@ class Experience:
     names: Mapping[Name, Name] = field(default_factory=dict)
     uses: Mapping[str, Sequence[Use]] = field(default_factory=dict)
     weight: float = 0.0
+    co_use: CoUse = field(default_factory=lambda: CoUse(()))
     since: int = 0
 
     @classmethod
@@ -51,17 +53,15 @@ class Experience:
         order = [order[place] for place in newest([outcomes[n].actor for n in order], MOST_TASKS)]
         names: dict[Name, Name] = {}
         kept = [outcomes[place] for place in order]
-        tasks = tuple(_past(outcome, names) for outcome in kept)
-        columns = np.ascontiguousarray(vectors[order].T, np.float32)
-        return cls(
-            vectors=columns,
-            tasks=tasks,
-            weight=best_weight(tasks, columns),
+        found = cls(
+            vectors=np.ascontiguousarray(vectors[order].T, np.float32),
+            tasks=tuple(_past(outcome, names) for outcome in kept),
             at=np.array([outcome.at for outcome in kept]),
             claims=Claims().plus(kept),
             names=names,
             uses=by_definition(sorted(outcomes, key=lambda outcome: outcome.at), {}),
         )
+        return found._judged()
 
     def plus(self, outcome: Outcome, vector: NDArray[np.float32]) -> "Experience":
         """Return this with one more Outcome that worked; beyond MOST_TASKS the oldest of who has most goes."""
@@ -80,23 +80,19 @@ class Experience:
             names=names,
             uses=uses,
             weight=self.weight,
+            co_use=self.co_use,
             since=self.since + 1,
         )
-        if now.since > GROWTH * len(now.tasks):
-            now = replace(now, weight=best_weight(now.tasks, now.vectors), since=0)
-        if "co_use" in self.__dict__:  # Made again of all tasks it would delay the next answer.
-            came, left = now.tasks[-1], self.tasks[gone] if full else None
-            now.__dict__["co_use"] = self.co_use.moved((came.actor, came.used), left and (left.actor, left.used))
-        return now
+        return now if now.since <= GROWTH * len(now.tasks) else now._judged()
+
+    def _judged(self) -> "Experience":
+        """Return this with the weight and the relations that its tasks teach."""
+        co_use = CoUse((task.actor, task.used) for task in self.tasks)
+        return replace(self, weight=best_weight(self.tasks, self.vectors), co_use=co_use, since=0)
 
     def calls(self, key: str, digest: str) -> Calls:
         """Return how the calls of a tool went since it is defined as it is."""
         return Calls.of(self.uses.get(f"{key} {digest}", ()))
-
-    @cached_property
-    def co_use(self) -> CoUse:
-        """The tools that tasks used together."""
-        return CoUse((task.actor, task.used) for task in self.tasks)
 
     @cached_property
     def _actors(self) -> NDArray[np.int64]:
