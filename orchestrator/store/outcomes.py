@@ -89,8 +89,7 @@ class Outcomes:
             named = _head(points, tenant).get("collection", _KIND)
             gone = [r.id for r in points.find(named) if which(_outcome(r.payload) or _outline(r))]
             if gone:
-                points.delete(named, gone)
-                points.purge(named)
+                points.delete(named, gone, purge=True)
             return len(gone)
 
     def forget_all(self, tenant: str) -> int:
