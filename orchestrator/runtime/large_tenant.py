@@ -75,14 +75,12 @@ class LargeTenant:
         prints = [few.catalogue.fingerprint, *(own.owner.fingerprint for own in self._searched)]
         self.version = CatalogueVersion(fingerprint=digest(" ".join(prints), 16), tools=self._statistics.size)
         self.terms, self.actions = self._statistics.holders, known_actions()
-        named = {tool.server for tool in few.tools}.union(*(own.owner.tools for own in self._searched)) - {""}
+        owned = (server for own in self._searched for server, named in own.owner.tools.items() if named)
+        self.hosts: AbstractSet[str] = {*owned, *(tool.server for tool in few.tools)}
+        """The servers whose tools the tenant has."""
+        named = self.hosts - {""}
         self.servers = ServerIndex(named, self._statistics.words, few.unlisted - named)
         self._always = dict(self._always_of(capabilities))
-
-    @property
-    def hosts(self) -> AbstractSet[str]:
-        """The servers whose tools the tenant has."""
-        return self._statistics.servers.keys()
 
     def index(self, asked: CandidateRequest) -> Index:
         """Return an Index of the few tools that may fit; blocks, as the server is asked."""

@@ -136,7 +136,7 @@ class ServerPoints(Points):
             [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in conditions]
             for conditions in ((("tenant", (self._tenant,)), *where.all), where.none)
         )
-        return models.Filter(must=must, must_not=must_not or None)
+        return models.Filter(must=[*must], must_not=[*must_not] or None)
 
     def put_searched(self, name: str, points: New, vectors: Vectors, words: Sequence[Sparse]) -> None:
         """Write points as `put` does, with their sparse vectors in the same order."""

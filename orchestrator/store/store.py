@@ -21,10 +21,10 @@ from orchestrator.store import large_tenant, manifest
 from orchestrator.store.large_tenant import SearchedTools
 from orchestrator.store.manifest import Changes, Definitions, Failure, Manifest, stored_tool, tool_id
 from orchestrator.store.outcomes import Outcomes
-from orchestrator.store.points import Points
+from orchestrator.store.points import Points, Vectors
 from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.snapshot import Stored, read_stored
-from orchestrator.store.vectors import ToolPoints, Vectors
+from orchestrator.store.vectors import ToolPoints
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
