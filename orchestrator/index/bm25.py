@@ -196,7 +196,7 @@ class Postings:
         self.every = None if every is None else every.size
         """How many documents count, where only some are at hand."""
         self.idf = inverse_frequency(holders, self.size if self.every is None else self.every)
-        self._norm = k1 * (1 - b + b * lengths / (mean or 1.0))
+        self._norm: NDArray[np.float64] = np.asarray(k1 * (1 - b + b * lengths / (mean or 1.0)), np.float64)
         self.one = self._saturated(np.ones(1), self._norm)
         """The weight of one mention in each document, by its length [documents]."""
         impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
