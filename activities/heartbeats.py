@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 class _Pulse:
     """One activity's beats: `looped` is when its event loop came round last, `sent` the last beat, wherever from."""
 
-    handle: AsyncActivityHandle | None
+    handle: AsyncActivityHandle
     every_s: float
     thread: int = field(default_factory=threading.get_ident)
     looped: float = field(default_factory=time.monotonic)
@@ -38,7 +38,7 @@ class _Pulse:
 
     async def stand_in(self) -> None:
         """Beat through the client where the loop is late. What fails, as for an activity that has ended, is left."""
-        if self.handle is None or time.monotonic() - self.sent < self.every_s + LOOK_S:
+        if time.monotonic() - self.sent < self.every_s + LOOK_S:
             return
         self.sent = time.monotonic()
         with suppress(Exception):
@@ -95,14 +95,6 @@ class _Heart:
 _HEART = _Heart()
 
 
-def _handle(token: bytes) -> AsyncActivityHandle | None:
-    """Return what beats through the client; None in an ActivityEnvironment that was given no client."""
-    try:
-        return activity.client().get_async_activity_handle(task_token=token)
-    except RuntimeError:
-        return None
-
-
 @asynccontextmanager
 async def beating() -> AsyncIterator[None]:
     """Beat at least three times in each heartbeat timeout of this activity, and each second, until the work is done."""
@@ -111,7 +103,8 @@ async def beating() -> AsyncIterator[None]:
         yield
         return
     every_s = min(LONGEST_S, info.heartbeat_timeout.total_seconds() / 3)
-    pulse = _Pulse(handle=_handle(info.task_token), every_s=every_s)
+    handle = activity.client().get_async_activity_handle(task_token=info.task_token)
+    pulse = _Pulse(handle=handle, every_s=every_s)
     beats = asyncio.create_task(pulse.beat())
     _HEART.watch(pulse)
     try:

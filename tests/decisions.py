@@ -5,6 +5,7 @@ from typing import Any
 
 from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Annotations, CatalogueVersion, Kind, Match, Stage, Tokens, Tool
+from tests.catalogues import tool
 
 TEXT = {"type": "string"}
 
@@ -13,51 +14,27 @@ def schema(*required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required)}
 
 
-NOW = Tool(
-    server="time",
-    name="get_current_time",
-    description="Get current time in a specific timezone",
+READS, DESTROYS = Annotations(read_only=True), Annotations(destructive=True)
+NOW = tool(
+    "time:get_current_time",
+    "Get current time in a specific timezone",
     input_schema=schema("timezone", timezone=TEXT),
-    annotations=Annotations(read_only=True),
+    annotations=READS,
 )
-CONVERT = Tool(
-    server="time",
-    name="convert_time",
-    description="Convert time between timezones",
-    input_schema=schema(
-        "source_timezone", "time", "target_timezone", source_timezone=TEXT, time=TEXT, target_timezone=TEXT
-    ),
-    annotations=Annotations(read_only=True),
+_ZONES = dict.fromkeys(("source_timezone", "time", "target_timezone"), TEXT)
+CONVERT = tool(
+    "time:convert_time", "Convert time between timezones", input_schema=schema(*_ZONES, **_ZONES), annotations=READS
 )
-ADD_NOTE = Tool(
-    server="notes",
-    name="add_note",
-    description="Add a note with a title and a body",
-    input_schema=schema("title", title=TEXT, body=TEXT),
-    kind=Kind.BUILTIN,
-)
-READ = Tool(
-    server="files",
-    name="read_file",
-    description="Read a text file",
-    input_schema=schema("path", path=TEXT),
-    kind=Kind.BUILTIN,
-    annotations=Annotations(read_only=True),
-)
-DELETE = Tool(
-    server="files",
-    name="delete_file",
-    description="Delete a file for good",
-    input_schema=schema("path", path=TEXT),
-    kind=Kind.BUILTIN,
-    annotations=Annotations(destructive=True),
+_NOTE, _PATH = schema("title", title=TEXT, body=TEXT), schema("path", path=TEXT)
+ADD_NOTE = tool("notes:add_note", "Add a note with a title and a body", input_schema=_NOTE, kind=Kind.BUILTIN)
+READ = tool("files:read_file", "Read a text file", input_schema=_PATH, kind=Kind.BUILTIN, annotations=READS)
+DELETE = tool(
+    "files:delete_file", "Delete a file for good", input_schema=_PATH, kind=Kind.BUILTIN, annotations=DESTROYS
 )
 ALL = (NOW, CONVERT, ADD_NOTE, READ, DELETE)
-
-PUBLISH = Tool(
-    server="reports",
-    name="publish_report",
-    description="Publish a report under a title",
+PUBLISH = tool(
+    "reports:publish_report",
+    "Publish a report under a title",
     kind=Kind.WORKFLOW,
     input_schema=schema("title", title=TEXT),
 )

@@ -36,7 +36,7 @@ class Runner:
 
     async def run(self, task: str, **settings: Any) -> tuple[RunResult, WorkflowHandle[Any, RunResult]]:
         handle = await self.start(task, **settings)
-        result = await asyncio.wait_for(handle.result(), 60)
+        result = await asyncio.wait_for(handle.result(), 120)
         await replays(await handle.fetch_history(), [RunWorkflow])
         return result, handle
 
@@ -48,7 +48,7 @@ class Runner:
     async def execute(self, workflow: Any, *given: Any, **replaying: Any) -> Any:
         """Its result; it replays."""
         handle = await self.begin(workflow, *given)
-        result = await asyncio.wait_for(handle.result(), 60)
+        result = await asyncio.wait_for(handle.result(), 120)
         await replays(await handle.fetch_history(), [workflow], **replaying)
         return result
 

@@ -54,7 +54,7 @@ class LocalTools:
 
     async def reached(self, number: int) -> None:
         """Returns once so many calls are under way at the same time."""
-        async with self._moved, asyncio.timeout(30):
+        async with self._moved, asyncio.timeout(120):
             await self._moved.wait_for(lambda: self.under_way >= number)
 
     @property

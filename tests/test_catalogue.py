@@ -58,6 +58,8 @@ def test_records_in_memory_are_a_catalogue_as_those_of_a_file_are(tmp_path: Path
     ("item", "reason"),
     [
         ({"nam": "read"}, "'nam' is no field: did you mean 'name'?"),
+        ({"name": "a", "descripton": "x"}, "'descripton' is no field: did you mean 'description'?"),
+        ({"name": "a", "input-schema": {}}, "'input-schema' is no field: did you mean 'inputSchema'?"),
         ({"server": "a"}, "name: missing"),
         (None, "the record is no JSON object: None"),
     ],
@@ -72,9 +74,7 @@ def test_an_item_that_is_no_tool_is_named(item: Any, reason: str) -> None:
     [
         ({"description": None}, "description=None: give a text"),
         ({"name": 3}, "name=3: give a text"),
-        ({"input_schema": "x"}, "input_schema='x': give a JSON Schema"),
         ({"keywords": "mail"}, "keywords='mail': give a tuple of texts"),
-        ({"labels": None}, "labels=None: give a dict"),
         ({"annotations": {}}, "annotations={}: give Annotations"),
         ({"kind": "robot"}, "kind='robot': give one of mcp, agent, integration"),
     ],
@@ -84,30 +84,12 @@ def test_a_tool_with_a_field_of_another_type_is_refused(given: dict[str, Any], r
         Tool(**{"server": "a", "name": "b", **given})
 
 
-def test_a_tools_kind_may_be_given_as_text() -> None:
-    assert Tool(server="a", name="b", kind="agent") == tool("a:b", kind=Kind.AGENT)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("name", "meant"), [("descripton", "description"), ("input-schema", "inputSchema"), ("sever", "server")]
-)
-def test_a_field_that_is_nearly_a_known_one_is_refused_where_it_would_be_lost(name: str, meant: str) -> None:
-    with pytest.raises(InvalidCatalogue, match=f"'{name}' is no field: did you mean '{meant}'?"):
-        tool_from({"name": "a", name: "x"})
-    assert tool_from({**ADD, "description": "said", "descripton": "x"}).description == "said"
-
-
 def test_fields_that_others_add_and_fields_of_null_are_left() -> None:
     others = ("title", "outputSchema", "icons", "_meta", "type", "strict", "tags", "version", "execution", 5)
+    assert tool_from({**ADD, "description": "said", "descripton": "x"}).description == "said"
     assert tool_from({"name": "a", **dict.fromkeys(others, "x")}) == tool(":a")
     fields = ("server", "description", "input_schema", "kind", "keywords", "labels", "annotations")
     assert tool_from({"name": "a", **dict.fromkeys(fields)}) == tool(":a")
-
-
-def test_a_tool_is_found_by_its_key_and_a_wrong_key_is_named() -> None:
-    assert Catalogue([tool("a:b")])["a:b"].name == "b"
-    with pytest.raises(UnknownTool, match=r"no tool 'a:x'.*tools list"):
-        Catalogue([tool("a:b")])["a:x"]
 
 
 def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_places(tmp_path: Path) -> None:
@@ -127,15 +109,12 @@ def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_plac
     [
         ('{"name": "add"', "not JSON"),
         ("[" * 5_000, "not JSON"),
-        ("1" * 5_000, "not JSON"),
         ('{"name": "a", "input_schema": {"maximum": NaN}}', "NaN is no JSON number"),
         ('{"name": "a", "description": "x", "description": "y"}', "'description' stands twice in one object"),
         ('"add"', "the record is no JSON object: 'add'"),
         ("{}", r"name: missing in \{\}"),
         ('{"name": ""}', "name: .*at least 1 character"),
-        ('{"name": 7}', "name: .*but it is 7"),
         ('{"name": "a", "input_schema": []}', r"input_schema: .*but it is \[\]"),
-        ('{"name": "a", "description": {}}', "description"),
         ('{"name": "a", "keywords": "refund"}', "keywords: Input should be a valid list, but it is 'refund'"),
         ('{"name": "a", "kind": "robot"}', "kind: .*'mcp', 'agent', 'integration', 'workflow' or 'builtin'"),
         (
@@ -153,8 +132,7 @@ def test_a_broken_line_is_named_with_its_file_its_number_and_the_reason(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
-    [({"tool": []}, "list of tools"), (3, "list of tools"), ([{"name": "a"}, {}], "tool 2: name"), ("{", "not JSON")],
+    ("content", "reason"), [({"tool": []}, "list of tools"), ([{"name": "a"}, {}], "tool 2: name"), ("{", "not JSON")]
 )
 def test_a_broken_json_file_is_named(tmp_path: Path, content: object, reason: str) -> None:
     with pytest.raises(InvalidCatalogue, match=rf"x\.json: .*{reason}"):
@@ -241,14 +219,10 @@ def test_lone_surrogates_are_replaced_everywhere_and_pairs_are_one_character(tmp
     json.dumps(tool_to_json(found), ensure_ascii=False).encode("utf-8")
 
 
-def test_a_line_separator_within_a_text_ends_no_line(tmp_path: Path) -> None:
-    (found,) = Catalogue.read(written(tmp_path, '{"name": "a", "description": "one\u2028two\x85"}'))
-    assert found.description == "one\u2028two\x85"
-
-
-def test_a_name_may_hold_colons_since_a_server_may_not(tmp_path: Path) -> None:
-    catalogue = Catalogue.read(written(tmp_path, {"server": "s", "name": "a:b"}, {"name": ":c"}))
-    assert (catalogue["s:a:b"].server, catalogue["s:a:b"].name) == ("s", "a:b")
+def test_line_separators_and_colons_within_texts_separate_nothing(tmp_path: Path) -> None:
+    line = '{"server": "s", "name": "a:b", "description": "one\u2028two\x85"}'
+    catalogue = Catalogue.read(written(tmp_path, line, {"name": ":c"}))
+    assert catalogue["s:a:b"] == tool("s:a:b", "one\u2028two\x85")
     assert (catalogue["::c"].server, catalogue["::c"].name) == ("", ":c")
 
 
@@ -272,10 +246,13 @@ def test_a_tool_written_and_read_again_is_the_same_tool() -> None:
     hinted = tool("a:b", labels={"team": "x"}, annotations=Annotations(read_only=True, open_world=False))
     for known in (*sample(), hinted):
         assert tool_from(json.loads(json.dumps(tool_to_json(known)))) == known
-    assert {known.kind for known in sample()} >= {Kind.AGENT, Kind.BUILTIN, Kind.INTEGRATION, Kind.WORKFLOW}
+    assert tool("a:b", kind="agent") == tool("a:b", kind=Kind.AGENT)
 
 
-def test_the_tools_of_a_server_are_found() -> None:
+def test_tools_are_found_by_key_and_by_server() -> None:
     catalogue = Catalogue([tool("b:x"), tool("a:y"), tool("b:z"), tool("a:w")])
+    assert catalogue["b:z"].name == "z"
+    with pytest.raises(UnknownTool, match=r"no tool 'a:x'.*tools list"):
+        catalogue["a:x"]
     found = {server: [own.name for own in catalogue.of_server(server)] for server in ("a", "b", "c")}
     assert found == {"a": ["w", "y"], "b": ["x", "z"], "c": []}

@@ -101,7 +101,7 @@ async def worker(env: Mapping[str, str], *options: str) -> AsyncIterator[None]:
     )
     try:
         assert process.stderr is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while b"serves" not in (line := await process.stderr.readline()):
                 assert line, "the worker ended"
         yield
@@ -154,7 +154,7 @@ async def test_three_servers_a_model_and_a_kill(temporal_address: str, task_queu
             handle = await client.start_workflow(
                 names.RUN, request, id=f"run-{uuid4().hex[:8]}", task_queue=task_queue, result_type=RunResult
             )
-            await asyncio.wait_for(script.filling.wait(), 120)
+            await asyncio.wait_for(script.filling.wait(), 180)
         async with worker(*arguments):
             result = await asyncio.wait_for(handle.result(), 120)
 

@@ -6,14 +6,14 @@ import types
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from orchestrator.catalogue.export import Provider, check_arguments, export, exported_name, parameters, resolve
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
 from orchestrator.records.tool import Tool
-from tests.catalogues import sample, taking, tool
+from tests.catalogues import taking, tool
 
 PROVIDERS: tuple[Provider, ...] = ("openai", "openai-chat", "anthropic", "mcp")
 LEGAL = {provider: re.compile(r"[a-zA-Z0-9_-]{1,64}") for provider in PROVIDERS} | {
@@ -31,13 +31,16 @@ def name_of(shape: dict[str, Any]) -> str:
     return str(shape.get("name") or shape["function"]["name"])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
+@example(set(AWKWARD))
 @given(st.sets(st.tuples(names.filter(lambda server: ":" not in server), names.filter(bool)), max_size=12))
-def test_names_are_legal_and_unique_whatever_the_keys(keys: set[tuple[str, str]]) -> None:
+def test_names_are_legal_and_mapped_back_whatever_the_keys(keys: set[tuple[str, str]]) -> None:
+    tools = [Tool(server=server, name=name) for server, name in keys]
     for provider in PROVIDERS:
-        found = [exported_name(Tool(server=server, name=name), provider) for server, name in keys]
-        assert len(set(found)) == len(keys)
-        assert all(LEGAL[provider].fullmatch(name) for name in found)
+        for own in tools:
+            name = exported_name(own, provider)
+            assert LEGAL[provider].fullmatch(name)
+            assert resolve(tools, {"name": name}).tool == own
 
 
 def test_a_name_is_plain_where_that_is_enough() -> None:
@@ -92,10 +95,7 @@ def test_what_openai_and_anthropic_refuse_at_the_top_is_left_out_and_still_check
         ({"type": "integer", "minimum": "1", "maximum": 9}, {"type": "integer", "maximum": 9}),
         ({"minLength": True, "uniqueItems": True, "readOnly": 1}, {"uniqueItems": True}),
         ({"required": ["a", 5], "dependentRequired": {"a": ["b"]}}, {"dependentRequired": {"a": ["b"]}}),
-        (
-            {"enum": ["a"], "const": "a", "default": {"type": "any"}},
-            {"enum": ["a"], "const": "a", "default": {"type": "any"}},
-        ),
+        ({"enum": ["a"], "default": {"type": "any"}}, {"enum": ["a"], "default": {"type": "any"}}),
         ({"anyOf": [{"type": "array"}, "text"]}, {"anyOf": [{"type": "array", "items": {}}]}),
     ],
 )
@@ -125,19 +125,10 @@ SEND = tool("mail:send.now", input_schema=taking("to", to="receiver"))
 OTHER = tool("mail:send", input_schema=taking())
 NAME = exported_name(SEND)
 ARGUMENTS = {"to": "Ana"}
+JSON = json.dumps(ARGUMENTS)
 CALLS = {
-    "OpenAI Responses": {
-        "type": "function_call",
-        "id": "fc_1",
-        "call_id": "call_1",
-        "name": NAME,
-        "arguments": json.dumps(ARGUMENTS),
-    },
-    "OpenAI Chat": {
-        "id": "call_1",
-        "type": "function",
-        "function": {"name": NAME, "arguments": json.dumps(ARGUMENTS)},
-    },
+    "OpenAI Responses": {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": NAME, "arguments": JSON},
+    "OpenAI Chat": {"id": "call_1", "type": "function", "function": {"name": NAME, "arguments": JSON}},
     "Anthropic": {"type": "tool_use", "id": "call_1", "name": NAME, "input": ARGUMENTS},
     "MCP": {"id": "call_1", "name": exported_name(SEND, "mcp"), "arguments": ARGUMENTS},
     "key": {"id": "call_1", "name": "mail:send.now", "arguments": ARGUMENTS},
@@ -155,15 +146,6 @@ def as_object(value: Any) -> Any:
 def test_a_call_of_any_provider_is_mapped_back(shape: str, form: Any) -> None:
     resolved = resolve([OTHER, SEND], form(CALLS[shape]))
     assert (resolved.tool, resolved.arguments, resolved.call_id) == (SEND, ARGUMENTS, "call_1")
-
-
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_every_name_offered_is_mapped_back_to_its_tool(provider: Provider) -> None:
-    tools = [*sample(), *(Tool(server=server, name=name) for server, name in AWKWARD)]
-    for own in tools:
-        bare = Tool(server=own.server, name=own.name)
-        offered = [bare if each is own else each for each in tools]
-        assert resolve(offered, {"name": exported_name(own, provider)}).tool is bare
 
 
 def test_a_name_that_was_not_offered_is_refused_with_those_that_were() -> None:
@@ -202,9 +184,5 @@ def test_arguments_against_the_schema_are_refused_with_the_reason(arguments: Any
 
 
 def test_no_arguments_are_an_empty_object() -> None:
-    for call in (
-        {"name": "mail__send"},
-        {"name": "mail__send", "arguments": ""},
-        {"name": "mail__send", "input": None},
-    ):
-        assert resolve([OTHER], call).arguments == {}
+    for without in ({}, {"arguments": ""}, {"input": None}):
+        assert resolve([OTHER], {"name": "mail__send", **without}).arguments == {}

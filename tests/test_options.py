@@ -19,14 +19,11 @@ from tests.stores import MAIL
     ("name", "value", "remedy"),
     [
         ("gate", "0.7", "give a probability, 0 to 1"),
-        ("gate", None, "give a probability"),
         ("gate", True, "give a probability"),
         ("gate", math.nan, "give a probability"),
-        ("floor", 1.5, "give a probability"),
         ("semantic_timeout_s", 0, "give seconds, from 0.001 to 10,000,000,000"),
         ("model_timeout_s", math.nan, "give seconds"),
         ("store_timeout_s", math.inf, "give seconds"),
-        ("cached_tenants", 2.5, "give a whole number"),
         ("cached_tenants", 0, "give a whole number above 0"),
         ("exact_tokens", "no", "give True or False"),
         ("embedder", 5, "give a text"),
@@ -37,11 +34,17 @@ def test_a_setting_of_the_wrong_type_or_range_is_named_with_its_remedy(name: str
         Options(**{name: value})
 
 
-@pytest.mark.parametrize("value", ["soon", "0", "-1", "nan", "inf"])
-@pytest.mark.parametrize("of", ["MODEL", "SEMANTIC", "STORE"])
-def test_a_timeout_from_the_environment_is_refused_under_the_variables_own_name(of: str, value: str) -> None:
-    with pytest.raises(InvalidConfig, match=f"TOOLROUTE_{of}_TIMEOUT='{value}'"):
-        Options.from_env({f"TOOLROUTE_{of}_TIMEOUT": value})
+@pytest.mark.parametrize(
+    ("variable", "value", "remedy"),
+    [
+        *(("TOOLROUTE_MODEL_TIMEOUT", value, "give seconds, from ") for value in ("soon", "0", "-1", "nan", "inf")),
+        ("TOOLROUTE_INDEX_LIMIT", "5.5", "give a whole number above 0"),
+        ("TOOLROUTE_EXPERIENCE", "some", "give texts, no-texts or off"),
+    ],
+)
+def test_a_value_of_the_environment_is_refused_under_its_variables_name(variable: str, value: str, remedy: str) -> None:
+    with pytest.raises(InvalidConfig, match=f"^{variable}='{value}': {remedy}"):
+        Options.from_env({variable: value})
 
 
 def test_the_environments_settings_are_read_and_what_is_given_goes_before() -> None:
@@ -74,10 +77,5 @@ async def test_the_store_that_the_options_name_is_a_routers_unless_it_is_given_a
 
 
 def test_a_misspelt_variable_is_named_with_the_one_that_is_meant() -> None:
-    given = {
-        "TOOLROUTE_EMBEDER": "x",
-        "TOOLROUTE_STORE": "y",
-        "TOOLROUTE_COLOUR": "",
-        "OTHER": "",
-    }
+    given = dict.fromkeys(("TOOLROUTE_EMBEDER", "TOOLROUTE_STORE", "TOOLROUTE_COLOUR", "OTHER"), "x")
     assert misspelt(given) == {"TOOLROUTE_COLOUR": "", "TOOLROUTE_EMBEDER": "TOOLROUTE_EMBEDDER"}

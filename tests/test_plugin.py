@@ -1,5 +1,4 @@
 import asyncio
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,9 +15,7 @@ from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, Worker
 
-from orchestrator import Connections
-from orchestrator.errors import InvalidConfig, UnknownTool
-from orchestrator.mcp.sync import sync
+from orchestrator.errors import InvalidConfig
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.decision import Decision
@@ -28,7 +25,6 @@ from orchestrator.temporal.plugin import OrchestratorPlugin
 from tests.decisions import NOW
 from tests.my_workflow import Assistant
 from tests.running import TENANT, plugin_over
-from tests.servers.real import python_entry
 from tests.servers.start import config, entry, until
 from tests.temporal import DEPLOYMENT, working
 
@@ -131,39 +127,6 @@ async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_conn
         assert kept == [True, False, True, True]
         assert (await busy).text == "waited"
     assert not _children()
-
-
-@pytest.mark.slow
-async def test_servers_come_and_go_with_the_configuration_while_the_worker_runs(tmp_path: Path) -> None:
-    file = tmp_path / "mcp.json"
-    file.write_text(json.dumps(config(quick=entry("quick.py"))))
-    plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=str(file))
-    now = ToolCall(tenant=TENANT, tool=NOW, arguments={"timezone": "UTC"})
-    pid = ToolCall(tenant=TENANT, tool=Tool(server="quick", name="pid"), arguments={})
-    async with plugin.resources.held():
-        await plugin.resources.execute(pid)
-        with pytest.raises(UnknownTool, match="it names: quick"):
-            await plugin.resources.execute(now)
-        file.write_text(json.dumps(config(time=python_entry("mcp_server_time"))))
-        assert "UTC" in (await plugin.resources.execute(now)).text
-        with pytest.raises(UnknownTool, match=r"no server 'quick' in .*mcp\.json; it names: time"):
-            await plugin.resources.execute(pid)
-
-
-@pytest.mark.slow
-async def test_a_changed_listing_renews_what_a_workers_store_holds_of_that_server(tmp_path: Path) -> None:
-    library = config(library=entry("plain.py"))
-    plugin = OrchestratorPlugin(store=tmp_path / "store", mcp_servers=library)
-    async with plugin.resources.held():
-        store = (await plugin.resources.router()).store
-        assert store is not None
-        async with Connections(library) as servers:
-            await sync(servers, store, "org:1")
-        grow = Tool(server="library", name="grow")
-        for tenant in ("org:1", "org:2"):
-            await plugin.resources.execute(ToolCall(tenant=tenant, tool=grow, arguments={}))
-        await until(lambda: "library:grown" in {tool.key for tool in store.load("org:1").tools}, 5)
-        assert store.servers("org:2") == {}
 
 
 @pytest.mark.parametrize("register", [True, False])

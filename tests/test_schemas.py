@@ -22,7 +22,6 @@ DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     "schema",
     [
         {"properties": {"a": {"type": "string", "pattern": FOREVER}}},
-        {"properties": {"a": {"anyOf": [{"pattern": FOREVER}]}}},
         {"properties": {"a": {"$ref": "#/components/Name"}}, "components": {"Name": {"pattern": FOREVER}}},
         {"propertyNames": {"pattern": FOREVER}},
         {"patternProperties": {FOREVER: {"type": "string"}}, "additionalProperties": False},
@@ -30,7 +29,6 @@ DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
         {"properties": {"a": {"pattern": "^a?" + "a?" * 40 + "a" * 41}}},
         {"properties": {"a": {"pattern": "^" + "[a]" * 20_000 + "("}}},
         {"properties": {"a": {"pattern": "^(((a{0,50}){0,50}){0,40})b$"}}},
-        {"properties": {"a": {"pattern": r"^(\w{0,50}){0,50}b$"}}},
         {"properties": {"a": {"pattern": "^a{99999999999}$"}}},
     ],
 )
@@ -97,7 +95,6 @@ def test_references_are_followed_where_that_takes_no_time() -> None:
     [
         {"properties": {"a": {"$ref": "#/$defs/none"}}},
         {"properties": {"a": {"$ref": "#/components/A"}}, "components": {"A": {"type": "any"}}},
-        {"properties": {"a": {"$ref": "#/components/A"}}, "components": {"A": {"minimum": "1"}}},
         {"properties": {"a": {"$ref": "#"}}, "$ref": "#"},
         {"properties": {"a": {"multipleOf": 0}}},
     ],

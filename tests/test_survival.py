@@ -48,7 +48,7 @@ class Site:
         )
         process.start()
         try:
-            assert await asyncio.to_thread(ready.wait, 60), "no worker came up"
+            assert await asyncio.to_thread(ready.wait, 120), "no worker came up"
             yield
         finally:
             process.kill()
@@ -67,7 +67,7 @@ class Site:
             handle = await self.start(client, task)
             await self.begun(handle, step)
         async with self.worker():
-            return handle, await asyncio.wait_for(handle.result(), 60)
+            return handle, await asyncio.wait_for(handle.result(), 120)
 
     def calls(self, handle: WorkflowHandle[Any, RunResult]) -> list[tuple[str, str, float]]:
         """This run's notes in order: begin or end, the step's id, when."""
@@ -127,15 +127,7 @@ async def test_a_change_under_way_is_never_sent_again_and_the_plan_sees_it(site:
     assert "took effect" in result.steps[1].reason
 
 
-async def test_a_change_that_honours_its_key_is_sent_again_and_takes_effect_once(site: Site) -> None:
-    site.seconds = 1.0
-    handle, result = await site.broken_off("Read the file a.txt, then post an entry with the subject 'May'", "s2")
-    assert [step.status for step in result.steps] == [StepStatus.DONE] * 2
-    assert begins(site.calls(handle)) == {"s1": 1, "s2": 2}
-    assert site.booked(handle) == 1
-
-
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_twelve_kills_at_random_points_repeat_no_finished_step(site: Site) -> None:
     client = await Client.connect(site.address)
     chance = random.Random(7)
@@ -151,7 +143,7 @@ async def test_twelve_kills_at_random_points_repeat_no_finished_step(site: Site)
                 await site.another_begun()
             await asyncio.sleep(chance.uniform(0.05, 0.9))
     async with site.worker():
-        results = await asyncio.wait_for(asyncio.gather(*(handle.result() for handle in handles)), 120)
+        results = await asyncio.wait_for(asyncio.gather(*(handle.result() for handle in handles)), 240)
     noted = Counter(what for handle in handles for what, _, _ in site.calls(handle))
     assert noted["begin"] > noted["end"], "no kill hit a call"
     for handle, result in zip(handles, results, strict=True):

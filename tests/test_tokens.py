@@ -13,32 +13,16 @@ SHAPES = ("openai", "openai-chat", "anthropic", "mcp")
 
 
 @pytest.mark.parametrize("provider", SHAPES)
-def test_the_estimate_is_never_below_the_exact_count_on_any_tool(provider: str) -> None:
+def test_the_estimate_is_a_little_above_the_exact_count(provider: str) -> None:
     exact = counter_named(EXACT)
     texts = [compact(shape) for shape in export(sample().tools, provider)]  # type: ignore[arg-type]
-    low = [(text, count_tokens(text), exact(text)) for text in texts if count_tokens(text) < exact(text)]
-    assert low == []
-
-
-def test_the_estimate_is_not_far_above_the_exact_count() -> None:
-    exact = counter_named(EXACT)
-    texts = [compact(shape) for shape in export(sample().tools, "openai")]
-    assert 1.0 <= sum(map(count_tokens, texts)) / sum(map(exact, texts)) < 1.4
+    assert [text for text in texts if count_tokens(text) < exact(text)] == []
+    assert sum(map(count_tokens, texts)) / sum(map(exact, texts)) < 1.4
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "hello world",
-        "x" * 400,
-        "1" * 100,
-        "北京的天气怎么样",
-        "погода в городе",
-        "الطقس في المدينة",
-        "🚀🔥",
-        "\n\n\t  ",
-    ],
+    ["", "hello world", "x" * 400, "1" * 100, "北京的天气怎么样", "погода в городе", "الطقس في المدينة", "🚀🔥"],
 )
 def test_the_estimate_holds_in_any_script(text: str) -> None:
     assert count_tokens(text) >= counter_named(EXACT)(text) * (0.5 if len(set(text)) < 5 else 1)

@@ -22,7 +22,7 @@ from orchestrator.records.budget import Limits
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
-from orchestrator.testing import NO_CREDIT, Billed, Fault, ModelRequest, ScriptedModel, Slow
+from orchestrator.testing import NO_CREDIT, Billed, Fault, ScriptedModel, Slow
 from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import decision
 from tests.my_workflow import Apart, FollowUp
@@ -176,22 +176,6 @@ async def test_what_the_results_do_not_give_is_needed_from_the_user(serve: Serve
     assert "needs input: missing: s2.body" in at.model.asked[3].text
 
 
-@pytest.mark.slow
-async def test_a_model_lost_on_the_way_leaves_needs_input_and_the_results_as_they_came(serve: Serve) -> None:
-    script: list[Any] = [PLANNED, STEPS]
-
-    def lost(_: ModelRequest) -> Any:
-        return script.pop(0) if script else Fault(500)
-
-    async with assisted(serve, lost) as at:
-        result, _ = await at.run()
-    assert statuses(result) == ["done", "needs_input"]
-    assert "no model filled s2.body (ModelUnavailable" in result.steps[1].reason
-    assert result.answer.startswith("s1 files:read_file: read_file a.txt")
-    assert "no model wrote (ModelUnavailable" in result.warnings[0]
-    assert len(at.model.asked) == 2 + 3 + 3
-
-
 WRONG = Billed({"arguments": '{"body": 3}', "why": ""}, input=100, output=11)
 
 
@@ -262,12 +246,6 @@ async def test_a_model_that_takes_more_than_it_may_is_asked_no_more_and_the_budg
         assert len(at.model.asked) == 1
         assert "was not asked: of its tokens 0 are left" in result.warnings[0]
         assert "overrun: planning took 120,200 tokens of 79,999 granted" in result.budget.warnings
-
-
-async def test_an_answer_that_takes_more_than_its_reserve_is_reported(serve: Serve) -> None:
-    async with assisted(serve, [ONE, Billed("It says so.", input=50_000, output=100)]) as at:
-        result, _ = await at.run("Read the file a.txt")
-        assert result.budget.warnings == ("overrun: the answer took 50,100 tokens of 4,000 granted",)
 
 
 async def test_a_model_is_asked_for_no_more_than_the_run_leaves_it(serve: Serve) -> None:

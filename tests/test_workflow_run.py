@@ -66,13 +66,6 @@ async def test_a_missing_argument_ends_in_needs_input_and_what_follows_is_skippe
     assert runner.local.calls == [("read_file", {"path": "given.txt"})]
 
 
-async def test_nothing_good_enough_calls_nothing(runner: Runner) -> None:
-    result, handle = await runner.run("zzqx vrrm plonk")
-    assert result.steps == ()
-    assert result.answer
-    assert await activities_of(handle) == [ROUTE, PLAN]
-
-
 async def test_a_step_that_the_budget_does_not_allow_is_refused_and_not_called(runner: Runner) -> None:
     result, _ = await runner.run("Read the file a.txt", limits=Limits(max_total_tokens=12_000))
     assert statuses(result) == ["refused"]
@@ -86,18 +79,6 @@ async def test_a_step_that_the_budget_does_not_allow_is_refused_and_not_called(r
     limits = Limits(max_total_tokens=24_100)
     result, _ = await runner.run("Read the file a.txt and delete the file b.txt", limits=limits)
     assert statuses(result) == ["done", "done"]  # each used little: the second waits until the first has settled
-
-
-@pytest.mark.parametrize(("words", "most"), [(12_000, 16_000), (600_000, 16_000), (600_000, 3_000)])
-async def test_a_result_is_held_to_what_a_step_may_take_and_marked(runner: Runner, words: int, most: int) -> None:
-    runner.local.padding = " word" * words
-    result, _ = await runner.run("Read the file a.txt", limits=Limits(max_tokens_per_step=most))
-    [step] = result.steps
-    assert step.result
-    assert step.result.truncated is (words > most)
-    assert ("left out" in step.result.text) is (words > most)
-    assert min(words, 0.9 * most) < step.tokens <= most
-    assert len(result.answer) <= len(step.result.text)
 
 
 async def test_a_tools_own_error_ends_its_step_as_failed(runner: Runner) -> None:

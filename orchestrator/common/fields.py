@@ -55,8 +55,9 @@ def check(record: object, error: type[InvalidInput] = InvalidInput) -> None:
     """Raise the error for the first field of the record that its annotation does not allow."""
     from pydantic import ValidationError
 
+    kind: Any = type(record)
     try:
-        _model(type(record)).model_validate(record)
+        _model(kind).model_validate(record)
     except ValidationError as refused:
         first = refused.errors(include_url=False)[0]
         raise error(f"{first['loc'][0]}={first['input']!r:.80}: {first['msg']}") from None

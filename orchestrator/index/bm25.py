@@ -1,4 +1,4 @@
-"""BM25 as sparse columns, one a term, weighted as `rank-bm25` does; and bigrams.
+"""BM25 as sparse columns, one a term, with `rank-bm25`'s parameters and weights; and bigrams.
 
 "Pull request" is more than a pull and a request: sequential dependence (Metzler and Croft, 2005, "A Markov random
 field model for term dependencies").
@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from rank_bm25 import BM25Okapi
 
 Pair = tuple[str, str]
 K1, B = 1.5, 0.75
@@ -106,12 +107,29 @@ def each(sum_up: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> ND
 
 
 def inverse_frequency(holders: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Return Lucene's inverse document frequency of terms, by the number of documents that hold each.
-
-    It is never negative. Okapi's own is zero or below for a term in half of the documents, which is every term of a
-    catalogue of two tools.
-    """
+    """Return Lucene's inverse document frequency of terms, by the number of documents that hold each."""
     return np.asarray(np.log1p((size - holders + 0.5) / (holders + 0.5)))
+
+
+class PositiveBM25(BM25Okapi):  # type: ignore[misc]
+    """BM25Okapi over Counts, with Lucene's inverse document frequency, which is never negative.
+
+    Okapi's own is zero or below for a term in half of the documents, which is every term of a catalogue of two tools.
+    """
+
+    def _initialize(self, corpus: Counts) -> Counts:
+        self.corpus_size = corpus.size
+        self.doc_len = np.bincount(corpus.documents, corpus.frequency, minlength=corpus.size)
+        self.avgdl = float(self.doc_len.sum()) / max(corpus.size, 1) or 1.0
+        if corpus.every is not None:
+            self.corpus_size, self.avgdl = corpus.every.size, corpus.every.length or self.avgdl
+        return corpus
+
+    def _calc_idf(self, nd: Counts) -> None:
+        holders = np.diff(nd.starts)
+        if nd.every is not None:
+            holders = np.maximum([nd.every.holders.get(term, 0) for term in nd.ids], holders)
+        self.idf = inverse_frequency(holders, self.corpus_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,17 +204,12 @@ class Postings:
     """For each term the documents that hold it and what it adds to the score of each."""
 
     def __init__(self, counts: Counts, *, k1: float = K1, b: float = B) -> None:
-        every, holders = counts.every, np.diff(counts.starts)
-        lengths = np.bincount(counts.documents, counts.frequency, minlength=counts.size)
-        mean = float(lengths.sum()) / max(counts.size, 1)
-        if every is not None:
-            holders = np.maximum([every.holders.get(term, 0) for term in counts.ids], holders)
-            mean = every.length or mean
-        self.counts, self.size, self.k1 = counts, counts.size, k1
-        self.every = None if every is None else every.size
+        model = PositiveBM25(counts, k1=k1, b=b)
+        self.counts, self.size, self.k1 = counts, counts.size, float(model.k1)
+        self.every = None if counts.every is None else counts.every.size
         """How many documents count, where only some are at hand."""
-        self.idf = inverse_frequency(holders, self.size if self.every is None else self.every)
-        self._norm: NDArray[np.float64] = np.asarray(k1 * (1 - b + b * lengths / (mean or 1.0)), np.float64)
+        self.idf: NDArray[np.float64] = model.idf
+        self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
         self.one = self._saturated(np.ones(1), self._norm)
         """The weight of one mention in each document, by its length [documents]."""
         impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])

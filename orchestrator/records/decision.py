@@ -100,7 +100,7 @@ class Decision:
         """Return the JSON contract of `toolroute route -o json`."""
         from pydantic_core import to_jsonable_python
 
-        shown = to_jsonable_python(self, exclude={"matches", "named_servers", "leans"})
+        shown: dict[str, Any] = to_jsonable_python(self, exclude={"matches", "named_servers", "leans"})
         return shown | {
             "confidence": round(self.confidence, 4),
             "gate_confidence": round(self.gate_confidence, 4),
@@ -122,4 +122,5 @@ def _match_json(match: Match) -> dict[str, Any]:
     tool = match.tool
     named = {"tool": tool.key, "server": tool.server, "name": tool.name, "kind": str(tool.kind)}
     rounded = {"score": round(match.score, 4), "evidence": {leg: round(own, 4) for leg, own in match.evidence.items()}}
-    return named | to_jsonable_python(match, exclude={"tool", "words"}) | rounded
+    shown: dict[str, Any] = to_jsonable_python(match, exclude={"tool", "words"})
+    return named | shown | rounded

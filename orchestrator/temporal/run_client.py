@@ -2,15 +2,19 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+from temporalio.client import (
+    Client,
+    WorkflowExecution,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.service import RPCError, RPCStatusCode
 
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Approval, Progress, RunMemo
-
-if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowExecution
 
 SOON = timedelta(seconds=10)
 _WAITS = "waiting for approval"
@@ -36,14 +40,12 @@ class Listed:
 class RunClient:
     """A tenant's view of a Temporal namespace; `pages`: where its UI shows workflows, "" where that is not known."""
 
-    client: "Client"
+    client: Client
     tenant: str
     pages: str = ""
 
     async def runs(self, *, ended: bool) -> list[Listed]:
         """Return the tenant's runs, the latest first; those that ended only where wanted."""
-        from temporalio.service import RPCError
-
         query = f"WorkflowType = '{names.RUN}'" + ("" if ended else " AND ExecutionStatus = 'Running'")
         try:
             listed = self.client.list_workflows(query, rpc_timeout=SOON)
@@ -54,8 +56,6 @@ class RunClient:
 
     async def run(self, run_id: str) -> Listed:
         """Return one run; InvalidInput where the tenant has none of this id."""
-        from temporalio.service import RPCError, RPCStatusCode
-
         try:
             found = await self.client.get_workflow_handle(run_id).describe(rpc_timeout=SOON)
             memo = await _memo(found) if found.workflow_type == names.RUN else None
@@ -69,8 +69,6 @@ class RunClient:
 
     async def progress(self, run_id: str) -> Progress | None:
         """Return how a run's steps stand; None where no worker answers."""
-        from temporalio.service import RPCError
-
         try:
             handle = self.client.get_workflow_handle(run_id)
             asked: Progress = await handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=SOON)
@@ -80,9 +78,6 @@ class RunClient:
 
     async def say(self, run_id: str, word: Approval) -> None:
         """Give a word on a step; InvalidInput where it does not count."""
-        from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
-        from temporalio.service import RPCError
-
         handle = self.client.get_workflow_handle(run_id)
         try:
             await handle.execute_update(names.APPROVE, word, rpc_timeout=SOON)
@@ -93,7 +88,7 @@ class RunClient:
         except RPCError as error:
             raise InvalidInput(f"{run_id} takes no word on a step: {error.message}") from None
 
-    def _listed(self, found: "WorkflowExecution", memo: RunMemo) -> Listed:
+    def _listed(self, found: WorkflowExecution, memo: RunMemo) -> Listed:
         status = found.status.name.lower().replace("_", " ") if found.status else "unknown"
         running = status == "running"
         return Listed(
@@ -105,7 +100,7 @@ class RunClient:
         )
 
 
-async def _memo(found: "WorkflowExecution") -> RunMemo | None:
+async def _memo(found: WorkflowExecution) -> RunMemo | None:
     """Return what a run's memo says; None where there is no such memo, as no worker has taken the run up yet."""
     try:
         memo: RunMemo | None = await found.memo_value(names.RUN, None, type_hint=RunMemo)

@@ -1,7 +1,7 @@
 """The stubs of toolroute's activities: what a workflow calls them by. Deterministic; the worker does the work."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Unpack
 
@@ -43,23 +43,23 @@ def call_config(request: RunRequest, given: Config | None = None) -> Config:
     }
 
 
+@dataclass(eq=False, repr=False)
 class ActivityStubs:
     """Calls toolroute's activities from a workflow, each kind with its options; `ToolRouter` documents them."""
 
-    def __init__(
-        self,
-        tenant: str,
-        route: Config | None = None,
-        semantic: Config | None = None,
-        plan: Config | None = None,
-        call: Config | None = None,
-    ) -> None:
-        self.tenant = tenant
-        self._route: Config = {**DEFAULT, **(route or {})}
-        self._semantic: Config = {**(semantic or {})}
-        self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **(plan or {})}
-        self._complete: Config = {**MODEL_CALL, **(plan or {})}
-        self._call: Config = {**(call or {})}
+    tenant: str = ""
+    _: KW_ONLY
+    route_options: Config | None = None
+    semantic_options: Config | None = None
+    plan_options: Config | None = None
+    call_options: Config | None = None
+
+    def __post_init__(self) -> None:
+        self._route: Config = {**DEFAULT, **(self.route_options or {})}
+        self._semantic: Config = {**(self.semantic_options or {})}
+        self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **(self.plan_options or {})}
+        self._complete: Config = {**MODEL_CALL, **(self.plan_options or {})}
+        self._call: Config = {**(self.call_options or {})}
 
     async def route(
         self,

@@ -32,16 +32,8 @@ class ToolRouter(ActivityStubs):
     Activities fail with Temporal's `ActivityError`, whose `cause.type` names a class of `orchestrator.errors`.
     """
 
-    def __init__(
-        self,
-        tenant: str = "",
-        *,
-        route_options: Config | None = None,
-        semantic_options: Config | None = None,
-        plan_options: Config | None = None,
-        call_options: Config | None = None,
-    ) -> None:
-        super().__init__(tenant, route_options, semantic_options, plan_options, call_options)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         # Workflows may share a router of their module: each execution has an event loop, and so a run, of its own.
         self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, Run] = WeakKeyDictionary()
 
