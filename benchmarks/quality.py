@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,12 +19,12 @@ from benchmarks import peers
 from benchmarks.page import write
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.evaluate import metrics
-from orchestrator.evaluate.runner import Query, Stages, read_set
+from orchestrator.evaluate.runner import Query, read_set
 from orchestrator.index.calibration import Calibration, from_json
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
-from orchestrator.records.request import Fusion, RouteRequest
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Stage, Tool
 from orchestrator.runtime.router import Router
 from research.confidence import fit_all, left_out_maps
@@ -33,13 +34,13 @@ from research.tasks import tasks
 
 MOST_QUERIES = 300
 """Evenly spaced ones of a set: some peers need a quarter of a second for each."""
-WAYS: dict[str, tuple[Stages, Fusion | None]] = {
-    "keyword": (Stages.KEYWORD, None),
-    "semantic": (Stages.SEMANTIC, None),
-    "weighted": (Stages.HYBRID, Fusion.WEIGHTED),
-    "rrf": (Stages.HYBRID, Fusion.RRF),
-    "learnt": (Stages.HYBRID, Fusion.LEARNT),
-    "auto": (Stages.AUTO, None),
+WAYS: dict[str, tuple[RouteHint, Fusion | None]] = {
+    "keyword": (RouteHint.KEYWORD, None),
+    "semantic": (RouteHint.SEMANTIC, None),
+    "weighted": (RouteHint.SEMANTIC, Fusion.WEIGHTED),
+    "rrf": (RouteHint.SEMANTIC, Fusion.RRF),
+    "learnt": (RouteHint.SEMANTIC, Fusion.LEARNT),
+    "auto": (RouteHint.AUTO, None),
 }
 PEERS: dict[str, tuple[str, Callable[[Sequence[Tool]], peers.Ranker]]] = {
     "rank-bm25": ("rank-bm25", peers.rank_bm25),
@@ -58,13 +59,21 @@ def spaced(queries: Sequence[Query]) -> list[Query]:
     return labelled[:: -(-len(labelled) // MOST_QUERIES)]
 
 
+def semantic_alone(maps: Calibration) -> Calibration:
+    """Return maps with the semantic leg's own probability in place of both legs'."""
+    own = dict(zip(maps.semantic.features, maps.semantic.weights.tolist(), strict=True))
+    weights = np.array([own.get(name, 0.0) for name in maps.merged.features])
+    return replace(maps, merged=replace(maps.merged, weights=weights, bias=maps.semantic.bias))
+
+
 async def routed(
     catalogue: Catalogue, queries: Sequence[Query], maps: Calibration, embedder: Embedder, way: str
 ) -> list[Decision]:
     """Return each query's Decision, ranked in one way."""
-    stages, fusion = WAYS[way]
-    async with Router(catalogue, embedder=embedder, calibration=stages.maps(maps)) as router:
-        asked = (RouteRequest(query=q.text, tenant="local", route_hint=stages.hint, fusion=fusion) for q in queries)
+    hint, fusion = WAYS[way]
+    maps = semantic_alone(maps) if way == "semantic" else maps
+    async with Router(catalogue, embedder=embedder, calibration=maps) as router:
+        asked = (RouteRequest(query=q.text, tenant="local", route_hint=hint, fusion=fusion) for q in queries)
         return [await router.route(request) for request in asked]
 
 

@@ -39,7 +39,7 @@ async def kept(tenant: str, whole: str) -> str:
     return LONG
 
 
-async def test_late_arguments_come_from_results_and_nothing_else_is_touched() -> None:
+async def test_late_arguments_come_from_results() -> None:
     filled = Billed({"arguments": '{"body": "hello", "title": "other"}', "why": "s1 says so"}, input=90, output=9)
     found, server = await completed(filling(), filled)
     assert (found.arguments, found.missing, found.why) == ({"body": "hello"}, (), "s1 says so")
@@ -49,14 +49,14 @@ async def test_late_arguments_come_from_results_and_nothing_else_is_touched() ->
 
 
 @pytest.mark.parametrize("wrong", ['{"body": 3}', "{}", '{"body": "{{s1.result}}"}', "hello"])
-async def test_arguments_against_the_schema_are_mended_once_and_then_an_error(wrong: str) -> None:
+async def test_wrong_arguments_are_mended_once(wrong: str) -> None:
     found, _ = await completed(filling(), {"arguments": wrong}, {"arguments": '{"body": "hello"}'})
     assert found.arguments == {"body": "hello"}
     with pytest.raises(AnswerInvalid):
         await completed(filling(), {"arguments": wrong}, {"arguments": wrong})
 
 
-async def test_a_long_result_is_read_on_where_the_model_asks_for_it() -> None:
+async def test_a_model_reads_a_cut_result_on() -> None:
     title = "s1 files:read_file"
     request = filling(tenant="org:1", whole={title: "toolroute-result:s1"}, results=((title, LONG[:9_000]),))
     unknown = {"read": "s9", "at": 0}
@@ -74,7 +74,7 @@ async def test_a_value_found_nowhere_is_missing() -> None:
 
 
 @pytest.mark.parametrize("max_tokens", [800, 8_000])
-async def test_settled_arguments_of_any_length_keep_within_the_tokens(max_tokens: int) -> None:
+async def test_long_settled_arguments_keep_within_the_tokens(max_tokens: int) -> None:
     request = filling(
         known={"title": "long title " * 27_000},
         results=(("s1 files:read_file", "word " * 20_000),),
@@ -88,12 +88,12 @@ async def test_settled_arguments_of_any_length_keep_within_the_tokens(max_tokens
     assert "## Wanted parameters\n\nbody" in server.asked[0].text
 
 
-async def test_a_model_is_not_asked_where_the_question_leaves_no_tokens_for_an_answer() -> None:
+async def test_a_question_without_room_for_an_answer_is_refused() -> None:
     with pytest.raises(ModelFailed, match=r"was not asked: the question takes .* tokens, 300 are left"):
         await completed(filling(max_tokens=100, answer_tokens=25))
 
 
-async def test_an_answer_is_written_from_the_results_within_its_tokens() -> None:
+async def test_an_answer_keeps_within_its_tokens() -> None:
     request = CompleteRequest(
         purpose=Purpose.ANSWER,
         task="what does it say?",

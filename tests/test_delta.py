@@ -65,7 +65,7 @@ def test_a_call_of_a_tool_from_an_earlier_turn_is_resolved(decisions: list[Decis
         decisions[1].delta().resolve(call)
 
 
-def test_a_changed_definition_is_named_and_not_swapped_and_calls_are_checked_against_it() -> None:
+def test_a_changed_definition_is_named_and_not_swapped() -> None:
     old = tool("a:one", "First")
     new, other = tool("a:one", "Second", input_schema={"type": "object", "properties": {"b": {}}}), tool("a:two")
     delta = Delta.between([old], [other, new])
@@ -103,7 +103,7 @@ def test_each_shape_is_what_its_provider_s_own_types_read(shape: Appended, decis
     assert [_named(item) for item in empty] == ([[]] if call else [])
 
 
-def test_what_is_no_shape_or_answers_no_call_is_refused_with_the_remedy() -> None:
+def test_an_unknown_shape_or_call_is_refused() -> None:
     delta = Delta(new=(tool("a:one"),))
     with pytest.raises(InvalidInput, match="shape 'swapped': choose one of additional_tools"):
         delta.items("swapped")  # type: ignore[arg-type]

@@ -57,20 +57,6 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
     return text(result)
 
 
-async def test_both_servers_offer_at_least_twelve_well_described_tools(tmp_path: Path) -> None:
-    async with files_client(tmp_path) as files, notes_client(tmp_path / "notes.sqlite") as notes:
-        for client in (files, notes):
-            tools = (await client.list_tools()).tools
-            assert 12 <= len(tools) <= 16
-            for tool in tools:
-                assert tool.description, tool.name
-                hints = tool.annotations
-                assert hints, tool.name
-                assert None not in (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint), tool.name
-                for name, parameter in tool.input_schema.get("properties", {}).items():
-                    assert parameter.get("description"), f"{tool.name}.{name}"
-
-
 async def test_files_and_notes_do_what_their_tools_say(tmp_path: Path) -> None:
     file = tmp_path / "new" / "notes.sqlite"
     async with files_client(tmp_path) as client:

@@ -196,8 +196,7 @@ def test_a_fit_that_is_worse_by_its_own_measure_is_named_with_the_figure(folder:
     ("options", "named"),
     [
         (("--write", "fit.json"), "give --fit"),
-        (("--fit", "--stages", "keyword"), "--fit fits"),
-        (("--calibration", "fit.json", "--stages", "semantic"), "leave it out"),
+        (("--fit", "--route-hint", "keyword"), "--fit is made by"),
         (("--calibration", "nowhere.json"), "'nowhere.json': cannot be read"),
         (("--fit", "--write", "nowhere/fit.json"), "cannot be written"),
     ],

@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from orchestrator.common.json_input import read_json, without_comments
 from orchestrator.mcp.clients import CLIENTS, ClientFile
 from orchestrator.mcp.config import McpConfig
-from orchestrator.mcp.takeover import served, take_over
+from orchestrator.mcp.takeover import take_over
 from tests.command_line import Run
 from tests.servers.start import HERE, free_port, running, text_of
 
@@ -328,24 +328,11 @@ def test_our_own_entry_is_switched_on_again_where_it_takes_servers_over(tmp_path
     assert json.loads(taken.text(["toolroute", "serve"]))["mcpServers"] == {"toolroute": ours}
 
 
-def test_a_configuration_that_our_entry_names_with_an_equals_sign_is_found_and_stays(tmp_path: Path) -> None:
-    (tmp_path / "own.json").touch()
-    ours = {"command": "toolroute", "args": ["serve", f"--config={tmp_path / 'own.json'}", "--approve=never"]}
-    file = cursor(tmp_path, {"toolroute": ours, "time": QUICK})
-    assert served([file]) == tmp_path / "own.json"
-    [taken] = take_over([file], {})
-    command = ["toolroute", "serve", "--config", str(tmp_path / "own.json")]
-    assert json.loads(taken.text(command))["mcpServers"] == {"toolroute": ours}
-
-
 @pytest.mark.parametrize(
     ("wrong", "note"),
     [
         ('http_headers = "oops"', "headers: Input should be a valid dictionary, but it is a text"),
-        ('env_http_headers = ["A"]', "headers: Input should be a valid dictionary, but it is a list"),
-        ("env_vars = 5", "env: Input should be a valid dictionary, but it is a number"),
         ('env_vars = "GITHUB"', "env: Input should be a valid dictionary, but it is a text"),
-        ('env = "5"', "env: Input should be a valid dictionary, but it is a text"),
         ("startup_timeout_sec = inf", ""),
     ],
 )
@@ -361,13 +348,6 @@ def test_an_odd_entry_of_codex_stays_there_and_the_others_are_taken(tmp_path: Pa
     ("name", "ours", "said"),
     [
         ("cursor", '"args": ["serve"], "env": ["x"]', "env: Input should be a valid dictionary, but it is a list"),
-        (
-            "cursor",
-            '"args": ["serve"], "env": "z", "disabled": true',
-            "env: Input should be a valid dictionary, but it is a text",
-        ),
-        ("cursor", '"args": ["serve", {"a": 1}]', "args.1: Input should be a valid string, but it is an object"),
-        ("codex", "args = ['serve']\nenv_vars = 5", "env: Input should be a valid dictionary, but it is a number"),
         ("codex", "command.x = 1", "Cannot overwrite a value"),
     ],
 )
@@ -403,18 +383,6 @@ def test_an_empty_file_of_a_client_has_no_servers(home: dict[str, Path], toolrou
     home["windsurf"].write_text(text)
     shown = toolroute("setup", "--client", "windsurf")
     assert (shown.exit_code, shown.stderr) == (0, "no server to take over\n")
-
-
-def test_a_name_that_is_not_utf8_takes_no_server_away(home: dict[str, Path], toolroute: Run) -> None:
-    home["cursor"].write_text(written_as("mcpServers", {"a\ud800": {"command": "x"}, "quick": QUICK}))
-    done = toolroute("setup", "--client", "cursor", "--write")
-    assert done.exit_code == 0, done.stderr
-    written = json.loads(home["cursor"].read_text())["mcpServers"]
-    assert list(written) == ["a\ud800", "toolroute"]
-    (home["cursor"].parent / "sync.json").write_text(written_as("mcpServers", {"a\ud800": QUICK, "quick": QUICK}))
-    synced = toolroute("tools", "sync", str(home["cursor"].parent / "sync.json"))
-    assert synced.exit_code == 4, synced.stderr
-    assert "a\\ud800: a name is UTF-8, and half of a surrogate pair is not: rename" in synced.stderr
 
 
 def test_undo_loses_no_comment_nor_mark_of_a_file(home: dict[str, Path], toolroute: Run) -> None:

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from difflib import get_close_matches
 
 import click
 
 from orchestrator.cli.options import Place, taking
-from orchestrator.cli.output import counted, echo_json, echo_text, note, warn
+from orchestrator.cli.output import counted, echo_json, echo_text, meant, note, warn
 from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.index.graph import More
@@ -23,7 +22,7 @@ from orchestrator.records.request import RouteRequest
 @click.argument("of", metavar="[TOOL|SERVER]", required=False)
 @taking("catalogue", "sources")
 @click.option("--hops", type=click.IntRange(1, 3), default=2, help="How far from TOOL.")
-@click.option("-o", "--output", type=click.Choice(["mermaid", "dot", "json"]), default="mermaid")
+@click.option("-o", "--output", type=click.Choice(["mermaid", "json"]), default="mermaid")
 async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
     """Show what tools need, replace, resemble, and are used with.
 
@@ -41,7 +40,7 @@ async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
     if output == "json":
         echo_json({"nodes": nodes, "edges": [asdict(edge) for edge in edges]})
     else:
-        echo_text("\n".join((_mermaid if output == "mermaid" else _dot)(nodes, edges)))
+        echo_text("\n".join(_mermaid(nodes, edges)))
     many = f"{counted(len(edges), 'relation')} among {counted(len(nodes), 'tool')}"
     note(many if edges else f"no relation {f'of {of} ' if of else ''}is known")
 
@@ -53,9 +52,8 @@ def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
         return [edge for position in range(len(catalogue))[place] for edge in found.edges(position, more)]
     key = catalogue.current(of)
     if key not in catalogue.positions:
-        near = get_close_matches(of, [*catalogue.places, *catalogue.positions], n=3, cutoff=0.5)
-        meant = f"did you mean {' or '.join(near)}?" if near else "`toolroute tools list` shows all tools"
-        raise InvalidInput(f"no tool and no server {of!r} is known here; {meant}")
+        hint = meant(of, [*catalogue.places, *catalogue.positions], "`toolroute tools list` shows all tools")
+        raise InvalidInput(f"no tool and no server {of!r} is known here; {hint}")
     leading = [place for place, tool in enumerate(catalogue) if any(own.to == key for own in tool.relations)]
     to_it = [edge for place in leading for edge in found.edges(place, more) if edge.to == key]
     return list(dict.fromkeys([*found.excerpt(key, hops=hops, more=more)[1], *to_it]))
@@ -78,11 +76,3 @@ def _arrow(edge: Edge) -> str:
 
 def _quoted(text: str) -> str:
     return one_line(text, 200).replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-
-
-def _dot(nodes: Sequence[str], edges: Sequence[Edge]) -> list[str]:
-    def name(text: str) -> str:
-        return '"' + one_line(text, 200).replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-    arrows = [f"  {name(edge.source)} -> {name(edge.to)} [label={name(edge.type)}];" for edge in edges]
-    return ["digraph tools {", "  rankdir=LR;", *(f"  {name(key)};" for key in nodes), *arrows, "}"]

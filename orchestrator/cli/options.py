@@ -155,31 +155,34 @@ class Place:
         return found
 
     async def open_router(self, options: Options) -> Router:
-        """Open a Router on the catalogue, or on the store; given both, the catalogue is stored first.
+        """Open a Router on the catalogue, or on the stores.
 
-        The servers of `--config` that the store does not know are listed first; of MCP servers that it does not name no
-        tool is a match.
+        The servers of `--config` that the store does not know are listed first; tools of other MCP servers are no
+        matches.
         """
-        if self.catalogue is not None and not self.store:
-            if self.config is not None:
-                raise InvalidInput("--config lists servers into a store: give --store, too, or leave --catalogue out")
+        self.check()
+        if self.catalogue is not None:
             return Router(self.catalogue, options=options)
-        if self.catalogue is None and self.config is None:
-            self.known_store()
         config = McpConfig.read(self.config) if self.config else None
-        if config is not None or self.catalogue is not None:
+        if config is None:
+            self.known_store()
+        else:
             await self.fill(config, options)
         return Router(stores=self.stores, options=options, servers=config.servers if config else None)
 
+    def check(self, *, lists: bool = True) -> None:
+        """Raise InvalidInput for `--catalogue` with a store; lists: `--config` lists servers into one."""
+        if self.catalogue is not None and (self.store or (lists and self.config)):
+            also = "--store" if self.store else "--config, which lists servers into a store"
+            remedy = f"leave one out, or store the tools: `toolroute tools import {self.catalogue}`"
+            raise InvalidInput(f"--catalogue with {also}: {remedy}")
+
     async def fill(self, servers: McpConfig | None, options: Options) -> None:
-        """Store what the catalogue holds, and list the servers that the store does not know for this tenant."""
+        """List the servers that the store does not know for this tenant."""
         from orchestrator.mcp.connections import Connections
         from orchestrator.mcp.sync import sync
 
-        writes = self.catalogue is not None or servers is not None
-        with closing(self.open_store(options) if writes else self.known_store()) as store:
-            if self.catalogue is not None:
-                store_tools(store, self.tenant, Catalogue.read(self.catalogue, None))
+        with closing(self.open_store(options) if servers else self.known_store()) as store:
             if servers is None:
                 await asyncio.to_thread(store.servers, self.tenant)  # One that does not answer is reported here.
             elif unknown := await asyncio.to_thread(self._to_list, servers, store):
@@ -308,7 +311,7 @@ _ONCE = {
     "store": "this command takes one store; route, run and serve search several",
     "config": "give one file that names all servers",
 }
-_CATALOGUE = "A file or folder of tools (- is standard input) in place of a store. With --store they are stored first."
+_CATALOGUE = "A file or folder of tools (- is standard input) in place of a store."
 _CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
 _WRITTEN = "The mcpServers file to write. [default: the one that a client starts, else mcp.json among your settings]"
 _LISTED = "An mcpServers file. Its servers are listed first, unless the store knows them."

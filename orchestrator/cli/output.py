@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from itertools import count
 from typing import Any
 
@@ -25,6 +26,12 @@ _MOST_FLAGGED = 20
 def counted(number: int, noun: str, nouns: str = "") -> str:
     """Return `1 tool`, `1,200 tools`; `nouns` is a plural that is not made with an s."""
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def meant(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return which known names a misspelt one may mean, else another hint."""
+    near = get_close_matches(name, list(known), n=3)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def note(text: str, level: str = "INFO") -> None:

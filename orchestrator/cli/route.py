@@ -75,7 +75,7 @@ async def explain(place: Place, request: RouteRequest, options: Options, html: P
     shown = explained(decision, past)
     if html is not None:
         _write_page(html, shown, options.gate)
-    present(output, shown, lambda: show.show_explanation(decision, past))
+    present(output, shown, lambda: show.show_decision(decision, past=past))
     return _exit_code(decision, output)
 
 

@@ -30,7 +30,7 @@ from orchestrator.cli.temporal import (
     ui_pages,
     unwrap,
 )
-from orchestrator.cli.worker import make_worker, pollers
+from orchestrator.cli.worker import make_worker
 from orchestrator.common.digests import digest_of
 from orchestrator.common.fields import SHORTEST_S
 from orchestrator.common.lines import as_json, inline, one_line
@@ -53,7 +53,7 @@ from orchestrator.temporal.run_client import page_of
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure
-    from temporalio.client import Client, WorkflowHandle
+    from temporalio.client import WorkflowHandle
 
 _LOOK_EVERY_S, _RETRIES_EVERY_S = 0.2, 1.0
 _NO_WORKER_AFTER_S = 4.0
@@ -116,8 +116,8 @@ async def run(
     if task_queue:
         _note_unused(task_queue)
     with clean_stdout():
-        async with _started(asked, place, options, dev=dev, task_queue=task_queue) as (client, handle, queue):
-            reporter = _Reporter(handle, queue, client, within_s=start_within, asks=asks)
+        async with _started(asked, place, options, dev=dev, task_queue=task_queue) as (handle, queue):
+            reporter = _Reporter(handle, queue, within_s=start_within, asks=asks)
             result = None if detach else await _follow(reporter)
     if result is None:
         present(output, {"id": handle.id}, lambda: click.echo(handle.id))
@@ -136,8 +136,8 @@ def _note_unused(task_queue: str) -> None:
 @asynccontextmanager
 async def _started(
     request: RunRequest, place: Place, options: Options, *, dev: bool, task_queue: str | None
-) -> "AsyncIterator[tuple[Client, WorkflowHandle[Any, RunResult], str]]":
-    """Yield the client, a run that was started, and its task queue; without one a worker of this process serves it."""
+) -> "AsyncIterator[tuple[WorkflowHandle[Any, RunResult], str]]":
+    """Yield a run that was started, and its task queue; without one a worker of this process serves it."""
     from orchestrator.temporal.devserver import settle
 
     quiet()
@@ -155,7 +155,7 @@ async def _started(
             names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult, memo=whose
         )
         note(f"run {run_id} {page_of(ui_pages(where, options), run_id)}".rstrip())
-        yield client, handle, queue
+        yield handle, queue
 
 
 def _exit_code(result: RunResult) -> int:
@@ -245,10 +245,8 @@ async def _stop(reporter: "_Reporter") -> None:
 class _Reporter:
     """Writes each change of a step and what is tried again on standard error; asks where a step waits for approval."""
 
-    def __init__(
-        self, handle: "WorkflowHandle[Any, RunResult]", queue: str, client: "Client", *, within_s: float, asks: bool
-    ) -> None:
-        self.handle, self._queue, self._client, self._asks = handle, queue, client, asks
+    def __init__(self, handle: "WorkflowHandle[Any, RunResult]", queue: str, *, within_s: float, asks: bool) -> None:
+        self.handle, self._queue, self._asks = handle, queue, asks
         self._within_s, self.given_up = within_s, ""
         self._status: dict[str, StepStatus] = {}
         self._retried: set[tuple[str, str]] = set()
@@ -279,12 +277,7 @@ class _Reporter:
                     await self._ask(step)
 
     async def _give_up(self) -> None:
-        """End a run that nobody has taken up, unless a worker asks for work now."""
-        if await pollers(self._client, self._queue):
-            why = "they are busy, or versions that are not the current one of their deployment"
-            note(f"workers of {self._queue!r} have not taken the run within {self._within_s:g} s: {why}")
-            self._within_s = float("inf")
-            return
+        """End a run that no worker has taken up."""
         start = f"start one with `toolroute worker --task-queue {self._queue}`, or give --start-within more seconds"
         self.given_up = f"no worker took the run within {self._within_s:g} s, nothing was done: {start}"
         await self.handle.terminate(self.given_up, rpc_timeout=_SOON)

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cli.output import console, counted, dim, echo_text, lines, print_warnings, table
@@ -29,28 +30,63 @@ _OTHERS = 30
 
 
 def show_decision(
-    decision: Decision, *, matches: int | None = None, to: Console | None = None, servers: Sequence[str] = ()
+    decision: Decision,
+    *,
+    matches: int | None = None,
+    to: Console | None = None,
+    servers: Sequence[str] = (),
+    past: Sequence[Near] | None = None,
 ) -> None:
-    """Show a Decision on one screen; `matches` is how many of them at most, `servers` those to connect for a plan."""
+    """Show a Decision on one screen.
+
+    Args:
+        decision: The Decision.
+        matches: The most matches to show, None for all.
+        to: Where to show it. Default: standard output.
+        servers: The servers to connect for a plan, in place of the Decision's own.
+        past: The past tasks like this one. With them all is shown: evidence, descriptions, other tools, timings.
+    """
     out, shown = to or console(), decision.matches[:matches]
     out.print(_headline(decision))
     if shown:
-        rows = table("", "fit", "tool", "kind", "why", right=("fit", "kind"))
-        rows.columns[3].justify = "left"
-        # On a narrow terminal names are folded, so that the reasons keep half of the line.
-        rows.columns[2].no_wrap = max(len(match.tool.key) for match in shown) + _OTHERS <= out.width
-        for match in shown:
-            star = "*" if match.tool.key in decision.recommended else ""
-            low = "dim" if decision.stage is Stage.NONE else ""
-            rows.add_row(
-                star, f"{match.score:.2f}", match.tool.key, str(match.tool.kind), one_line(match.why), style=low
-            )
-        out.print(rows)
+        out.print(_matches(decision, shown, whole=past is not None, width=out.width))
     if decision.needs:
         out.print(dim(f"  needed, as a model reads it: {'; '.join(map(one_line, decision.needs))}"))
     if decision.catalogue.tools:  # Else a warning says what to do.
         out.print(_footer(decision, servers or decision.servers))
     print_warnings(out, decision.warnings)
+    if past is not None:
+        out.print(_rest(decision, past))
+
+
+def _matches(decision: Decision, shown: Sequence[Match], *, whole: bool, width: int) -> Table:
+    rows = table("", "fit", "tool", "kind", "why", right=("fit", "kind"))
+    rows.columns[3].justify = "left"
+    # On a narrow terminal names are folded, so that the reasons keep half of the line.
+    rows.columns[2].no_wrap = max(len(match.tool.key) for match in shown) + _OTHERS <= width
+    for match in shown:
+        star = "*" if match.tool.key in decision.recommended else ""
+        why = [one_line(match.why)]
+        if whole:
+            source = f"; from {match.source}" if match.source else ""
+            why.append(f"{', '.join(f'{leg} {score:.2f}' for leg, score in match.evidence.items())}{source}")
+            why.append(one_line(match.tool.description, 110))
+        low = "dim" if decision.stage is Stage.NONE else ""
+        rows.add_row(star, f"{match.score:.2f}", match.tool.key, str(match.tool.kind), lines(*why), style=low)
+    return rows
+
+
+def _rest(decision: Decision, past: Sequence[Near]) -> Text:
+    """Write the past tasks like this one, the tools that are no matches, and the timings."""
+    tasks = [f"   {one_line(near.query, 80) or '(no text kept)'}: {', '.join(near.used)}" for near in past]
+    others = [f"   {item.tool}: {item.why}" for item in decision.rejected]
+    timings = ", ".join(f"{stage} {ms:.2f}" for stage, ms in decision.timings_ms.items())
+    return lines(
+        *(["", "Past tasks like this", *tasks] if tasks else []),
+        *(["", "Not among the matches", *others] if others else []),
+        *("", f"milliseconds: {timings}"),
+        f"catalogue {decision.catalogue.fingerprint}, tenant {decision.tenant}",
+    )
 
 
 def _headline(decision: Decision) -> Text:
@@ -88,31 +124,6 @@ def _footer(decision: Decision, servers: Sequence[str]) -> Text:
         parts.append(", ".join(f"{count} from {source}" for source, count in sources.items()))
     legend = ["  * use first; fit: each tool's own evidence, 0 to 1"] if decision.recommended else []
     return dim(f"  {'; '.join(parts)}", *legend)
-
-
-def show_explanation(decision: Decision, past: Sequence[Near] = ()) -> None:
-    """Show a whole Decision: evidence and words of every match, past tasks like it, the rejected, the timings."""
-    out = console()
-    show_decision(decision, to=out)
-    out.print()
-    for rank, match in enumerate(decision.matches, start=1):
-        out.print(lines(f"{rank}. {match.tool.key}", style="bold"))
-        out.print(dim(f"   {one_line(match.tool.description, 110)}"))
-        legs = ", ".join(f"{leg} {score:.2f}" for leg, score in match.evidence.items()) or "no evidence"
-        out.print(lines(f"   {legs} -> fit {match.score:.2f}{f'; from {match.source}' if match.source else ''}"))
-        for field, words in match.words.items():
-            out.print(lines(f"   {field}: {', '.join(words)}"))
-    if past:
-        out.print(lines("", "Past tasks like this", style="bold"))
-        for near in past:
-            out.print(lines(f"   {one_line(near.query, 80) or '(no text kept)'}: {', '.join(near.used)}"))
-    if decision.rejected:
-        out.print(lines("", "Not among the matches", style="bold"))
-        for item in decision.rejected:
-            out.print(lines(f"   {item.tool}: {item.why}"))
-    timings = ", ".join(f"{stage} {ms:.2f}" for stage, ms in decision.timings_ms.items())
-    about = f"catalogue {decision.catalogue.fingerprint}, tenant {decision.tenant}"
-    out.print(dim("", f"milliseconds: {timings}", about))
 
 
 def show_choice(choice: Choice) -> None:

@@ -141,10 +141,11 @@ async def make_plugin(
     servers = place.servers()
     if options.calibration:
         Fit.read(options.calibration)  # A broken one is reported here, not by every route.
-    if place.catalogue is not None and not place.store:
+    place.check(lists=False)
+    if place.catalogue is not None:
         catalogue = Catalogue.read(place.catalogue)
         if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
-            remedy = "with --store they are listed once and routed to as well"
+            remedy = "without --catalogue they are listed once and routed to as well"
             note(f"{place.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
         return OrchestratorPlugin(catalogue=catalogue, options=options, mcp_servers=servers, warm=warm)
     try:

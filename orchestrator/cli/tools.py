@@ -1,7 +1,6 @@
 """`toolroute tools`: import a file, sync MCP servers, list and show what is known, remove a server's."""
 
 import asyncio
-import difflib
 import json
 import sys
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, noting_reports, store_tools, taking
-from orchestrator.cli.output import console, counted, echo_json, note, present, table, warn_of_flagged
+from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn_of_flagged
 from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.mcp.config import McpConfig
@@ -78,7 +77,7 @@ def remove_tools(servers: tuple[str, ...], place: Place, output: str) -> None:
     tenant, store = place.owner, place.known_store()
     known = store.servers(tenant, own=True)
     if unknown := [server for server in servers if server not in known]:
-        hint = _near(unknown[0], known) or _ALL_SHOWN
+        hint = meant(unknown[0], known, _ALL_SHOWN)
         raise InvalidInput(f"{tenant} has stored no server {unknown[0]!r}; {hint}; nothing was removed")
     gone = {server: len(store.remove_server(tenant, server).gone) for server in dict.fromkeys(servers)}
     counts = f"{counted(len(gone), 'server')}, {counted(sum(gone.values()), 'tool')} removed"
@@ -93,7 +92,7 @@ def list_tools(place: Place, server: str | None, output: str) -> None:
     """List the tools that a tenant may use, one a line. `-o jsonl` writes a tools.jsonl."""
     known = place.catalogue_or_store()
     if server is not None and server not in known.places:
-        hint = _near(server, known.places) or "without --server all are listed"
+        hint = meant(server, known.places, "without --server all are listed")
         raise InvalidInput(f"{place.tenant} has no tools of a server {server!r}; {hint}")
     found = known.tools if server is None else known.of_server(server)
     listed = [tool_to_json(tool) for tool in found]
@@ -128,7 +127,7 @@ def show_tool(key: str, place: Place, output: str) -> None:
     """Show one tool: its definition, and its approval."""
     known = place.catalogue_or_store()
     if key not in known.positions:
-        raise InvalidInput(f"{place.tenant} has no tool {key!r}; {_near(key, known.positions) or _ALL_SHOWN}")
+        raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
     tool = known[key]
     present(output, tool_to_json(tool), lambda: _show(tool))
     warn_of_flagged([tool])
@@ -219,8 +218,3 @@ def _show_sync(servers: list[dict[str, Any]]) -> None:
             counts = (str(len(row[key])) for key in ("new", "changed", "gone"))
             rows.add_row(row["server"], str(row["tools"]), *counts, "stored")
     console().print(rows)
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=3)
-    return f"did you mean {' or '.join(near)}?" if near else ""

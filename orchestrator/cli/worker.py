@@ -50,7 +50,7 @@ async def worker(
 ) -> int:
     """Serve a Temporal task queue: routing, planning, tool calls.
 
-    With --organization or --user, the servers of the config that the store does not know for this tenant are listed
+    With a tenant, the servers of the config that the store does not know for this tenant are listed
     first. For other tenants list them with `toolroute tools sync`.
 
     With --deployment it gets runs once its version is the deployment's current one:
@@ -65,7 +65,7 @@ async def worker(
         stack.push_async_callback(settle)
         if check:
             return await _check(await connect(target(options)), task_queue)
-        plugin = await make_plugin(place, options, every_tenant=not (place.given), warm=warm)
+        plugin = await make_plugin(place, options, every_tenant=not place.given, warm=warm)
         where = await stack.enter_async_context(temporal_server(options, dev=dev))
         client = await connect(where, plugin)
         release = released(deployment, build_id, pinned=pinned)

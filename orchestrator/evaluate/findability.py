@@ -4,9 +4,10 @@ from collections.abc import Callable
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import EmbedderUnavailable
-from orchestrator.evaluate.runner import Query, Stages, answer_all, failures
+from orchestrator.evaluate.runner import Query, answer_all, failures
 from orchestrator.index.text import sentences, terms
 from orchestrator.options import Options
+from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 
@@ -36,7 +37,7 @@ async def unfound(catalogue: Catalogue, options: Options, on_progress: Callable[
         Query(id=tool.key, text=text, relevant=frozenset([tool.key])) for tool in catalogue if (text := own_words(tool))
     ]
     async with Router(catalogue, options=options) as router:
-        answers = await answer_all(router, queries, stages=Stages.HYBRID, on_progress=on_progress)
+        answers = await answer_all(router, queries, route_hint=RouteHint.SEMANTIC, on_progress=on_progress)
     for reason in failures(answers):
         raise EmbedderUnavailable(reason)
     found = {answer.query.id for answer in answers if answer.query.id in answer.ranked}

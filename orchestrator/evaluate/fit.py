@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.evaluate import metrics
-from orchestrator.evaluate.runner import Answer, QuerySet, Stages, answer_all, failures
+from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, failures
 from orchestrator.index.calibration import Calibration, Correction, Fit, shipped
 from orchestrator.options import Options
+from orchestrator.records.request import RouteHint
 from orchestrator.runtime.router import Router
 
 PRIOR = 10.0
@@ -48,9 +49,11 @@ async def try_all(
     """
     queries, total = found.queries, 2 * len(found.queries)
     async with Router(found.catalogue, options=options, calibration=maps or shipped()) as router:
-        words = await answer_all(router, queries, stages=Stages.KEYWORD, on_progress=lambda n: on_progress(n, total))
+        words = await answer_all(
+            router, queries, route_hint=RouteHint.KEYWORD, on_progress=lambda n: on_progress(n, total)
+        )
         both = await answer_all(
-            router, queries, stages=Stages.HYBRID, on_progress=lambda n: on_progress(len(queries) + n, total)
+            router, queries, route_hint=RouteHint.SEMANTIC, on_progress=lambda n: on_progress(len(queries) + n, total)
         )
     for reason in failures(both):
         raise EmbedderUnavailable(reason)

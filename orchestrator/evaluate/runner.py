@@ -5,15 +5,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from functools import partial
+from dataclasses import dataclass
 from itertools import compress
 from operator import not_
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from orchestrator.catalogue.catalogue import Catalogue
@@ -21,41 +18,13 @@ from orchestrator.catalogue.files import read_tools
 from orchestrator.common.json_input import numbered_lines, read_json, reading
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.evaluate import metrics
-from orchestrator.index.calibration import Calibration, shipped
 from orchestrator.pipeline.legs.semantic import why_failed
 from orchestrator.records.decision import Decision
-from orchestrator.records.request import MAX_LIMIT, MAX_QUERY_CHARS, RouteHint, RouteRequest
+from orchestrator.records.request import MAX_QUERY_CHARS, RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
 from orchestrator.runtime.router import Router
 
-Level = Literal["tool", "server"]
 CUTS = (1, 3, 5, 10)
-
-
-class Stages(StrEnum):
-    """Which legs an evaluation runs: one alone, both always, or by the gate."""
-
-    KEYWORD = "keyword"
-    SEMANTIC = "semantic"
-    HYBRID = "hybrid"
-    AUTO = "auto"
-
-    @property
-    def hint(self) -> RouteHint:
-        return RouteHint.SEMANTIC if self is Stages.HYBRID else RouteHint(self)
-
-    @property
-    def calibration(self) -> Calibration:
-        """The built-in maps, by which this choice of legs is ordered."""
-        return self.maps(shipped())
-
-    def maps(self, base: Calibration) -> Calibration:
-        """Return these maps; for the semantic leg alone, that leg's own probability in place of both legs'."""
-        if self is not Stages.SEMANTIC:
-            return base
-        own = dict(zip(base.semantic.features, base.semantic.weights.tolist(), strict=True))
-        weights = np.array([own.get(name, 0.0) for name in base.merged.features])
-        return replace(base, merged=replace(base.merged, weights=weights, bias=base.semantic.bias))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +81,10 @@ class _Line(BaseModel):
     category: str = ""
 
 
-def read_set(folder: Path, distractors: Path | None = None) -> QuerySet:
-    """Read FOLDER/tools.jsonl and FOLDER/queries.jsonl, and the distractors whose keys the set does not have."""
-    queries = read_queries(folder / "queries.jsonl")
-    tools = read_tools(folder / "tools.jsonl")
-    if distractors is not None:
-        own = {tool.key for tool in tools}
-        tools += [tool for tool in read_tools(distractors) if tool.key not in own]
-    return QuerySet(name=folder.resolve().name, catalogue=Catalogue(tools), queries=tuple(queries))
+def read_set(folder: Path) -> QuerySet:
+    """Read FOLDER/tools.jsonl and FOLDER/queries.jsonl."""
+    queries, catalogue = read_queries(folder / "queries.jsonl"), Catalogue(read_tools(folder / "tools.jsonl"))
+    return QuerySet(name=folder.resolve().name, catalogue=catalogue, queries=tuple(queries))
 
 
 def read_queries(path: Path) -> list[Query]:
@@ -144,22 +109,23 @@ async def answer_all(
     router: Router,
     queries: Sequence[Query],
     *,
-    stages: Stages = Stages.AUTO,
-    level: Level = "tool",
+    route_hint: RouteHint = RouteHint.AUTO,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[Answer]:
-    """Return each query's Answer, in turn; the index is loaded and the tools embedded before the first is timed.
+    """Route the queries one by one; the index is loaded and the tools embedded before the first query is timed.
 
-    At server level 50 tools are asked for instead of 10: ten of them may all be one server's.
+    Args:
+        router: The Router, which has the tenant `local`.
+        queries: The labelled queries.
+        route_hint: The searches to run.
+        on_progress: Called with the number of queries that are done.
     """
-    limit = max(CUTS) if level == "tool" else MAX_LIMIT
-    ask = partial(RouteRequest, tenant="local", limit=limit, route_hint=stages.hint)
-    if stages is not Stages.KEYWORD:
+    if route_hint is not RouteHint.KEYWORD:
         await embed_ahead(router, "local")
-    await router.route(replace(ask(query="warm up"), route_hint=RouteHint.SEMANTIC))
+    await router.route(RouteRequest(query="warm up", tenant="local", route_hint=RouteHint.SEMANTIC))
     answers = []
     for number, query in enumerate(queries, start=1):
-        request = ask(query=query.text)
+        request = RouteRequest(query=query.text, tenant="local", limit=max(CUTS), route_hint=route_hint)
         started = time.perf_counter()
         decision = await router.route(request)
         answers.append(Answer(query=query, decision=decision, ms=(time.perf_counter() - started) * 1000))
@@ -179,19 +145,18 @@ def failures(answers: Sequence[Answer]) -> dict[str, int]:
     return dict(Counter(filter(None, reasons)).most_common())
 
 
-def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level = "tool") -> dict[str, Any]:
+def report(found: QuerySet, answers: Sequence[Answer], *, gate: float) -> dict[str, Any]:
     """Return the JSON of `toolroute eval`; recall, nDCG, MRR and hits are means over queries that have relevant tools.
 
-    What is right is judged by `Query.relevant`; a query without any counts for the confidence alone, as never right.
+    `Query.relevant` says which tools are right. A query without any counts for the confidence alone, as never right.
     """
-    keys = _at_level(level, [tool.key for tool in found.catalogue])
     passed = [answer.ms for answer in answers if not answer.decision.semantic_ran]
     went_on = [answer.ms for answer in answers if answer.decision.semantic_ran]
     return {
         "set": found.name,
         "tools": len(found.catalogue),
         "queries": len(answers),
-        **quality(answers, known=frozenset(keys), gate=gate, level=level),
+        **quality(answers, known=found.catalogue.positions, gate=gate),
         "semantic_share": round(len(went_on) / len(answers), 4),
         "semantic_failures": failures(answers),
         "tokens": {
@@ -206,19 +171,22 @@ def report(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Le
     }
 
 
-def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, level: Level) -> dict[str, Any]:
+def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -> dict[str, Any]:
     """Return `metrics`, `ceiling`, `confidence` and `refused` of some answers; None for a mean of nothing.
 
-    `known` are the keys that can be found, at this level. `refused` is the share of answers that end at `none`:
-    `wrongly` of the queries that a known tool fits, `rightly` of the others.
+    `refused` is the share of answers that end at `none`: `wrongly` of the queries that a known tool fits, `rightly` of
+    the others.
+
+    Args:
+        answers: The answers.
+        known: The keys of the tools that can be found.
+        gate: The confidence from which on a claim counts as resolved.
     """
-    ranked = [_at_level(level, answer.ranked) for answer in answers]
-    gold = [frozenset(_at_level(level, answer.query.relevant)) for answer in answers]
-    labelled = [(order, relevant) for order, relevant in zip(ranked, gold, strict=True) if relevant]
-    right = [bool(order) and order[0] in relevant for order, relevant in zip(ranked, gold, strict=True)]
+    labelled = [(answer.ranked, answer.query.relevant) for answer in answers if answer.query.relevant]
+    right = [bool(metrics.hit(answer.ranked, answer.query.relevant)) for answer in answers]
     confidences = [answer.decision.confidence for answer in answers]
     ended = [answer.decision.stage is Stage.NONE for answer in answers]
-    fits = [not relevant.isdisjoint(known) for relevant in gold]
+    fits = [any(key in known for key in answer.query.relevant) for answer in answers]
 
     def mean_of(measure: Callable[..., float], *args: int) -> float | None:
         return _mean([measure(order, relevant, *args) for order, relevant in labelled])
@@ -243,20 +211,3 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float, l
 
 def _mean(values: Sequence[float]) -> float | None:
     return round(metrics.mean(values), 4) if values else None
-
-
-def by_category(found: QuerySet, answers: Sequence[Answer], *, gate: float, level: Level) -> dict[str, dict[str, Any]]:
-    """Return `quality` and the number of queries of each category, in the order of the file."""
-    known = frozenset(_at_level(level, [tool.key for tool in found.catalogue]))
-    groups: dict[str, list[Answer]] = {}
-    for answer in answers:
-        groups.setdefault(answer.query.category, []).append(answer)
-    return {
-        category: {"queries": len(group), **quality(group, known=known, gate=gate, level=level)}
-        for category, group in groups.items()
-    }
-
-
-def _at_level(level: Level, keys: Collection[str]) -> list[str]:
-    """Return the keys, or their servers, each at its first place."""
-    return list(keys) if level == "tool" else list(dict.fromkeys(key.partition(":")[0] for key in keys))

@@ -48,8 +48,8 @@ class Taken:
 
     def without(self, names: Collection[str]) -> "Taken":
         """Return the plan in which the servers of these names stay where they are."""
-        stays = {"name": "", "variables": {}}
-        return replace(self, moves=tuple(replace(m, **stays) if m.name in names else m for m in self.moves))
+        stays = [replace(m, name="", variables={}) if m.name in names else m for m in self.moves]
+        return replace(self, moves=tuple(stays))
 
     def text(self, command: Sequence[str]) -> str:
         """Return the file's text with our entry in place of the servers that are taken over.
