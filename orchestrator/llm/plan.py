@@ -196,8 +196,14 @@ async def _ask(
         answer_tokens=answer,
     ).markdown
     messages = [{"role": "system", "content": prompt}, {"role": "user", "content": content}]
-    limits = {"max_output_tokens": answer, "max_tokens": max_tokens}
-    return await models.ask(model, messages, shape, **limits, check=lambda reply: faults(decision, reply))
+    return await models.ask(
+        model,
+        messages,
+        shape,
+        max_output_tokens=answer,
+        max_tokens=max_tokens,
+        check=lambda reply: faults(decision, reply),
+    )
 
 
 def _after(turns: Sequence[Turn], query: str) -> str:
