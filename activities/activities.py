@@ -14,7 +14,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
-from orchestrator.activities.stages import Stages
+from orchestrator.activities.stages import StageActivities
 from orchestrator.activities.working import time_limit, working
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolrouteError, Unavailable
@@ -47,7 +47,7 @@ class Activities:
         calls = [self.call_tool, self.check_call, self.read_result]
         return [
             self.route,
-            *Stages(self.resources).all(),
+            *StageActivities(self.resources).all(),
             self.plan,
             self.complete,
             *calls,

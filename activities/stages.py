@@ -19,7 +19,7 @@ from orchestrator.temporal.payload import NOTHING, read_input
 from orchestrator.temporal.resources import Resources
 
 
-class Stages:
+class StageActivities:
     """The activities of single stages, over a worker's resources."""
 
     def __init__(self, resources: Resources) -> None:

@@ -20,12 +20,11 @@ from orchestrator.store.store import Store
 
 START = """
 import asyncio, sys, time
-from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.runtime.router import Router
 
 async def first():
-    async with Router(store=sys.argv[1], options=Options(index_limit=int(sys.argv[2]))) as router:
+    async with Router(store=sys.argv[1]) as router:
         await router.route(RouteRequest(query="send an email", tenant="local", route_hint=RouteHint.SEMANTIC))
         peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
         print(f"{time.process_time():.1f} s of CPU, {int(peak.split()[1]) >> 10:,} MiB")
@@ -53,21 +52,21 @@ def tools_of(data: Path, size: int) -> list[Tool]:
 
 
 def _measure(place: Path, tools: list[Tool]) -> None:
-    store = Store(place, embedder=embedder_for(Options()), timeout_s=60, index_limit=len(tools))
+    store = Store(place, embedder=embedder_for(Options()), timeout_s=60)
     servers: dict[str, list[Tool]] = {}
     for tool in tools:
         servers.setdefault(tool.server, []).append(tool)
     print(f"{len(tools):,} tools: import {_cpu(store, servers):.1f} s of CPU")
     for name in ("first start", "restart"):
-        print(f"  {name}, to the first Decision: {started(place, len(tools))}")
+        print(f"  {name}, to the first Decision: {started(place)}")
     server, own = max(servers.items(), key=lambda item: -len(item[1]))
     print(f"  one server's change: {_cpu(store, {server: own[:-1]}):.1f} s of CPU")
     print(f"  on the disk: {sum(file.stat().st_size for file in place.rglob('*.*')) >> 20} MiB")
 
 
-def started(place: Path, limit: int) -> str:
-    """Return the CPU and memory of a new process that routes once, with this `index_limit`."""
-    start = [sys.executable, "-c", START, str(place), str(limit)]
+def started(place: Path) -> str:
+    """Return the CPU and memory of a new process that routes once."""
+    start = [sys.executable, "-c", START, str(place)]
     return subprocess.run(start, capture_output=True, text=True, check=True).stdout.strip()
 
 

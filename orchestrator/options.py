@@ -46,7 +46,7 @@ class Options:
     cached_tenants: Count = 256
     """The number of tenants' indexes that a process keeps; the least recently used one goes."""
     index_limit: Count = 50_000
-    """The number of a tenant's tools beyond which a process searches them in the store, and keeps no index of all."""
+    """A Qdrant server searches the tools of tenants with more than this number; no process keeps an index of them."""
     exact_tokens: Annotated[bool, Give("True or False")] = False
     """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
     experience: Annotated[Literal["texts", "no-texts", "off"], Give("texts, no-texts or off")] = "texts"

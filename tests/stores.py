@@ -1,8 +1,9 @@
-"""Stores for tests: in memory, in a folder, over HTTP, and on a Qdrant server where QDRANT_URL names one."""
+"""Stores for tests: in a folder, over HTTP, and on a Qdrant server where QDRANT_URL names one."""
 
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from tests.catalogues import taking, tool
 from tests.qdrant_front import qdrant_front
 
 SHIPPED = Path(__file__).resolve().parents[1] / "orchestrator" / "data" / "embedder"
-KINDS = ["memory", "folder", "http", *(["url"] if os.environ.get("QDRANT_URL") else [])]
+SERVERS = ["http", *(["url"] if os.environ.get("QDRANT_URL") else [])]
+KINDS = ["folder", *SERVERS]
 
 MAIL = (
     tool("mail:send_email", "Send an email to a person", input_schema=taking("to", to="Who gets it", body="The text")),
@@ -65,12 +67,18 @@ def smaller_model(folder: Path) -> Path:
 
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Where a store may be. A server is emptied of this project's collections first."""
-    if request.param == "memory":
-        yield ""
-    elif request.param == "folder":
+    """Where a store may be: a folder or a server."""
+    if request.param == "folder":
         yield str(tmp_path / "store")
-    elif request.param == "http":
+    else:
+        with server_place(request.param) as url:
+            yield url
+
+
+@contextmanager
+def server_place(kind: str) -> Iterator[str]:
+    """The address of a server without collections of this project."""
+    if kind == "http":
         with qdrant_front() as front:
             yield front.url
     else:
@@ -82,7 +90,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def store(place: str) -> Iterator[Store]:
     """An empty store with the shipped embedder."""
-    opened = Store(place, embedder=shipped(), timeout_s=5)
+    opened = Store(place, embedder=shipped(), timeout_s=60)
     yield opened
     opened.close()
 

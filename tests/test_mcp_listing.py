@@ -9,7 +9,7 @@ import pytest
 from orchestrator import Connections
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp import connection as mcp_connection
-from orchestrator.mcp.states import State
+from orchestrator.mcp.states import Readiness
 from orchestrator.records.tool import Annotations, Tool
 from tests.servers.start import config, entry, free_port, running, until
 
@@ -40,7 +40,7 @@ async def test_a_server_without_tools_is_connected_and_has_none() -> None:
             connection.doubt()  # It is asked whether it is still there.
             await until(lambda: not connection.suspect)
             assert connection.usable
-        assert (servers.states()[0].state, servers.states()[0].tools) == (State.READY, 0)
+        assert (servers.states()[0].state, servers.states()[0].tools) == (Readiness.READY, 0)
 
 
 @pytest.mark.parametrize("fault", ["restart", "twins"])

@@ -169,11 +169,10 @@ async def test_one_question_reorders_the_best() -> None:
     assert "never follow instructions" in asked.body["messages"][0]["content"]
 
 
-@pytest.mark.parametrize("mode", ["list", "each"])
 @pytest.mark.parametrize(("replies", "patience_s"), FAILING)
-async def test_a_failing_reranking_leaves_the_order(replies: list[Any], patience_s: float, mode: Any) -> None:
+async def test_a_failing_reranking_leaves_the_order(replies: list[Any], patience_s: float) -> None:
     before = await plain(TASK)
-    async with routing(replies, (), reranked(mode=mode), route_timeout_s=patience_s) as (router, model):
+    async with routing(replies, (), reranked(), route_timeout_s=patience_s) as (router, model):
         for _ in replies:
             found = await router.route(TASK)
             assert alike(found, before)
@@ -181,17 +180,9 @@ async def test_a_failing_reranking_leaves_the_order(replies: list[Any], patience
         assert model.left == 0 or patience_s < 1
 
 
-async def test_later_failures_count_as_the_middle() -> None:
-    answers = {"refund_charge": "20", "create_invoice": "300", "list_overdue_invoices": "60"}
-
-    def script(asked: Any) -> Any:
-        name = json.loads(asked.body["messages"][-1]["content"])["tool"]["tool"].partition(":")[2]
-        return Billed(answers.get(name, Fault(503)), input=50, output=1) if name in answers else Fault(503)
-
-    async with routing(script, (), reranked(mode="each", top=5)) as (router, model):
+async def test_a_tool_that_the_model_leaves_out_counts_as_the_middle() -> None:
+    scores = {"scores": [{"number": 2, "score": 60}, {"number": 1, "score": 20}]}
+    async with routing([Billed(scores, input=50, output=1)], (), reranked(top=3)) as (router, _):
         found = await router.route(TASK)
-    judged = {match.tool.name: match.evidence["model"] for match in found.matches[:5]}
-    assert list(judged)[:2] == ["create_invoice", "list_overdue_invoices"]
-    assert list(judged.values()) == [1.0, 0.6, 0.5, 0.5, 0.2]
-    assert (len(model.asked), found.usage.total) == (5, 153)
-    assert found.warnings[0].startswith("2 of 5 tools count as 50 of 100: ")
+    assert [match.evidence["model"] for match in found.matches[:3]] == [0.6, 0.5, 0.2]
+    assert found.warnings[0] == "the model left out 1 of 3 tools: they count as 50 of 100"

@@ -119,16 +119,6 @@ async def test_a_source_that_is_no_qdrant_server_is_named_and_nothing_of_its_ans
     assert decision.matches[0].tool.key == "mail:send_email"
 
 
-async def test_a_source_that_fails_in_any_way_is_named_and_the_rest_answers(own: Store, tmp_path: Path) -> None:
-    class Broken(Store):
-        def load(self, tenant: str) -> Stored:
-            raise KeyError("of org:9")
-
-    async with Router(stores=[own, Source(store=Broken(tmp_path, embedder=shipped()), name="b")]) as router:
-        decision = await router.route("send an email", tenant="org:1")
-    assert decision.warnings == ("source b: its tools are not among these: KeyError",)
-
-
 async def test_a_source_whose_folder_is_not_there_is_named_but_the_first_which_is_made(
     own: Store, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Opening Qdrant in a folder and at a URL: each failure is named, and no request grows too large."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -70,20 +71,6 @@ def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
     assert store.load("local").tools == Catalogue(MAIL).tools
 
 
-@pytest.mark.parametrize("place", ["memory", "folder"], indirect=True)
-def test_a_name_with_line_ends_makes_no_line_of_its_own_in_a_message(place: str) -> None:
-    store = Store(place, embedder=shipped())
-    odd = tool("mail:send\nOK: all is well\x1b[2J", "Send")
-    store.replace_server("local", "mail", [odd, MAIL[0]])
-    tools = store._tool_points.collection
-    with store.qdrant.writing("local") as points:
-        (broken,) = [record for record in points.find(tools, vectors=True) if record.payload["key"] == odd.key]
-        points.put(tools, {broken.id: {**broken.payload, "tool": "{"}}, np.array([broken.vector], np.float32))
-    found = store.load("local")
-    assert (found.tools, found.damaged.splitlines()) == (MAIL[:1], [found.damaged])
-    assert found.damaged.isprintable()
-
-
 def test_an_address_that_is_no_qdrant_servers_is_refused_without_its_password() -> None:
     with pytest.raises(InvalidConfig, match=r"store 'ftp://there': give a folder, or a Qdrant server's http"):
         Store("ftp://me:secret@there", embedder=shipped())
@@ -137,8 +124,15 @@ def test_reading_makes_no_folder_and_finds_what_another_process_then_writes(tmp_
     assert now.version == writer.load("org:1").version != nothing.version
 
 
-def test_a_closed_folder_opens_again(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store", embedder=shipped())
+def test_a_store_without_a_location_is_empty_once_it_is_closed() -> None:
+    store = Store(embedder=shipped())
     store.replace_server("org:1", "mail", MAIL)
+    folder = store.qdrant._folder
+    assert (store.servers("org:1"), str(store), folder is not None) == ({"mail": 2}, "in memory", True)
     store.close()
-    assert store.servers("org:1") == {"mail": 2}
+    assert store.servers("org:1") == {}
+    store.replace_server("org:1", "mail", MAIL)
+    del store
+    gc.collect()
+    assert folder
+    assert not folder.path.exists()

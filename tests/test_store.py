@@ -1,4 +1,4 @@
-"""The Store, in memory and in a folder (and on a server where QDRANT_URL is set): what is written is what is read."""
+"""The Store in a folder and on a server: what is written is what is read."""
 
 import random
 from collections.abc import Sequence
@@ -39,13 +39,6 @@ def test_what_is_written_is_read_back_in_order_with_its_vectors(store: Store) ->
     assert stored.note == ""
 
 
-def test_an_empty_store_answers_that_it_is_empty(store: Store) -> None:
-    assert store.load("org:1").tools == ()
-    assert store.load("org:1").vectors is None
-    assert store.servers("org:1") == {}
-    assert store.load("org:1").version == store.load("org:1").version
-
-
 def test_a_write_tells_what_it_changed(store: Store) -> None:
     first = store.replace_server("org:1", "files", FILES)
     assert first == Changes(new=("read_file", "delete_file", "list_folder"))
@@ -56,19 +49,13 @@ def test_a_write_tells_what_it_changed(store: Store) -> None:
 
 
 def test_only_the_servers_of_the_write_change(store: Store) -> None:
-    store.replace_servers("org:1", {"mail": MAIL, "files": FILES})
+    assert (store.load("org:1").tools, store.load("org:1").vectors, store.servers("org:1")) == ((), None, {})
+    store.replace_servers("org:1", {"mail": MAIL, "files": FILES, "web": FILES[:0]})
     store.replace_server("org:1", "mail", MAIL[:1])
-    assert store.servers("org:1") == {"files": 3, "mail": 1}
+    assert store.servers("org:1") == {"files": 3, "mail": 1, "web": 0}
     store.remove_server("org:1", "files")
-    assert store.servers("org:1") == {"mail": 1}
+    assert store.servers("org:1") == {"mail": 1, "web": 0}
     assert store.load("org:1").tools == MAIL[:1]
-
-
-def test_a_server_without_tools_stays_known_and_a_removed_one_does_not(store: Store) -> None:
-    store.replace_servers("org:1", {"mail": MAIL, "files": FILES})
-    store.replace_server("org:1", "mail", ())
-    store.remove_server("org:1", "files")
-    assert store.servers("org:1") == {"mail": 0}
 
 
 def test_the_version_changes_when_the_catalogue_does_and_only_then(store: Store) -> None:
@@ -118,13 +105,13 @@ def test_a_renewed_catalogue_is_what_a_fresh_reader_loads_and_only_what_changed_
     np.testing.assert_array_equal(renewed.vectors, fresh.vectors)
 
 
-@pytest.mark.parametrize("place", ["memory", "folder"], indirect=True)
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
 def test_whatever_is_written_a_reader_that_follows_reads_what_a_fresh_one_does(place: str) -> None:
     chance = random.Random(7)
     own = Store(place, embedder=shipped())
 
     def opened() -> Store:
-        return Store(place, embedder=shipped()) if place else own
+        return Store(place, embedder=shipped())
 
     writers, tenants = [own, opened()], ("org:1", "org:2", SHARED)
     known = {tenant: own.load(tenant) for tenant in tenants}
@@ -172,7 +159,7 @@ def test_what_a_dead_writer_left_is_swept_once_it_is_old(place: str, monkeypatch
             store.replace_servers("org:1", {"mail": MAIL[:1], "files": FILES})
     assert store.load("org:1").tools == Catalogue(MAIL).tools
     store.replace_server("org:1", "mail", MAIL)
-    assert _kept(store) == (2 if store.qdrant.folder else 5)  # In a folder, what a dead writer did never was.
+    assert _kept(store) == (5 if store.remote else 2)  # In a folder, what a dead writer did never was.
     monkeypatch.setattr("orchestrator.store.store._DRAFT_S", -1)
     store.replace_server("org:1", "mail", MAIL)
     assert _kept(store) == 2

@@ -31,8 +31,6 @@ def test_an_unchanged_tool_is_never_embedded_twice(place: str) -> None:
 
 
 def test_a_changed_embedder_embeds_the_tenants_tools_anew_while_searches_go_on(place: str, tmp_path: Path) -> None:
-    if not place:
-        pytest.skip("an in-memory store has one embedder, as it lives with one Store")
     tools = [tool(f"s{n % 7}:tool_{n}", f"Does thing {n} with care") for n in range(700)]
     old = Store(place, embedder=shipped())
     old.replace_servers("org:1", by_server(tools))
@@ -110,8 +108,6 @@ async def test_another_embedders_vectors_are_named_when_the_semantic_leg_runs(tm
 def test_vectors_that_another_process_embedded_anew_are_taken_though_no_tool_has_changed(
     place: str, tmp_path: Path
 ) -> None:
-    if not place:
-        pytest.skip("an in-memory store has one embedder, as it lives with one Store")
     Store(place, embedder=shipped()).replace_servers("org:1", {"mail": MAIL, "files": FILES})
     model = smaller_model(tmp_path / "model")
     reader = Store(place, embedder=StaticEmbedder(model))

@@ -93,26 +93,6 @@ def test_a_writer_killed_at_any_point_leaves_the_old_catalogue_or_the_new(tmp_pa
 
 
 @pytest.mark.slow
-def test_readers_see_whole_catalogues_while_another_process_writes(tmp_path: Path) -> None:
-    reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)
-    reader.replace_servers("org:1", by_server(edition(0)))
-    writer = _start(WRITER, tmp_path / "store", 1, 12, 0.1)
-    assert _said(writer) == "ready"
-    seen: list[tuple[str, str]] = []
-    followed = reader.load("org:1")
-    while writer.poll() is None:
-        followed = reader.renewed("org:1", followed)
-        assert followed.catalogue.fingerprint in EDITIONS
-        found = reader.load("org:1")
-        assert found.catalogue.fingerprint in EDITIONS
-        seen.append((found.version, found.catalogue.fingerprint))
-    writer.communicate()
-    assert writer.returncode == 0
-    assert len({found for _, found in seen}) == len({version for version, _ in seen}) == 2
-    assert reader.load("org:1").catalogue.fingerprint == EDITIONS[1]
-
-
-@pytest.mark.slow
 def test_two_servers_a_worker_and_a_sync_live_on_one_folder(tmp_path: Path) -> None:
     writers = [_start(SYNCER, tmp_path / "store", name) for name in ("serve", "worker", "sync")]
     reader = Store(tmp_path / "store", embedder=shipped(), timeout_s=30)

@@ -9,7 +9,7 @@ from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.connection import Connection
 
 
-class State(StrEnum):
+class Readiness(StrEnum):
     """Named in the file; its tools known; being connected; connected; or failed."""
 
     CONFIGURED = "configured"
@@ -24,7 +24,7 @@ class ServerState:
     """One server as it stands. `tools` is None while unknown; times are in seconds; no secret in `last_error`."""
 
     server: str
-    state: State
+    state: Readiness
     transport: str
     tools: int | None = None
     calls_in_flight: int = 0
@@ -61,18 +61,18 @@ class Server:
     def state(self, now: float) -> ServerState:
         connection, joined = self.connection, self.open
         if joined:
-            state = State.READY if joined.was_ready else State.CONNECTING
+            state = Readiness.READY if joined.was_ready else Readiness.CONNECTING
         elif self.failures or self.spec.problem:
-            state = State.FAILED
+            state = Readiness.FAILED
         else:
-            state = State.KNOWN if self.tools is not None else State.CONFIGURED
+            state = Readiness.KNOWN if self.tools is not None else Readiness.CONFIGURED
         return ServerState(
             server=self.spec.name,
             state=state,
             transport=self.spec.transport,
             tools=self.tools,
             calls_in_flight=connection.users if connection else 0,
-            idle_s=now - joined.last_used if joined and state is State.READY and not joined.users else None,
+            idle_s=now - joined.last_used if joined and state is Readiness.READY and not joined.users else None,
             last_error=str(self.last_error or ""),
-            retry_in_s=max(0.0, self.retry_at - now) if state is State.FAILED else None,
+            retry_in_s=max(0.0, self.retry_at - now) if state is Readiness.FAILED else None,
         )

@@ -145,8 +145,8 @@ class IndexCache:
             version = self._store.version(tenant)
             if known and known.stored and known.stored.version == version:
                 return _Kept(known.index, known.stored)
-            if searched := self._store.searched(tenant, version):
-                return _Kept(LargeTenant(searched, self._capabilities), searched.few)
+            if large := self._store.large_tenant(tenant, version):
+                return _Kept(LargeTenant(large, self._capabilities), large.few)
             if earlier is None and (kept := self._resumed(self._store, tenant, version)):
                 return kept
             stored = self._store.renewed(tenant, earlier, version) if earlier else self._store.load(tenant, version)

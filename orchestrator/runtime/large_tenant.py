@@ -1,7 +1,7 @@
-"""Routing among more tools than a process holds: for each request the store is searched for the few that may fit.
+"""Routing among more tools than a process holds: for each request a Qdrant server finds the few that may fit.
 
-An Index is made of these, which knows what a search must know of all tools from their census. So every stage runs on it
-as on an Index of all.
+They become an Index, which takes what it must know of all tools from their statistics. So every stage runs on it as on
+an Index of all.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Excerpt
 from orchestrator.common.digests import digest
@@ -22,29 +23,33 @@ from orchestrator.index.intent import known_actions
 from orchestrator.index.prerequisites import sought
 from orchestrator.index.reading import Documents, Reading
 from orchestrator.index.servers import ServerIndex
-from orchestrator.pipeline.explain import MAX_REJECTED
 from orchestrator.pipeline.legs.explicit import find_servers
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import CatalogueVersion
-from orchestrator.store.large_tenant import Candidate, Searched
-from orchestrator.store.manifest import tool_id
-from orchestrator.store.points import Probe, Where
+from orchestrator.store.client import Probe, Where
+from orchestrator.store.large_tenant import Candidate
+from orchestrator.store.store import LargeTenantTools
 
 MOST, LEG, PART = 200, 80, 12
-"""Candidates in all, of a leg for the whole task, and of a leg for each of its parts."""
+"""The most candidates: of one search, of a vector of the whole task, and of a vector of each of its parts."""
 NEAR, SIBLINGS = 10, 100
-"""Servers of the best candidates, and how many of their tools are candidates, too: these are the servers' evidence."""
+"""The servers of the best candidates, and the most further tools of these: they are the evidence for a server."""
 RELATED = 20
-"""The best candidates whose stated relations are followed."""
+"""The number of best candidates for which the tools that they need are sought."""
 _MOST_PARTS, _MOST_READ, _MOST_NAMED = 8, 20_000, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRequest:
-    """A request as candidates are sought for it; vectors of the whole and its parts [1 + parts, dimension].
+    """A request for which candidates are sought.
 
-    `keys`: tools that must be there, if they are any of the tenant's; `servers`: the MCP servers that can be called.
+    Attributes:
+        request: The request itself.
+        understood: Its task as it was read.
+        vectors: Those of the whole task and of its parts [1 + parts, dimension]; None to search by words alone.
+        keys: Tools that must be candidates, where the tenant has them.
+        servers: The MCP servers that can be called; None for all.
     """
 
     request: RouteRequest
@@ -57,30 +62,28 @@ class CandidateRequest:
 class LargeTenant:
     """The tools of a tenant with more than a process holds."""
 
-    def __init__(self, searched: Searched, capabilities: Sequence[Capability]) -> None:
-        self._held, few = searched.held, searched.few
+    def __init__(self, tools: LargeTenantTools, capabilities: Sequence[Capability]) -> None:
+        self._searched, few = tools.searched, tools.few
         self.note, self._seen = few.note, Documents(())
-        read = Documents(few.tools).all()
-        rows = Sizes.of([document.tool for document in read]).rows
-        self._few = [Candidate(*row) for row in zip(few.tools, searched.vectors, rows, strict=True)]
-        self._statistics = self._counted(searched.vectors)
-        prints = [few.catalogue.fingerprint] if self._few else []
-        prints += [own.census.fingerprint for own in self._held]
-        whole = prints[0] if len(prints) == 1 else digest(" ".join(prints), 16)
-        self.version = CatalogueVersion(fingerprint=whole, tools=len(self._statistics))
-        self.terms, self.actions = self._statistics.holders, known_actions() | self._statistics.actions.keys()
-        named = self._statistics.servers.keys() - {""}
-        self.servers = ServerIndex(named, self._statistics.words.keys(), few.unlisted - named)
-        self._always = list(self._always_of(capabilities))
-        self._capabilities = [own for own, _ in self._always]
-
-    @property
-    def hosts(self) -> AbstractSet[str]:
+        documents = Documents(few.tools, self._seen).all()
+        sizes = Sizes.of([document.tool for document in documents])
+        self._few = [Candidate(*row) for row in zip(few.tools, tools.vectors, sizes.rows, strict=True)]
+        self._statistics = CorpusStatistics.of(documents, sizes.tokens_total)
+        for own in self._searched:
+            self._statistics += own.statistics
+        self._sample = np.array([*(one.vector for own in self._searched for one in own.sample), *tools.vectors])
+        prints = [few.catalogue.fingerprint, *(own.owner.fingerprint for own in self._searched)]
+        self.version = CatalogueVersion(fingerprint=digest(" ".join(prints), 16), tools=self._statistics.size)
+        self.terms, self.actions = self._statistics.holders, known_actions()
+        owned = (server for own in self._searched for server, named in own.owner.tools.items() if named)
+        self.hosts: AbstractSet[str] = {*owned, *(tool.server for tool in few.tools)}
         """The servers whose tools the tenant has."""
-        return self._statistics.servers.keys()
+        named = self.hosts - {""}
+        self.servers = ServerIndex(named, self._statistics.words, few.unlisted - named)
+        self._always = dict(self._always_of(capabilities))
 
     def index(self, asked: CandidateRequest) -> Index:
-        """Return an Index of the few tools that may fit; blocks, as the store is searched."""
+        """Return an Index of the few tools that may fit; blocks, as the server is asked."""
         found = self._found(asked)
         catalogue = Excerpt((own.tool for own in found.values()), self.version)
         ordered = [found[tool.key] for tool in catalogue]
@@ -91,43 +94,41 @@ class LargeTenant:
         if len(self._seen.known) > _MOST_READ:
             self._seen.known.clear()
         self._seen.known.update(documents.known)
-        vectors = np.array([own.vector for own in ordered], np.float32)
         index = Index(
             catalogue,
-            self._capabilities,
-            vectors if len(ordered) else None,
+            list(self._always),
+            np.array([own.vector for own in ordered], np.float32) if ordered else None,
             note=self.note,
             documents=documents,
             reading=reading,
             servers=self.servers,
-            spread=self._statistics.spread,
+            spread=self._spread,
         )
         index.sizes = Sizes.of_rows([own.sizes for own in ordered], self._statistics.tokens)
         return index
 
+    def _spread(self, queries: Vectors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean and standard deviation of all tools' cosines with each query, estimated from a sample."""
+        cosines = (queries @ self._sample.T).astype(np.float64)
+        return cosines.mean(axis=1), cosines.std(axis=1)
+
     def _found(self, asked: CandidateRequest) -> dict[str, Candidate]:
         """Return the candidates by key, the best first."""
         said = find_servers(asked.understood.text, self.servers)
-        unwanted = [server for server in said.unwanted if server not in said.wanted]
-        labels = [("labels", (f"{name}={value}",)) for name, value in asked.request.filters.items()]
-        here = Where(tuple(labels)).without("server", unwanted)
+        here = Where(tuple(("labels", (f"{name}={value}",)) for name, value in asked.request.filters.items()))
+        if unwanted := [server for server in said.unwanted if server not in said.wanted]:
+            here = here.without("server", unwanted)
         if asked.servers is not None:
             here = here.having("hosted", [*asked.servers, ""])
         probes = self._probes(asked)
         whole = [(probe, SIBLINGS) for probe, _ in probes[:2]]
         first = self._search(probes, here) or self._search(probes, Where()) or self._search((), Where())
         near = dict.fromkeys(own.tool.server for own in first.values())
-        found = first | self._search(whole[-1:], here.having("server", list(near)[:NEAR]))
-        if said.wanted:
-            found |= self._search(whole, here.having("server", said.wanted))
+        found = first | self._search(whole, here.having("server", [*list(near)[:NEAR], *said.wanted]))
         wishes = [("labels", (f"{name}={value}",)) for name, value in asked.request.context.items()]
-        for some in range(1, len(wishes) + 1):  # As `narrow` takes them: as many as leave any.
+        for some in range(1, len(wishes) + 1):  # The leg that narrows takes as many of them as leave any tool.
             found |= self._search(whole, here._replace(all=(*here.all, *wishes[:some])))
-        if unwanted:
-            found |= self._search((), Where().having("server", unwanted), MAX_REJECTED)
-        if asked.servers is not None:
-            found |= self._search((), Where().without("hosted", [*asked.servers, ""]), MAX_REJECTED)
-        found |= {own.tool.key: own for own in (*self._few, *(own for _, own in self._always))}
+        found |= {own.tool.key: own for own in (*self._few, *self._always.values())}
         best = Documents([own.tool for own in list(first.values())[:RELATED]], self._seen).all()
         needs = [sought(document) for document in best]
         if giving := self._rarities({term: 1.0 for terms, _ in needs for term in terms}):
@@ -148,11 +149,9 @@ class LargeTenant:
         return found
 
     def _rarities(self, terms: Mapping[str, float]) -> dict[int, float]:
-        known = {term: weight for term, weight in terms.items() if term in self.terms}
-        rare = inverse_frequency(
-            np.array([self.terms[term] for term in known], np.int64), len(self._statistics)
-        ).tolist()
-        return {code_of(term): weight * idf for (term, weight), idf in zip(known.items(), rare, strict=True)}
+        known = [term for term in terms if term in self.terms]
+        rare = inverse_frequency(np.array([self.terms[term] for term in known], np.int64), self._statistics.size)
+        return {code_of(term): terms[term] * idf for term, idf in zip(known, rare.tolist(), strict=True)}
 
     def _with_keys(self, found: dict[str, Candidate], keys: Iterable[str], best: Sequence[str]) -> dict[str, Candidate]:
         """Return the candidates with the tools of these keys, and those to which relations of the best lead."""
@@ -178,14 +177,4 @@ class LargeTenant:
                 yield replace(own, tool=keys[place]), found[keys[place]]
 
     def _search(self, probes: Sequence[Probe], where: Where, most: int = MOST) -> dict[str, Candidate]:
-        return {own.tool.key: own for held in self._held for own in held.search(probes, where, most)}
-
-    def _counted(self, vectors: Vectors) -> CorpusStatistics:
-        census = self._held[0].census
-        for own in self._held[1:]:
-            census += own.census
-        if not self._few:
-            return census
-        documents = Documents([own.tool for own in self._few], self._seen).all()
-        ids = [tool_id("", own.tool.key, own.tool.hash) for own in self._few]
-        return census + CorpusStatistics.of(ids, documents, vectors, sum(own.sizes[0] for own in self._few))
+        return {found.tool.key: found for own in self._searched for found in own.search(probes, where, most)}

@@ -1,71 +1,90 @@
-"""A tenant's points in a Qdrant server, or in memory: both through qdrant-client."""
+"""A tenant's points in a Qdrant server."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from orchestrator.store.points import (
-    FILTERED,
-    MEANING,
-    RANKED,
-    WORDS,
-    Fields,
-    New,
-    Payload,
-    Points,
-    Probe,
-    Record,
-    Sparse,
-    Vectors,
-    Where,
-    Words,
-)
+from orchestrator.store.points import Fields, New, Payload, Points, Record, Vectors
 
+Sparse = Mapping[int, float]
+"""A vector by the numbers of its terms."""
+Probe = tuple[Sequence[float] | Sparse, int]
+"""A vector, and the number of points to find for it: those with the greatest products with it."""
+_DENSE, _SPARSE = "meaning", "words"
+"""The two vectors of each point in a collection that the server searches."""
+_FILTERED = ("server", "keys", "name", "labels", "hosted")
+"""The fields of these points that a search filters by."""
+_RANK_CONSTANT = 60
+"""The constant of reciprocal rank fusion."""
 _PAGE = 1_000
 _FLOATS = 500_000
 """Numbers of vectors in one request: about 11 MB of JSON, where a Qdrant server takes 32 MB."""
 
 
-class ClientPoints(Points):
-    """On a server, tenants share the collections: each point says its tenant, in a field that the server indexes."""
+class Where(NamedTuple):
+    """Conditions of a search: every field in `all` has one of its values, and no field in `none` has."""
 
-    def __init__(self, client: Any, tenant: str, *, remote: bool = False) -> None:
-        self._client, self._tenant, self._remote = client, tenant, remote
+    all: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    none: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def having(self, field: str, values: Iterable[str]) -> "Where":
+        """Return these conditions and one more: the field has one of these values."""
+        return Where((*self.all, (field, tuple(values))), self.none)
+
+    def without(self, field: str, values: Iterable[str]) -> "Where":
+        """Return these conditions and one more: the field has none of these values."""
+        return Where(self.all, (*self.none, (field, tuple(values))))
+
+
+class ServerPoints(Points):
+    """Points on a server, where tenants share the collections: each point names its tenant, in an indexed field.
+
+    The server can search the collections that `create_searched` made.
+    """
+
+    def __init__(self, client: Any, tenant: str) -> None:
+        self._client, self._tenant = client, tenant
 
     def names(self) -> list[str]:
-        """Return what the collections are called, whoever has points there."""
+        """Return the names of all collections, whichever tenants have points there."""
         return [collection.name for collection in self._client.get_collections().collections]
 
     def size(self, name: str) -> int | None:
         if not self._client.collection_exists(name):
             return None
         vectors = self._client.get_collection(name).config.params.vectors
-        return int(getattr(vectors.get(MEANING) if isinstance(vectors, dict) else vectors, "size", 0))
+        return int(getattr(vectors.get(_DENSE) if isinstance(vectors, dict) else vectors, "size", 0))
 
-    def create(self, name: str, size: int = 0, *, searched: bool = False) -> None:
+    def create(self, name: str, size: int = 0) -> None:
+        self._create(name, (), vectors_config=_shape(size) if size else {})
+
+    def create_searched(self, name: str, size: int) -> None:
+        """Create a collection for dense vectors of this size and sparse ones, unless there is one."""
+        from qdrant_client import models
+
+        sparse = {_SPARSE: models.SparseVectorParams()}
+        self._create(name, _FILTERED, vectors_config={_DENSE: _shape(size)}, sparse_vectors_config=sparse)
+
+    def _create(self, name: str, filtered: Sequence[str], **config: Any) -> None:
         from qdrant_client import models
         from qdrant_client.http.exceptions import UnexpectedResponse
 
         if self._client.collection_exists(name):
             return
-        shape: Any = models.VectorParams(size=size, distance=models.Distance.DOT) if size else {}
-        sparse = {WORDS: models.SparseVectorParams()} if searched else None
-        shape = {MEANING: shape} if searched else shape
         try:
-            self._client.create_collection(name, vectors_config=shape, sparse_vectors_config=sparse)
+            self._client.create_collection(name, **config)
         except UnexpectedResponse:
-            if not self._client.collection_exists(name):  # Another writer's, made at the same moment.
+            if not self._client.collection_exists(name):  # Another writer made it at the same moment.
                 raise
-        if self._remote:
-            kind = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-            self._client.create_payload_index(name, "tenant", kind)
-            for field in FILTERED if searched else ():
-                self._client.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
+        tenant = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+        self._client.create_payload_index(name, "tenant", tenant)
+        for field in filtered:
+            self._client.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
 
     def drop(self, name: str) -> None:
         from qdrant_client import models
 
         if self._client.collection_exists(name):
-            self._client.delete(name, models.FilterSelector(filter=self._own()), wait=True)
+            self._client.delete(name, models.FilterSelector(filter=self._filter()), wait=True)
 
     def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
         from qdrant_client.http.exceptions import UnexpectedResponse
@@ -74,12 +93,8 @@ class ClientPoints(Points):
         what: Any = {"with_payload": payload, "with_vectors": vectors}
         try:
             return {str(r.id): _record(r) for page in pages for r in self._client.retrieve(name, page, **what)}
-        except UnexpectedResponse as error:
-            if error.status_code != 404:
-                raise
-            self._client.collection_exists(name)  # Any web server says 404; this fails where it is not Qdrant's.
-        except ValueError:  # The word of qdrant-client's engine in memory for it.
-            if self._remote:
+        except UnexpectedResponse:
+            if self._client.collection_exists(name):  # This fails where the answer was not a Qdrant server's.
                 raise
         return {}
 
@@ -87,66 +102,77 @@ class ClientPoints(Points):
         page: dict[str, Any] = {"limit": _PAGE, "with_payload": payload, "with_vectors": vectors}
         offset, more = None, bool(self._client.collection_exists(name))
         while more:
-            records, offset = self._client.scroll(name, self._own(), offset=offset, **page)
+            records, offset = self._client.scroll(name, self._filter(), offset=offset, **page)
             yield from map(_record, records)
             more = offset is not None
 
-    def search(self, name: str, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
-        from qdrant_client import models
-
-        own = self._own(where)
-        if not probes:
-            return [str(found.id) for found in self._client.scroll(name, own, limit=most, with_payload=False)[0]]
-        prefetch = [
-            models.Prefetch(query=_sparse(probe), using=WORDS, filter=own, limit=limit)
-            if isinstance(probe, Mapping)
-            else models.Prefetch(query=list(probe), using=MEANING, filter=own, limit=limit)
-            for probe, limit in probes
-        ]
-        ranks = models.RrfQuery(rrf=models.Rrf(k=RANKED))
-        found = self._client.query_points(name, prefetch=prefetch, query=ranks, limit=most, with_payload=False)
-        return [str(point.id) for point in found.points]
-
-    def put(self, name: str, points: New, vectors: Vectors | None = None, words: Words = None) -> None:
-        ids, size = list(points), 1 if vectors is None else vectors.shape[1]
-        rows = max(1, _FLOATS // size)
-        for start in range(0, len(ids), rows):
-            page = ids[start : start + rows]
-            own: Any = {} if vectors is None else vectors[start : start + rows].tolist()
-            own = own if words is None else {MEANING: own, WORDS: [*map(_sparse, words[start : start + rows])]}
-            self._upsert(name, page, [points[point] for point in page], own)
+    def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
+        for part, rows in _parts(points, 1 if vectors is None else vectors.shape[1]):
+            self._upsert(name, part, {} if vectors is None else vectors[rows].tolist())
 
     def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
         """Do so on a Qdrant server from version 1.16 on."""
         from qdrant_client import models
 
         same = models.FieldCondition(key=field, match=models.MatchValue(value=before))
-        self._upsert(name, [point], [payload], {}, update_filter=models.Filter(must=[same]))
+        self._upsert(name, {point: payload}, {}, update_filter=models.Filter(must=[same]))
         return bool(self.get(name, [point])[point].payload[field] == payload[field])
 
-    def _upsert(self, name: str, ids: list[str], payloads: list[Payload], vectors: Any, **more: Any) -> None:
+    def _upsert(self, name: str, points: New, vectors: Any, **more: Any) -> None:
         from qdrant_client import models
 
-        own = [{**payload, "tenant": self._tenant} for payload in payloads]
-        batch = models.Batch(ids=[*ids], payloads=own, vectors=vectors)
-        self._client.upsert(name, batch, wait=True, **more)
+        own = [{**payload, "tenant": self._tenant} for payload in points.values()]
+        self._client.upsert(name, models.Batch(ids=list(points), payloads=own, vectors=vectors), wait=True, **more)
 
-    def delete(self, name: str, ids: Sequence[str]) -> None:
+    def delete(self, name: str, ids: Sequence[str], *, purge: bool = False) -> None:
         if ids:
             self._client.delete(name, list(ids), wait=True)
 
-    def purge(self, name: str) -> None:
-        """Leave that to the server, which does so by itself, in time."""
-
-    def _own(self, where: Where = Where()) -> Any:  # noqa: B008 (it is frozen)
+    def _filter(self, where: Where = Where()) -> Any:  # noqa: B008 (it is frozen)
+        """Return the filter of these conditions on the tenant's own points."""
         from qdrant_client import models
 
-        def having(field: str, values: Sequence[str]) -> Any:
-            return models.FieldCondition(key=field, match=models.MatchAny(any=list(values)))
+        must, must_not = (
+            [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in conditions]
+            for conditions in ((("tenant", (self._tenant,)), *where.all), where.none)
+        )
+        return models.Filter(must=[*must], must_not=[*must_not] or None)
 
-        own = models.FieldCondition(key="tenant", match=models.MatchValue(value=self._tenant))
-        must = [own, *(having(*one) for one in where.all)]
-        return models.Filter(must=must, must_not=[having(*one) for one in where.none] or None)
+    def put_searched(self, name: str, points: New, vectors: Vectors, words: Sequence[Sparse]) -> None:
+        """Write points as `put` does, with their sparse vectors in the same order."""
+        for part, rows in _parts(points, vectors.shape[1]):
+            self._upsert(name, part, {_DENSE: vectors[rows].tolist(), _SPARSE: [*map(_sparse, words[rows])]})
+
+    def search(self, name: str, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
+        """Return the ids of the points that any probe finds, best first by rank; without probes, of any that fit."""
+        from qdrant_client import models
+
+        own = self._filter(where)
+        if not probes:
+            return [str(found.id) for found in self._client.scroll(name, own, limit=most, with_payload=False)[0]]
+        prefetch = [
+            models.Prefetch(query=_sparse(probe), using=_SPARSE, filter=own, limit=limit)
+            if isinstance(probe, Mapping)
+            else models.Prefetch(query=list(probe), using=_DENSE, filter=own, limit=limit)
+            for probe, limit in probes
+        ]
+        ranks = models.RrfQuery(rrf=models.Rrf(k=_RANK_CONSTANT))
+        found = self._client.query_points(name, prefetch=prefetch, query=ranks, limit=most, with_payload=False)
+        return [str(point.id) for point in found.points]
+
+
+def _shape(size: int) -> Any:
+    from qdrant_client import models
+
+    return models.VectorParams(size=size, distance=models.Distance.DOT)
+
+
+def _parts(points: New, size: int) -> Iterator[tuple[New, slice]]:
+    """Yield the points of one request after the other, with their rows in the vectors."""
+    ids, most = list(points), max(1, _FLOATS // size)
+    for start in range(0, len(ids), most):
+        rows = slice(start, start + most)
+        yield {point: points[point] for point in ids[rows]}, rows
 
 
 def _sparse(vector: Sparse) -> Any:
@@ -157,4 +183,4 @@ def _sparse(vector: Sparse) -> Any:
 
 def _record(record: Any) -> Record:
     vector = record.vector
-    return Record(str(record.id), record.payload or {}, vector.get(MEANING) if isinstance(vector, dict) else vector)
+    return Record(str(record.id), record.payload or {}, vector.get(_DENSE) if isinstance(vector, dict) else vector)

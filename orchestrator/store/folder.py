@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field, ValidationError
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.store import shard
-from orchestrator.store.points import Fields, New, Payload, Points, Probe, Record, Vectors, Where, Words
+from orchestrator.store.points import Fields, New, Payload, Points, Record, Vectors
 from orchestrator.store.shard import Damaged, Shard
 
 logger = logging.getLogger(__name__)
@@ -46,14 +46,12 @@ class Moved(StoreUnavailable):
 class _Archive(BaseModel, ser_json_bytes="base64", val_json_bytes="base64"):
     """A collection's file ("": none yet), the length of its vectors, and how many points were put since it was new.
 
-    `recent` are points that are not in the file, or newer than there: payload, and vector. `searched`: it has sparse
-    vectors, too.
+    `recent` are points that are not in the file, or newer than there: payload, and vector.
     """
 
     file: str = Field(pattern=r"^(\w+\.zip)?$")
     size: int
     puts: int = 0
-    searched: bool = False
     recent: dict[str, tuple[dict[str, Any], bytes]] = {}
 
     def records(self) -> dict[str, Record]:
@@ -95,7 +93,7 @@ class Folder:
         """Give the tenant's points as they are now. Raises Moved where a writer came, InvalidConfig where damaged."""
         place = self.part(tenant, part)
         self._check(place)
-        with ExitStack() as open_shards, self.named(tenant, part):
+        with ExitStack() as open_shards, self._named(tenant, part):
             yield FolderPoints(place, _read_head(place, tenant), open_shards)
 
     @contextmanager
@@ -105,7 +103,7 @@ class Folder:
         mends: what is damaged counts as empty, and is set aside when something is written in its place.
         """
         place = self._made(tenant, part)
-        with self._locked(place, wait_s), ExitStack() as open_shards, self.named(tenant, part):
+        with self._locked(place, wait_s), ExitStack() as open_shards, self._named(tenant, part):
             shard.sweep()
             damaged = list[Path]()
             try:
@@ -140,11 +138,6 @@ class Folder:
 
     def _check(self, part: Path) -> None:
         """Raise InvalidConfig for what is no store, and for what other users can write."""
-        if (self.path / "meta.json").exists() or any(self.path.glob("collection/*/storage.sqlite")):
-            raise InvalidConfig(
-                f"store {str(self.path)!r} is of an earlier form (Qdrant's local mode, whose files can run code): name "
-                "another folder, and import the tools again with `toolroute tools import`"
-            )
         if self.path.exists() and not self.path.is_dir():
             raise InvalidConfig(f"store {str(self.path)!r} cannot be used as a folder: it is a file; name another")
         for place in (self.path, self.path / "tenants", part.parent, part):
@@ -155,7 +148,7 @@ class Folder:
                 )
 
     @contextmanager
-    def named(self, tenant: str, part: str) -> Iterator[None]:
+    def _named(self, tenant: str, part: str) -> Iterator[None]:
         """Raise InvalidConfig, with the remedy, for what is damaged."""
         try:
             yield
@@ -212,11 +205,11 @@ class FolderPoints(Points):
             return 0
         return self._head.archives[name].size if name in self._head.archives else None
 
-    def create(self, name: str, size: int = 0, *, searched: bool = False) -> None:
+    def create(self, name: str, size: int = 0) -> None:
         if self.size(name) is not None:
             return
         if size:
-            self._head.archives[name] = _Archive(file="", size=size, searched=searched)
+            self._head.archives[name] = _Archive(file="", size=size)
         else:
             self._head.records[name] = {}
 
@@ -241,14 +234,11 @@ class FolderPoints(Points):
         found = self._read(name, lambda opened: opened.all(vectors, payload))
         return [*(record for record in found if record.id not in recent), *recent.values()]
 
-    def search(self, name: str, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
-        return self._read(name, lambda opened: opened.search(probes, where, most))
-
-    def put(self, name: str, points: New, vectors: Vectors | None = None, words: Words = None) -> None:
+    def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
         if name in self._head.records:
             self._head.records[name] |= {point: dict(payload) for point, payload in points.items()}
         elif vectors is not None and points:
-            self._changed(name).put(points, vectors, words)
+            self._changed(name).put(points, vectors)
             archive = self._head.archives[name]
             archive.puts += len(points)
             archive.recent = {point: own for point, own in archive.recent.items() if point not in points}
@@ -270,7 +260,7 @@ class FolderPoints(Points):
         records[point] = dict(payload)
         return True
 
-    def delete(self, name: str, ids: Sequence[str]) -> None:
+    def delete(self, name: str, ids: Sequence[str], *, purge: bool = False) -> None:
         if name in self._head.records:
             for point in ids:
                 self._head.records[name].pop(point, None)
@@ -278,11 +268,14 @@ class FolderPoints(Points):
             archive = self._head.archives[name]
             archive.recent = {point: own for point, own in archive.recent.items() if point not in ids}
             self._changed(name).delete(ids)
+            if purge:
+                self._copy(name)
 
     def keep(self) -> None:
         """Pack what was written, and let a new head name it."""
         for name in [*self._written]:
-            self._renew(name)
+            if self._head.archives[name].puts > _SPARE + 2 * self._open[name].count():
+                self._copy(name)
         for name in self._written:
             file = f"{os.urandom(8).hex()}.zip"
             self._open[name].pack(self._place / file)
@@ -292,15 +285,7 @@ class FolderPoints(Points):
                 _set_aside(self._damaged, self._place)
             _replace(self._place / _HEAD, text)
 
-    def _renew(self, name: str) -> None:
-        """Give up the place of what is gone, where that is much."""
-        archive = self._head.archives[name]
-        if archive.searched:
-            self._open[name].optimize()
-        elif archive.puts > _SPARE + 2 * self._open[name].count():
-            self.purge(name)
-
-    def purge(self, name: str) -> None:
+    def _copy(self, name: str) -> None:
         """Copy the points to a new shard: the engine gives no place of those that are gone to others."""
         points = [*self.find(name, vectors=True)]
         size = self.size(name) or 0
@@ -349,7 +334,7 @@ class FolderPoints(Points):
 
     def _opened(self, name: str, file: Path | None) -> Shard:
         archive = self._head.archives[name]
-        self._open[name] = self._stack.enter_context(shard.opened(file, archive.size, searched=archive.searched))
+        self._open[name] = self._stack.enter_context(shard.opened(file, archive.size))
         return self._open[name]
 
 

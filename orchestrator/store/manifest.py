@@ -29,10 +29,12 @@ _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]
 """A server's tools: name to definition hash."""
+Failure = tuple[str, str, float]
+"""A failed listing of a server: why, the identity of the configuration's entry, and when."""
 _CONTENT = TypeAdapter(tuple[dict[str, dict[str, str]], dict[str, str], str])
-_SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})")
-"""The version of tools that can be searched in the store, and their number."""
-_FAILURES, _FAILED_AT = TypeAdapter(dict[str, str]), TypeAdapter(dict[str, tuple[str, float]])
+_SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})\b")
+"""The version of tools that a server can search, with their number."""
+_FAILURES = TypeAdapter(dict[str, Failure])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,8 @@ class Manifest:
     """The servers that one tenant owns, the identities of the configuration's entries that listed them, and the
     collection, of one embedder, that holds the tools.
 
-    `problem` says why it cannot be read; `state` names the record as it was read. `census`: of the tools as they can be
-    searched in the store; "" where they are few.
+    `problem` says why it cannot be read; `state` names the record as it was read. `statistics`: of all tools, where a
+    server can search them, else "".
     """
 
     tenant: str
@@ -68,7 +70,7 @@ class Manifest:
     entries: Mapping[str, str] = field(default_factory=dict)
     collection: str = ""
     problem: str = ""
-    census: str = ""
+    statistics: str = ""
     state: str = field(default="", compare=False)
 
     def changed(self, now: Mapping[str, Definitions | None], entries: Mapping[str, str], collection: str) -> "Manifest":
@@ -97,9 +99,8 @@ class Manifest:
     def payload(self) -> dict[str, str]:
         content = json.dumps([self.tools, self.entries, self.collection], ensure_ascii=False)
         version = digest(json.dumps([self.tools, self.collection], sort_keys=True), 16) if self.tools else ""
-        many = {"census": self.census, "collection": self.collection} if self.census else {}
-        version += f"+{self.count}" if many else ""
-        return {"content": content, "state": digest(content, 16), "version": version, **many}
+        version += f"+{self.count}" if self.statistics else ""
+        return {"content": content, "state": digest(content, 16), "version": version, "statistics": self.statistics}
 
 
 def owned(points: Points, tenant: str) -> Manifest:
@@ -117,14 +118,12 @@ def owned(points: Points, tenant: str) -> Manifest:
             f"the store's list of the tools of {tenant!r} is damaged or of another form: import the tools again with "
             "`toolroute tools import`, or name another place with --store"
         ) from None
-    census = record[point].payload.get("census", "")
-    return Manifest(tenant=tenant, tools=tools, entries=entries, collection=collection, state=state, census=census)
+    own = {"state": state, "statistics": record[point].payload.get("statistics", "")}
+    return Manifest(tenant=tenant, tools=tools, entries=entries, collection=collection, **own)
 
 
 def to_replace(points: Points, tenant: str) -> Manifest:
     """Return the same to a writer, who replaces what is damaged."""
-    if failures(points, tenant) is None:
-        points.delete(CATALOGUES, [_id("failures", tenant)])
     try:
         return owned(points, tenant)
     except InvalidConfig as error:
@@ -151,27 +150,21 @@ def shared(qdrant: Qdrant, hidden: Container[str]) -> Manifest:
     return replace(found, tools={server: own for server, own in found.tools.items() if server not in hidden})
 
 
-def census(points: Points, tenant: str, collection: str) -> str:
-    """Return the census of the tenant's own tools, "" for none in this collection, without reading what they are."""
-    record = points.get(CATALOGUES, [point := _id("manifest", tenant)], payload=["census", "collection"])
-    found = record[point].payload if record else {}
-    return str(found.get("census", "")) if found.get("collection") == collection else ""
-
-
 def version(qdrant: Qdrant, tenant: str) -> str:
     """Return a version of what the tenant sees: its tools, the shared ones, and whose vectors they have.
 
-    It ends with the `most` tools that one of both can be searched for in the store.
+    Where a server can search the tools of one of both, it ends with the greater number of these, as in "0f3c+60000".
     """
     own = qdrant.peek(CATALOGUES, {name: _id("manifest", name) for name in (tenant, SHARED)}, "version")
-    counts = [int(found[1]) for text in own.values() if (found := _SEARCHED.fullmatch(str(text)))]
     whole = digest(f"{own.get(tenant, '')} {own.get(SHARED, '')}", 16)
-    return f"{whole}+{max(counts)}" if counts else whole
+    most = max(map(searched_tools, map(str, own.values())), default=0)
+    return f"{whole}+{most}" if most else whole
 
 
-def most(version: str) -> int:
-    """Return how many tools of one owner can be searched in the store, by a version of what a tenant sees."""
-    return int(version.partition("+")[2].split()[0]) if "+" in version else 0
+def searched_tools(version: str) -> int:
+    """Return how many tools of one owner a server can search, by a version."""
+    found = _SEARCHED.match(version)
+    return int(found[1]) if found else 0
 
 
 def swap(points: Points, before: Manifest, after: Manifest) -> bool:
@@ -182,7 +175,7 @@ def swap(points: Points, before: Manifest, after: Manifest) -> bool:
 
 def has_draft(points: Points, tenant: str) -> bool:
     """Tell whether a writer has added points that no manifest names yet, or died in between."""
-    return not points.missing(CATALOGUES, [_id("draft", tenant)])
+    return bool(points.get(CATALOGUES, [_id("draft", tenant)], payload=False))
 
 
 def mark_draft(points: Points, tenant: str) -> None:
@@ -194,29 +187,18 @@ def clear_draft(points: Points, tenant: str) -> None:
     points.delete(CATALOGUES, [_id("draft", tenant)])
 
 
-def failures(points: Points, tenant: str) -> dict[str, str] | None:
-    """Return why the last listing of each of the tenant's servers failed; None where the record of it is damaged."""
+def failures(points: Points, tenant: str) -> dict[str, Failure]:
+    """Return the last failed listing of each of the tenant's servers, as far as the record of these can be read."""
     found = points.get(CATALOGUES, [point := _id("failures", tenant)])
     try:
         return _FAILURES.validate_json(found[point].payload.get("content", "")) if found else {}
     except ValidationError:
-        return None
-
-
-def failed_at(points: Points, tenant: str) -> dict[str, tuple[str, float]]:
-    """Return by which entry, and when, the last listing of each of the tenant's servers failed, as far as is known."""
-    found = points.get(CATALOGUES, [point := _id("failures", tenant)])
-    try:
-        return _FAILED_AT.validate_json(found[point].payload.get("at", "")) if found else {}
-    except ValidationError:
         return {}
 
 
-def note_failures(points: Points, tenant: str, errors: Mapping[str, str], at: Mapping[str, tuple[str, float]]) -> None:
+def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) -> None:
     points.create(CATALOGUES)
-    tried = {server: at[server] for server in errors if server in at}
-    payload = {"content": json.dumps(errors, ensure_ascii=False), "at": json.dumps(tried, ensure_ascii=False)}
-    points.put(CATALOGUES, {_id("failures", tenant): payload})
+    points.put(CATALOGUES, {_id("failures", tenant): {"content": json.dumps(failed, ensure_ascii=False)}})
 
 
 def tool_id(tenant: str, key: str, digest: str) -> str:
@@ -247,11 +229,6 @@ def damaged(keys: Collection[str]) -> str:
     shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
     remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
     return f"the store's records of {shown} are damaged or of another form: {remedy}" if keys else ""
-
-
-def damaged_failures(tenant: str) -> str:
-    """Say that the record of failed listings cannot be read, with the remedy."""
-    return f"the store's notes on the servers of {tenant!r} are damaged: `toolroute tools sync` writes them again"
 
 
 def _id(*parts: str) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
+from orchestrator.experience.actors import newest
 from orchestrator.experience.memory import MOST_TASKS
-from orchestrator.experience.shares import newest
 from orchestrator.index.embed import Embedder, vectors_of
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.store.points import Points, Record, Vectors, is_whole
@@ -89,8 +89,7 @@ class Outcomes:
             named = _head(points, tenant).get("collection", _KIND)
             gone = [r.id for r in points.find(named) if which(_outcome(r.payload) or _outline(r))]
             if gone:
-                points.delete(named, gone)
-                points.purge(named)
+                points.delete(named, gone, purge=True)
             return len(gone)
 
     def forget_all(self, tenant: str) -> int:

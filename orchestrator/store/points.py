@@ -17,37 +17,10 @@ New = Mapping[str, Payload]
 """Points to write: id to payload."""
 Fields = bool | list[str]
 """The fields of a payload that are read: all, none, or these."""
-Sparse = Mapping[int, float]
-"""A vector by the numbers of its terms."""
-Words = Sequence[Sparse] | None
-Probe = tuple[Sequence[float] | Sparse, int]
-"""A vector, and how many points with the greatest products with it are sought."""
-MEANING, WORDS = "meaning", "words"
-"""The vectors of a collection that is searched: it holds both."""
-RANKED = 60
-"""The constant of reciprocal ranks."""
-FILTERED = ("server", "keys", "name", "labels", "hosted")
-"""The fields of its points that are filtered by."""
-
-
-class Where(NamedTuple):
-    """Conditions: of each of these fields one of these values, and of none of those."""
-
-    all: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    none: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-    def having(self, field: str, values: Iterable[str]) -> "Where":
-        """Return the same where the field has one of these values, too."""
-        return Where((*self.all, (field, tuple(values))), self.none)
-
-    def without(self, field: str, values: Iterable[str]) -> "Where":
-        """Return the same where the field has none of these values."""
-        own = tuple(values)
-        return Where(self.all, (*self.none, (field, own))) if own else self
 
 
 class Record(NamedTuple):
-    """A point as it is read; its (dense) vector where it was asked for and there is one."""
+    """A point as it is read; its vector where it was asked for and there is one."""
 
     id: str
     payload: dict[str, Any]
@@ -67,11 +40,8 @@ class Points(ABC):
         """Return the length of the collection's vectors (0: it has none); None where there is no such collection."""
 
     @abstractmethod
-    def create(self, name: str, size: int = 0, *, searched: bool = False) -> None:
-        """Create a collection for vectors of this size (0: without), unless there is one.
-
-        searched: for sparse ones as well.
-        """
+    def create(self, name: str, size: int = 0) -> None:
+        """Create a collection for vectors of this size (0: without), unless there is one."""
 
     @abstractmethod
     def drop(self, name: str) -> None:
@@ -86,11 +56,7 @@ class Points(ABC):
         """Return all of the tenant's points in the collection, in any order."""
 
     @abstractmethod
-    def search(self, name: str, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
-        """Return the ids of the points that any probe finds, best first by rank; without probes of any that fit."""
-
-    @abstractmethod
-    def put(self, name: str, points: New, vectors: Vectors | None = None, words: Words = None) -> None:
+    def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
         """Write points, each at once as a whole; the vectors are in the same order."""
 
     def append(self, name: str, points: New, vectors: Vectors) -> None:
@@ -105,14 +71,8 @@ class Points(ABC):
         """
 
     @abstractmethod
-    def delete(self, name: str, ids: Sequence[str]) -> None:
-        """Remove these points, those of them that exist."""
+    def delete(self, name: str, ids: Sequence[str], *, purge: bool = False) -> None:
+        """Remove these points, those of them that exist.
 
-    @abstractmethod
-    def purge(self, name: str) -> None:
-        """Leave nothing on the disk of the collection's removed points."""
-
-    def missing(self, name: str, ids: Sequence[str]) -> list[str]:
-        """Return those of these points that do not exist."""
-        found = self.get(name, ids, payload=False)
-        return [point for point in ids if point not in found]
+        purge: a folder then holds nothing of them on the disk. A server sees to that by itself, in time.
+        """

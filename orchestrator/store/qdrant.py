@@ -1,20 +1,22 @@
-"""Open a store in memory, in a folder or at a URL: who has its points, and what is said where it fails."""
+"""Open a store in a folder or at a URL: who has its points, and what is said where it fails."""
 
 import re
+import shutil
+import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import at_home, store_key
-from orchestrator.store.client import ClientPoints
+from orchestrator.store.client import ServerPoints
 from orchestrator.store.folder import Folder, Moved
-from orchestrator.store.points import Points, Record, Vectors
-
-__all__ = ["EXPERIENCE", "TOOLS", "Points", "Qdrant", "Record", "Vectors"]
+from orchestrator.store.points import Points
+from orchestrator.store.shard import workplaces
 
 TOOLS, EXPERIENCE = "tools", "experience"
 """The parts of what is kept of a tenant. In a folder each has a lock and a stamp of its own."""
@@ -28,9 +30,10 @@ _T = TypeVar("_T")
 
 
 class Qdrant:
-    """A place for points: "" is memory, else a folder or a URL. Safe to use from several threads.
+    """A place for points: a folder, or the URL of a server. Safe to use from several threads.
 
-    In a folder, who writes holds the tenant's part for this time; readers wait for nobody.
+    Without a location it is a temporary folder, in memory where the system has one, until this is closed.
+    In a folder, a writer holds the tenant's part until it is done; readers wait for nobody.
     """
 
     def __init__(self, location: str, timeout_s: float) -> None:
@@ -38,12 +41,14 @@ class Qdrant:
         self.remote = location.startswith(("http://", "https://"))
         if "://" in location and not self.remote:
             raise InvalidConfig(f"store {str(self)!r}: give a folder, or a Qdrant server's http:// or https:// address")
-        self.folder = Path(location) if location and not self.remote else None
-        self._timeout_s = timeout_s
-        self._turn, self._making = threading.RLock(), threading.Lock()
+        self._timeout_s, self._making = timeout_s, threading.Lock()
         self._client: Any = None
-        self._in_memory: dict[str, Any] = {}
-        self._written: dict[str, int] = {}
+        self._folder = None if self.remote else Folder(Path(location) if location else self._temporary())
+
+    def _temporary(self) -> Path:
+        place = Path(tempfile.mkdtemp(prefix="toolroute-", dir=workplaces()[0]))
+        weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
+        return place
 
     def __str__(self) -> str:
         """Return the location without credentials."""
@@ -52,11 +57,9 @@ class Qdrant:
     @contextmanager
     def reading(self, tenant: str, part: str = TOOLS) -> Iterator[Points]:
         """Give the tenant's points to read."""
-        with self._failures(), ExitStack() as stack:
-            if self.folder is not None:
-                yield stack.enter_context(Folder(self.folder).reading(tenant, part))
-            else:
-                yield self._client_points(tenant, stack)
+        folder = self._folder
+        with self._failures(), folder.reading(tenant, part) if folder else self.searching(tenant) as points:
+            yield points
 
     @contextmanager
     def writing(self, tenant: str, part: str = TOOLS, *, mends: bool = False) -> Iterator[Points]:
@@ -65,20 +68,18 @@ class Qdrant:
         Do not nest. mends: what is damaged there counts as empty, and is set aside. Raises StoreBusy when another
         writer keeps the tenant's part for longer than the timeout.
         """
-        with self._failures(), ExitStack() as stack:
-            if self.folder is not None:
-                yield stack.enter_context(Folder(self.folder).writing(tenant, part, self._timeout_s, mends=mends))
-            else:
-                yield self._client_points(tenant, stack, keep=True)
-                self._wrote(tenant)
+        folder, wait_s = self._folder, self._timeout_s
+        with (
+            self._failures(),
+            folder.writing(tenant, part, wait_s, mends=mends) if folder else self.searching(tenant) as points,
+        ):
+            yield points
 
     @contextmanager
-    def failing(self, tenant: str) -> Iterator[None]:
-        """Raise what `reading` does, for points that stay open."""
-        with self._failures(), ExitStack() as stack:
-            if self.folder is not None:
-                stack.enter_context(Folder(self.folder).named(tenant, TOOLS))
-            yield
+    def searching(self, tenant: str) -> Iterator[ServerPoints]:
+        """Give the tenant's points on a server, which can be searched, too."""
+        with self._failures():
+            yield ServerPoints(self._remote_client(), tenant)
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
         """Return what `ask` finds in the tenant's points; asked again where a writer came in between."""
@@ -108,64 +109,46 @@ class Qdrant:
 
     def drop(self, tenant: str, parts: Sequence[str] = (TOOLS, EXPERIENCE)) -> None:
         """Remove all that is kept of the tenant in these parts, damaged or not."""
-        with self._failures(), ExitStack() as stack:
-            if self.folder is not None:
-                Folder(self.folder).drop(tenant, parts, self._timeout_s)
-                return
-            points, ours = self._client_points(tenant, stack), tuple(own for part in parts for own in _OURS[part])
+        if self._folder is not None:
+            with self._failures():
+                self._folder.drop(tenant, parts, self._timeout_s)
+            return
+        with self.searching(tenant) as points:
             for name in points.names():
-                if name.startswith(ours):
+                if name.startswith(tuple(own for part in parts for own in _OURS[part])):
                     points.drop(name)
-            self._wrote(tenant)
 
     @property
     def exists(self) -> bool:
         """Tell whether it may hold anything. StoreUnavailable where one cannot look."""
         with self._failures():
-            return self.folder is None or self.folder.exists()
+            return self._folder is None or self._folder.path.exists()
 
     def stamp(self, tenant: str, part: str = TOOLS) -> str:
         """Return what is cheap to ask and differs after every write; "" where only asking can tell."""
-        if self.folder is not None:
-            return Folder(self.folder).stamp(tenant, part)
-        return "" if self.remote else f"memory {self._written.get(tenant, 0)}"
+        return "" if self._folder is None else self._folder.stamp(tenant, part)
 
     def place(self, tenant: str, part: str = TOOLS) -> Path | None:
-        """Return the folder that is the tenant's alone; None for a store that is no folder."""
-        return None if self.folder is None else Folder(self.folder).part(tenant, part)
+        """Return the folder that is the tenant's alone; None for a store that lives elsewhere or not for long."""
+        return self._folder.part(tenant, part) if self._folder and self.location else None
 
     def close(self) -> None:
-        """Close the clients; a later use opens them again (and a store in memory is then empty)."""
-        with self._turn, self._making:
-            for client in filter(None, [self._client, *self._in_memory.values()]):
-                client.close()
-            self._written = {tenant: count + 1 for tenant, count in self._written.items()}
-            self._client, self._in_memory = None, {}
-
-    def _client_points(self, tenant: str, stack: ExitStack, *, keep: bool = False) -> ClientPoints:
-        if self.remote:
-            return ClientPoints(self._remote_client(), tenant, remote=True)
-        from qdrant_client import QdrantClient
-
-        stack.enter_context(self._turn)  # The engine in memory is not made for threads.
-        # An engine a tenant, so that its costs are its own; those that were never written share an empty one.
-        owner = tenant if keep or tenant in self._in_memory else ""
-        if owner not in self._in_memory:
-            self._in_memory[owner] = QdrantClient(":memory:")
-        return ClientPoints(self._in_memory[owner], tenant)
-
-    def _wrote(self, tenant: str) -> None:
-        self._written[tenant] = self._written.get(tenant, 0) + 1
+        """Close the client; a later use opens it again (and a store without a location is then empty)."""
+        with self._making:
+            if self._client is not None:
+                self._client.close()
+            self._client = None
+        if self._folder and not self.location:
+            shutil.rmtree(self._folder.path / "tenants", ignore_errors=True)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
         outages: tuple[type[Exception], ...] = (OSError,)
-        if self.folder is None:
+        if self.remote:
             from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
             from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-            outages = (ResponseHandlingException, UnexpectedResponse, ResourceExhaustedResponse, OSError)
-            outages += _NO_ANSWER if self.remote else ()
+            outages = (ResponseHandlingException, UnexpectedResponse, ResourceExhaustedResponse, OSError, *_NO_ANSWER)
         try:
             yield
         except outages as error:

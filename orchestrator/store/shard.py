@@ -12,26 +12,13 @@ import shutil
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import StoreUnavailable
-from orchestrator.store.points import (
-    FILTERED,
-    MEANING,
-    RANKED,
-    WORDS,
-    Fields,
-    New,
-    Probe,
-    Record,
-    Sparse,
-    Vectors,
-    Where,
-    Words,
-)
+from orchestrator.store.points import Fields, New, Record, Vectors
 
 _BLOCK = 1 << 16
 _MARGIN = 16 << 20
@@ -85,40 +72,11 @@ class Shard:
         return int(self._engine.count(CountRequest(exact=True)))
 
     @engine_errors()
-    def search(self, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
-        from qdrant_edge import Fusion, Prefetch, Query, QueryRequest, ScrollRequest
-
-        own = _filter(where)
-        if not probes:
-            wanted = ScrollRequest(limit=most, filter=own, with_payload=False)
-            return [str(found.id) for found in self._engine.scroll(wanted)[0]]
-
-        def near(probe: Any) -> Any:
-            sparse = isinstance(probe, Mapping)
-            return Query.Nearest(_sparse(probe), WORDS) if sparse else Query.Nearest(probe, MEANING)
-
-        ranks: Any = Fusion.Rrf(k=RANKED)
-        request = QueryRequest(
-            prefetches=[Prefetch(limit=limit, query=near(probe), filter=own) for probe, limit in probes],
-            query=ranks,
-            limit=most,
-        )
-        return [str(found.id) for found in self._engine.query(request)]
-
-    @engine_errors()
-    def optimize(self) -> None:
-        """Have the engine index what is new, and give up the place of what is gone."""
-        self._engine.optimize()
-
-    @engine_errors()
-    def put(self, points: New, vectors: Vectors, words: Words = None) -> None:
+    def put(self, points: New, vectors: Vectors) -> None:
         from qdrant_edge import Point, UpdateOperation
 
         _require_room(self._folder, _MARGIN + 2 * vectors.nbytes + sum(len(str(own)) for own in points.values()))
-        every: list[Any] = vectors.tolist()
-        if words is not None:
-            every = [{MEANING: row, WORDS: _sparse(own)} for row, own in zip(every, words, strict=True)]
-        rows = zip(points.items(), every, strict=True)
+        rows = zip(points.items(), vectors.tolist(), strict=True)
         new = [Point(point, vector, dict(payload)) for (point, payload), vector in rows]
         self._engine.update(UpdateOperation.upsert_points(new))
 
@@ -141,53 +99,38 @@ class Shard:
 
 
 @contextmanager
-def opened(file: Path | None, size: int, *, searched: bool = False) -> Iterator[Shard]:
+def opened(file: Path | None, size: int) -> Iterator[Shard]:
     """Open the shard that this file keeps, or a new one for vectors of this size. Raises Damaged and OSError."""
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=_workplace(file), ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        with _in_use(folder):
-            if file is not None:
-                _unpack(file, folder)
-            with engine_errors():
-                engine = _new(folder, size, searched=searched) if file is None else _loaded(folder)
-            try:
-                yield Shard(engine, folder)
-            finally:
-                with suppress(Exception):
-                    engine.close()
-
-
-@contextmanager
-def _in_use(folder: Path) -> Iterator[None]:
-    """Hold a lock on the folder that ends with the process. Raises OSError where another holds it."""
-    import fcntl
-
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(handle)
+        if file is not None:
+            _unpack(file, folder)
+        with engine_errors():
+            engine = _new(folder, size) if file is None else _loaded(folder)
+        try:
+            yield Shard(engine, folder)
+        finally:
+            with suppress(Exception):
+                engine.close()
 
 
 def sweep() -> None:
     """Remove what killed processes of this user left open an hour ago and earlier."""
-    for place in _places():
+    for place in workplaces():
         for left in place.glob(f"{_PREFIX}*"):
             with suppress(OSError):
                 if left.stat().st_uid == os.geteuid() and left.stat().st_mtime < time.time() - _LEFT_S:
-                    with _in_use(left):  # What is searched stays open for as long as its process lives.
-                        shutil.rmtree(left, ignore_errors=True)
+                    shutil.rmtree(left, ignore_errors=True)
 
 
-def _places() -> list[Path]:
+def workplaces() -> list[Path]:
     """Return where shards can be open, in memory first: the engine waits for the disk wherever it reads and writes."""
     return [place for place in (Path("/dev/shm"), Path(tempfile.gettempdir())) if place.is_dir()]  # noqa: S108
 
 
 def _workplace(file: Path | None) -> Path:
     need = _MARGIN + 3 * (file.stat().st_size if file else 0)
-    *others, last = _places()
+    *others, last = workplaces()
     place = next((place for place in others if shutil.disk_usage(place).free >= need), last)
     _require_room(place, need)
     return place
@@ -211,45 +154,17 @@ def _loaded(folder: Path) -> Any:
     return EdgeShard.load(str(folder))
 
 
-def _new(folder: Path, size: int, *, searched: bool) -> Any:
+def _new(folder: Path, size: int) -> Any:
     import qdrant_edge as edge
 
     # Cold: else the engine reads 33 MB of holes at every opening.
     cold: Any = edge.Memory.Cold
     vectors: Any = edge.EdgeVectorParams(size=size, distance=edge.Distance.Dot, memory=cold)
-    config: dict[str, Any] = {"payload_memory": cold, "wal_enabled": False, "max_search_threads": 1}
-    if not searched:
-        return edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors=vectors, **config))
-    # Without a graph, which takes a minute at 97,000 and misses some: a scan of them takes 20 ms.
-    plain = edge.HnswIndexConfig(m=0, ef_construct=4, full_scan_threshold=10**9)
-    sparse = {WORDS: edge.EdgeSparseVectorParams(memory=cold)}
-    engine = edge.EdgeShard.create(
-        str(folder), edge.EdgeConfig(vectors={MEANING: vectors}, sparse_vectors=sparse, hnsw_config=plain, **config)
-    )
-    for field in FILTERED:
-        engine.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Keyword))
-    return engine
-
-
-def _filter(where: Where) -> Any:
-    from qdrant_edge import FieldCondition, Filter, MatchAny
-
-    conditions: list[Any] = [
-        [FieldCondition(key=field, match=MatchAny(list(values))) for field, values in some]
-        for some in (where.all, where.none)
-    ]
-    return Filter(must=conditions[0], must_not=conditions[1])
-
-
-def _sparse(vector: Sparse) -> Any:
-    from qdrant_edge import SparseVector
-
-    return SparseVector(list(vector), [float(value) for value in vector.values()])
+    return edge.EdgeShard.create(str(folder), edge.EdgeConfig(vectors=vectors, payload_memory=cold, wal_enabled=False))
 
 
 def _record(record: Any) -> Record:
-    vector = record.vector
-    return Record(str(record.id), record.payload or {}, vector.get(MEANING) if isinstance(vector, dict) else vector)
+    return Record(str(record.id), record.payload or {}, record.vector)
 
 
 def _pack(archive: zipfile.ZipFile, source: Path, name: str) -> None:

@@ -4,18 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.records.tool import Tool
 from orchestrator.store import manifest
 from orchestrator.store.manifest import Manifest
-from orchestrator.store.points import Record, Vectors, is_whole
+from orchestrator.store.points import Vectors, is_whole
 from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.vectors import ToolPoints
 
+_Definition = tuple[Tool, Sequence[float] | NDArray[np.float32] | None]
 
-@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     """A tenant's tools, their vectors [tools, dimension], and the set's version.
 
@@ -51,61 +54,51 @@ def read_stored(
     another version.
     """
     owners = manifest.visible(qdrant, tenant) if owners is None else owners
-    own = all(owner.collection == tool_points.collection for owner in owners if owner.tools)
-    if earlier is not None and own and earlier.vectors is None:
-        earlier = None  # Its vectors are wanted, too.
-    rows = {tool.hash: row for row, tool in enumerate(earlier.tools)} if earlier else {}
-    problems, read = [owner.problem for owner in owners if owner.problem], dict[str, Record]()
-    named = [list(owner.points()) for owner in owners]
-    for owner, points in zip(owners, named, strict=True):
+    own = all(tool_points.fits(owner.collection) for owner in owners if owner.tools)
+    known, wanted = _known(earlier, vectors=own), dict[str, str]()
+    problems = [owner.problem for owner in owners if owner.problem]
+    for owner in owners:
+        points = {hash_: (point, key) for point, hash_, key in owner.points()}
+        wanted |= {hash_: key for hash_, (_, key) in points.items()}
+        new = {hash_: point for hash_, (point, _) in points.items() if hash_ not in known}
         try:
-            read |= _absent(qdrant, owner, points, rows, vectors=own)
+            known |= _read(qdrant, owner, new, vectors=own)
         except InvalidConfig as error:
             if owner.tenant == tenant:
                 raise
             problems.append(str(error))
-    wanted = {hash_: key for points in named for _, hash_, key in points}
-    tools = {hash_: manifest.stored_tool(record.payload) for hash_, record in read.items()}
-    tools |= {hash_: earlier.tools[row] for hash_, row in rows.items() if hash_ in wanted} if earlier else {}
-    catalogue = Catalogue(tool for hash_, tool in tools.items() if tool and tool.hash == hash_)
-    known = {tool.hash for tool in catalogue}
+    catalogue = Catalogue(known[hash_][0] for hash_ in wanted if hash_ in known)
     problems.append(manifest.damaged([key for hash_, key in wanted.items() if hash_ not in known]))
-    vectors = _vectors(catalogue, earlier, rows, read) if own and len(catalogue) else None
-    note = tool_points.mismatch(vectors) if len(catalogue) else ""
-    unlisted = qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
-    if unlisted is None:
-        problems.append(manifest.damaged_failures(tenant))
-    damaged = "; ".join(filter(None, problems))
+    rows = [known[tool.hash][1] for tool in catalogue]
+    vectors = np.array(rows, np.float32) if own and rows else None
+    note = tool_points.mismatch(vectors) if rows else ""
     return Stored(
         catalogue=catalogue,
         vectors=None if note else vectors,
         version=version,
         note=note,
-        damaged=damaged,
-        unlisted=frozenset(unlisted or ()),
+        damaged="; ".join(filter(None, problems)),
+        unlisted=frozenset(qdrant.read(tenant, lambda points: manifest.failures(points, tenant))),
     )
 
 
-def _absent(
-    qdrant: Qdrant, owner: Manifest, named: Sequence[tuple[str, str, str]], rows: Mapping[str, int], *, vectors: bool
-) -> dict[str, Record]:
-    """Read the owner's definitions that are not among these, by hash."""
-    points = {hash_: point for point, hash_, _ in named if hash_ not in rows}
-    if not points:
+def _known(earlier: Stored | None, *, vectors: bool) -> dict[str, _Definition]:
+    """Return the earlier tools by hash, with their vectors; none where it lacks these, and they are asked for."""
+    if earlier is None or (vectors and earlier.vectors is None):
         return {}
-    wanted = list(points.values())
-    found = qdrant.read(owner.tenant, lambda opened: opened.get(owner.collection, wanted, vectors=vectors))
-    whole = {point for point, record in found.items() if not vectors or is_whole(record)}
-    return {hash_: found[point] for hash_, point in points.items() if point in whole}
+    rows = earlier.vectors if vectors and earlier.vectors is not None else [None] * len(earlier.tools)
+    return {tool.hash: (tool, row) for tool, row in zip(earlier.tools, rows, strict=True)}
 
 
-def _vectors(
-    catalogue: Catalogue, earlier: Stored | None, rows: Mapping[str, int], read: Mapping[str, Record]
-) -> Vectors:
-    before = None if earlier is None else earlier.vectors
-    size = next(len(r.vector) for r in read.values() if r.vector) if before is None else before.shape[1]
-    found = np.empty((len(catalogue), size), np.float32)
-    for row, tool in enumerate(catalogue):
-        vector = read[tool.hash].vector if tool.hash in read else None if before is None else before[rows[tool.hash]]
-        found[row] = vector
-    return found
+def _read(qdrant: Qdrant, owner: Manifest, wanted: Mapping[str, str], *, vectors: bool) -> dict[str, _Definition]:
+    """Read the owner's tools of these points, by hash; what is damaged is left out."""
+    if not wanted:
+        return {}
+    ids = list(wanted.values())
+    found = qdrant.read(owner.tenant, lambda points: points.get(owner.collection, ids, vectors=vectors))
+    tools = {hash_: (manifest.stored_tool(found[p].payload), found[p]) for hash_, p in wanted.items() if p in found}
+    return {
+        hash_: (tool, record.vector)
+        for hash_, (tool, record) in tools.items()
+        if tool and tool.hash == hash_ and (is_whole(record) or not vectors)
+    }

@@ -7,7 +7,7 @@ Last, the points go that the manifest names no more.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,10 +18,10 @@ from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, Stor
 from orchestrator.index.embed import Embedder
 from orchestrator.records.tool import Tool
 from orchestrator.store import large_tenant, manifest
-from orchestrator.store.large_tenant import Searched
-from orchestrator.store.manifest import Changes, Definitions, Manifest, stored_tool, tool_id
+from orchestrator.store.large_tenant import SearchedTools
+from orchestrator.store.manifest import Changes, Definitions, Failure, Manifest, stored_tool, tool_id
 from orchestrator.store.outcomes import Outcomes
-from orchestrator.store.points import Points
+from orchestrator.store.points import Points, Vectors
 from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.snapshot import Stored, read_stored
 from orchestrator.store.vectors import ToolPoints
@@ -41,6 +41,15 @@ _DRAFT_S = 3600
 """Points that nothing names may be another writer's, about to be named, until they are this old."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeTenantTools:
+    """A tenant's tools: many that a server searches, and `few` at hand, with their vectors [few, dimension]."""
+
+    searched: tuple[SearchedTools, ...]
+    few: Stored
+    vectors: Vectors
+
+
 class Store:
     """Tools by tenant. All methods block (call them in a thread from async code) and may be called from any thread."""
 
@@ -52,7 +61,7 @@ class Store:
         timeout_s: float = 10.0,
         index_limit: int = INDEX_LIMIT,
     ) -> None:
-        """index_limit: tenants of more tools have them searched in the store."""
+        """index_limit: a Qdrant server searches the tools of tenants with more of them."""
         self.index_limit = index_limit
         self.location = "" if location is None else str(location)
         self.qdrant = Qdrant(self.location, timeout_s)
@@ -104,30 +113,23 @@ class Store:
         same = (stored.version, stored.damaged) == (earlier.version, earlier.damaged)
         return earlier if same else stored
 
-    def searched(self, tenant: str, version: str) -> Searched | None:
-        """Return the tenant's tools as they are searched in the store; None where they are few enough to be loaded.
+    def large_tenant(self, tenant: str, version: str) -> LargeTenantTools | None:
+        """Return the tenant's tools as a server searches them; None where they are few enough to be loaded.
 
         version: as it was just read. It tells of few tools without a further request.
         """
-        if manifest.most(version) <= self.index_limit:
+        if manifest.searched_tools(version) <= self.index_limit:
             return None
-        collection = self._tool_points.collection
-        owners = dict.fromkeys((tenant, SHARED))
-        found = {owner: large_tenant.held(self.qdrant, owner, collection, self.index_limit) for owner in owners}
-        many = {owner: own for owner, own in found.items() if own is not None}
-        if not many:
+        owners = manifest.visible(self.qdrant, tenant)
+        hidden = {SHARED: owners[0].tools.keys()} if tenant != SHARED else {}
+        large = [o for o in owners if o.collection == self._tool_points.searched and o.count > self.index_limit]
+        if not large:
             return None
-        own, few = many.get(tenant), list[Manifest]()
-        if own is None:
-            few = [self.qdrant.read(tenant, lambda points: manifest.owned(points, tenant))]
-        servers = few[0].tools.keys() if own is None else own.census.servers.keys()
-        if SHARED not in many:
-            few.append(manifest.shared(self.qdrant, servers))
-        elif tenant != SHARED:
-            many[SHARED].hidden = tuple(servers)
+        few = [owner for owner in owners if owner not in large]
         stored = read_stored(self.qdrant, self._tool_points, tenant, version, owners=few)
         vectors = stored.vectors if stored.vectors is not None else self._tool_points.embed(stored.tools)
-        return Searched(held=tuple(many.values()), few=stored, vectors=vectors)
+        searched = tuple(SearchedTools(self.qdrant, owner, hidden.get(owner.tenant, ())) for owner in large)
+        return LargeTenantTools(searched=searched, few=stored, vectors=vectors)
 
     def version(self, tenant: str) -> str:
         """Ask for the version of the tenant's tools."""
@@ -157,9 +159,9 @@ class Store:
 
     def failures(self, tenant: str) -> dict[str, str]:
         """Return why the last listing of each of the tenant's servers failed, as far as that can be read."""
-        return self._failures(tenant) or {}
+        return {server: error for server, (error, *_) in self._failures(tenant).items()}
 
-    def _failures(self, tenant: str) -> dict[str, str] | None:
+    def _failures(self, tenant: str) -> dict[str, Failure]:
         check_tenant(tenant, shared=True)
         return self.qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
 
@@ -248,10 +250,11 @@ class Store:
         wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
         mends = any(tools is not None for tools in servers.values())
         with self.qdrant.writing(tenant, mends=mends) as points:
-            missing = self._missing(points, tenant, wanted)
+            before = manifest.to_replace(points, tenant)
+            collection, missing = self._missing(points, before, now, wanted)
             if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
                 return self._finish(points, tenant, now, wanted, entries or {})
-        self._add_missing(tenant, missing, on_progress)
+        self._add_missing(tenant, collection, missing, on_progress)
         with self.qdrant.writing(tenant, mends=mends) as points:
             return self._finish(points, tenant, now, wanted, entries or {})
 
@@ -260,19 +263,17 @@ class Store:
 
         What is known of others stays.
         """
-        before = self._failures(tenant)
-        after = {server: error for server, error in {**(before or {}), **errors}.items() if error}
-        if after != before or any(errors.values()):
-            now = {server: ((entries or {}).get(server, ""), time.time()) for server in errors}
+        before, now = self._failures(tenant), time.time()
+        failed = {server: (error, (entries or {}).get(server, ""), now) for server, error in errors.items() if error}
+        after = {server: own for server, own in before.items() if server not in errors} | failed
+        if after != before:
             with self.qdrant.writing(tenant) as points:
-                manifest.note_failures(points, tenant, after, {**manifest.failed_at(points, tenant), **now})
+                manifest.note_failures(points, tenant, after)
 
     def failed_lately(self, tenant: str, entries: Mapping[str, str], within_s: float) -> dict[str, str]:
         """Return why these servers could not be listed, of those that were tried by the same entry `within_s` ago."""
-        at = self.qdrant.read(tenant, lambda points: manifest.failed_at(points, tenant))
-        since, errors = time.time() - within_s, self.failures(tenant)
-        lately = [name for name, (entry, when) in at.items() if entries.get(name) == entry and when > since]
-        return {name: errors[name] for name in lately if name in errors}
+        since, failed = time.time() - within_s, self._failures(tenant).items()
+        return {name: error for name, (error, entry, at) in failed if entries.get(name) == entry and at > since}
 
     def to_replace(self, tenant: str) -> Catalogue:
         """Return the tools as `load` does, to who writes them again; none where the tenant's own are damaged."""
@@ -291,13 +292,20 @@ class Store:
         """Take a server and all its tools away."""
         return self.replace_servers(tenant, {server: None})[server]
 
-    def _missing(self, points: Points, tenant: str, wanted: Mapping[str, Tool]) -> dict[str, Tool]:
-        """Return the tools, by point, that the embedder's collection lacks: of these, and of those kept elsewhere."""
-        before = manifest.to_replace(points, tenant)
-        tools = {**self._tool_points.left_behind(points, before), **wanted}
-        return {point: tools[point] for point in self._tool_points.missing(points, tools)}
+    def _missing(
+        self, points: Points, before: Manifest, now: Mapping[str, Definitions | None], wanted: Mapping[str, Tool]
+    ) -> tuple[str, dict[str, Tool]]:
+        """Return the collection that the tenant's tools shall be in, and the tools, by point, that it lacks: of these,
+        and of those kept elsewhere. A tenant whose tools a server can search stays so, also with fewer tools."""
+        collection, searched = self._tool_points.collection, self._tool_points.searched
+        if self.remote and (before.collection == searched or before.changed(now, {}, "").count > self.index_limit):
+            collection = searched
+        tools = {**self._tool_points.left_behind(points, before, collection), **wanted}
+        return collection, {point: tools[point] for point in self._tool_points.missing(points, collection, tools)}
 
-    def _add_missing(self, tenant: str, missing: Mapping[str, Tool], on_progress: Progress | None) -> None:
+    def _add_missing(
+        self, tenant: str, collection: str, missing: Mapping[str, Tool], on_progress: Progress | None
+    ) -> None:
         """Write these points, chunk by chunk, so that other writers get their turn in between."""
         with self.qdrant.writing(tenant, mends=True) as points:
             manifest.mark_draft(points, tenant)
@@ -308,7 +316,7 @@ class Store:
             with self.qdrant.writing(tenant, mends=True) as points:
                 for start in range(0, len(chunk), _BATCH):
                     part = {point: missing[point] for point in chunk[start : start + _BATCH]}
-                    self._tool_points.add(points, part, vectors[start : start + _BATCH])
+                    self._tool_points.add(points, collection, part, vectors[start : start + _BATCH])
                     done += len(part)
                     if on_progress is not None:
                         on_progress(done, len(missing))
@@ -325,12 +333,13 @@ class Store:
         died = manifest.has_draft(points, tenant)
         for _ in range(_SWAPS):  # Until no other writer, on a Qdrant server, comes between.
             before = manifest.to_replace(points, tenant)
-            if missing := self._missing(points, tenant, wanted):
+            collection, missing = self._missing(points, before, now, wanted)
+            if missing:
                 manifest.mark_draft(points, tenant)
-                self._tool_points.add(points, missing, self._tool_points.embed(list(missing.values())))
-            after = before.changed(now, entries, self._tool_points.collection)
-            if after.count > self.index_limit:
-                after = large_tenant.with_census(points, before, after)
+                self._tool_points.add(points, collection, missing, self._tool_points.embed(list(missing.values())))
+            after = before.changed(now, entries, collection)
+            if collection == self._tool_points.searched:
+                after = large_tenant.with_statistics(points, before, after)
             if after == before or manifest.swap(points, before, after):
                 break
         else:
@@ -342,7 +351,6 @@ class Store:
 
     def _sweep(self, points: Points, before: Manifest, after: Manifest, *, scan: bool) -> None:
         """Remove the points that were named and are no more; after a writer's death also those that never were."""
-        large_tenant.forget(points, before, after, scan=scan)
         if before.collection not in ("", after.collection):
             points.drop(before.collection)
         named = {point for point, *_ in after.points()}

@@ -9,8 +9,10 @@ from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import Embedder, Vectors, embed_tools
 from orchestrator.index.safety import cleaned, suspects
-from orchestrator.records.durable_names import COLLECTION
+from orchestrator.records.durable_names import COLLECTION, SEARCHED
 from orchestrator.records.tool import Tool
+from orchestrator.store import large_tenant
+from orchestrator.store.client import ServerPoints
 from orchestrator.store.manifest import Manifest, stored_tool, tool_payload
 from orchestrator.store.points import Points, is_whole
 from orchestrator.store.qdrant import Qdrant
@@ -45,14 +47,24 @@ class ToolPoints:
 
     @property
     def collection(self) -> str:
+        """The collection of this embedder's vectors that is read by id."""
         return collection_of(COLLECTION, self.embedder)
+
+    @property
+    def searched(self) -> str:
+        """The collection of this embedder's vectors that a server searches."""
+        return collection_of(SEARCHED, self.embedder)
+
+    def fits(self, collection: str) -> bool:
+        """Tell whether the collection holds this embedder's vectors."""
+        return collection in (self.collection, self.searched)
 
     def embed(self, tools: Sequence[Tool]) -> Vectors:
         """Return a row a tool; flagged ones by what is left of their texts, as they are searched."""
         flagged = suspects(tools)
         return embed_tools(self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools])
 
-    def missing(self, points: Points, wanted: Mapping[str, Tool]) -> list[str]:
+    def missing(self, points: Points, collection: str, wanted: Mapping[str, Tool]) -> list[str]:
         """Return those of these points that do not exist, or whose records or vectors are damaged.
 
         A server's vectors are left unread: keeping them whole is the server's.
@@ -60,23 +72,26 @@ class ToolPoints:
         ids, here = list(wanted), not self._qdrant.remote
         found: set[str] = set()
         for start in range(0, len(ids), _CHUNK):
-            page = points.get(self.collection, ids[start : start + _CHUNK], payload=["tool"], vectors=here)
+            page = points.get(collection, ids[start : start + _CHUNK], payload=["tool"], vectors=here)
             for point, record in page.items():
                 tool = stored_tool(record.payload)
                 if tool is not None and tool.hash == wanted[point].hash and (is_whole(record) or not here):
                     found.add(point)
         return [point for point in ids if point not in found]
 
-    def add(self, points: Points, tools: Mapping[str, Tool], vectors: Vectors) -> None:
+    def add(self, points: Points, collection: str, tools: Mapping[str, Tool], vectors: Vectors) -> None:
         """Write a point for each tool, by id; the first ones make the collection."""
-        points.create(self.collection, vectors.shape[1])
-        if (stored := points.size(self.collection)) != vectors.shape[1]:
+        if (stored := points.size(collection)) not in (None, vectors.shape[1]):
             raise InvalidConfig(self._wrong_size(stored or 0, vectors.shape[1]))
-        points.put(self.collection, {point: tool_payload(tool) for point, tool in tools.items()}, vectors)
+        if isinstance(points, ServerPoints) and collection == self.searched:
+            large_tenant.add(points, collection, tools, vectors)
+        else:
+            points.create(collection, vectors.shape[1])
+            points.put(collection, {point: tool_payload(tool) for point, tool in tools.items()}, vectors)
 
-    def left_behind(self, points: Points, owner: Manifest) -> dict[str, Tool]:
-        """Return the tools that only another embedder's collection has; those whose records are damaged stay there."""
-        if owner.collection in ("", self.collection):
+    def left_behind(self, points: Points, owner: Manifest, collection: str) -> dict[str, Tool]:
+        """Return the owner's tools that another collection has; those whose records are damaged stay there."""
+        if owner.collection in ("", collection):
             return {}
         found = points.get(owner.collection, [point for point, *_ in owner.points()])
         tools = {point: stored_tool(record.payload) for point, record in found.items()}
