@@ -25,6 +25,7 @@ from orchestrator.experience.memory import Experience
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.pipeline.presets import preset
 from orchestrator.records.outcome import Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
 from orchestrator.runtime.router import Router
@@ -203,7 +204,7 @@ def main() -> None:
     parser.add_argument("--without", default="", metavar="REFINER", help="leave a refiner of the pipeline out")
     parser.add_argument("--write", type=Path, metavar="PAGE")
     arguments = parser.parse_args()
-    pipeline, figures = Pipeline.named("default"), {}
+    pipeline, figures = preset("default"), {}
     kept = tuple(refine for refine in pipeline.refiners if getattr(refine, "__name__", "") != arguments.without)
     pipeline = replace(pipeline, refiners=kept)
     for name in arguments.sets:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 USER = """
+from orchestrator import Misspelt  # type: ignore[attr-defined]
 from orchestrator import Router, RouteRequest
 
 async def main(router: Router) -> str:

@@ -58,11 +58,6 @@ def test_a_clause_may_ask_for_several_and_a_phrase_that_may_mean_something_else_
     assert hits(index, "search the web for flights")["web_search"].clear
 
 
-def test_part_of_a_name_settles_nothing_even_where_no_tool_bears_the_name() -> None:
-    alone = Index(Catalogue([tool("builtin:web_search")]), DEFAULT_CAPABILITIES)
-    assert not hits(alone, "put it into Google Calendar")["web_search"].settles
-
-
 def test_a_bare_name_means_the_built_in_tool_else_the_only_one_of_that_name() -> None:
     def active(*keys: str) -> list[str]:
         index = Index(Catalogue([tool(key) for key in keys]), DEFAULT_CAPABILITIES)

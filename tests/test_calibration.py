@@ -1,13 +1,10 @@
 """Gate and confidence: what their maps read, and how sure a tool may be."""
 
-import math
-
-import numpy as np
 import pytest
 
 from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.calibration import CONFIDENCE, GATE, shipped, top_features
+from orchestrator.index.calibration import CONFIDENCE, GATE, shipped
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Stage
@@ -20,12 +17,6 @@ def test_the_shipped_maps_read_the_features_that_routing_computes_in_their_order
     assert maps.semantic.features == (*SEMANTIC, *QUERY)
     assert maps.merged.features == (*KEYWORD, *SEMANTIC, *QUERY)
     assert (maps.gate.features, maps.confidence.features) == (GATE, CONFIDENCE)
-
-
-def test_only_what_is_asked_beyond_a_sentence_makes_a_task_long() -> None:
-    chances, rows, long = np.array([0.5]), np.zeros((1, len(KEYWORD) + len(SEMANTIC))), CONFIDENCE.index("long")
-    found = [top_features(chances, rows, [math.log1p(terms), 5.0, 0.0, 1.0])[long] for terms in (3, 16, 33)]
-    assert found == [0.0, 0.0, pytest.approx(math.log(2))]
 
 
 @pytest.mark.parametrize("query", ["refund", "refund him", "refund Ottokar Blumenthal Zwetschge Quendel"])

@@ -127,7 +127,7 @@ async def test_a_tools_name_begins_no_line_of_a_run(user: User) -> None:
         ),
         (("run", "x", "--store", "tols", "--config", "mcp.json", "--limit", "0"), 2, "limit=0"),
         (("run", "x", "--catalogue", "tools.jsonl", "--address", "127.0.0.1:1"), 1, "(Connection refused): start one"),
-        (("worker", "--calibration", "no.json", "--catalogue", "tools.jsonl"), 2, "'no.json' cannot be read"),
+        (("worker", "--calibration", "no.json", "--catalogue", "tools.jsonl"), 2, "'no.json': cannot be read"),
     ],
 )
 async def test_what_is_wrong_is_said_with_its_remedy(

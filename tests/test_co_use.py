@@ -1,12 +1,8 @@
-"""Tools that past tasks used together: relations, what rises behind the best, and how it is kept up."""
+"""Tools that past tasks used together: their relations, and what rises behind the best tool."""
 
 import json
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
-from orchestrator.experience.co_use import CoUse
 from orchestrator.records.outcome import Offer, Use
 from orchestrator.records.request import RouteRequest
 from orchestrator.runtime.router import Router
@@ -59,16 +55,3 @@ async def test_what_past_tasks_used_with_the_best_tool_rises_behind_it_with_the_
     assert [first.tool.key, second.tool.key] == REFUNDING[1:]
     assert "used with stripe:refund_charge in 8 of 8" in second.why
     assert second.evidence["used_with"] < second.score < first.score
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from(["ann", "bob"]), st.lists(st.sampled_from("abcd"), unique=True)), max_size=12)
-)
-def test_co_use_that_is_kept_up_is_that_of_the_tasks_that_are_left(tasks: list[tuple[str, list[str]]]) -> None:
-    done = [(actor, tuple((name, "") for name in used)) for actor, used in tasks]
-    kept, names = CoUse(()), [(name, "") for name in "abcd"]
-    for number, task in enumerate(done):
-        kept = kept.moved(task, done[number - 4] if number >= 4 else None)
-        again = CoUse(done[max(0, number - 3) : number + 1])
-        assert kept.names == again.names
-        assert [set(kept.together(name)) for name in names] == [set(again.together(name)) for name in names]

@@ -27,11 +27,7 @@ def offer(decision: Decision) -> str:
 def test_a_turn_with_few_words_of_its_own_leans_on_the_turn_before(query: str) -> None:
     turns = [Turn(text=PULLS), Turn(text="Three.", role="assistant")]
     assert earlier_texts(query, turns) == ((PULLS, LEANING),)
-
-
-def test_a_turn_that_says_enough_stands_alone() -> None:
-    assert earlier_texts("book a desk and open the repo", [Turn(text=PULLS)]) == ()
-    assert earlier_texts("again", []) == ()
+    assert earlier_texts("book a desk and open the repo", turns) == earlier_texts(query, []) == ()
 
 
 def test_short_turns_lean_back_to_the_one_that_stood_alone_each_weighing_less() -> None:

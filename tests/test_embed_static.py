@@ -12,7 +12,7 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import StaticEmbedder, embed_tools, embedder_for, embedder_id
 from orchestrator.options import Options
 from tests.catalogues import sample
-from tests.stores import SHIPPED, shipped, smaller_model
+from tests.stores import shipped, smaller_model
 
 
 def test_a_text_has_the_same_vector_of_length_one_alone_and_among_others() -> None:
@@ -30,13 +30,6 @@ def test_texts_that_say_nothing_are_zero_and_none_is_none() -> None:
     assert not shipped().embed(["", "   "]).any()
     assert shipped().embed([]).shape == (0, shipped().dimension)
     assert embed_tools(shipped(), []).shape == (0, shipped().dimension)
-
-
-def test_another_folder_is_another_embedder(tmp_path: Path) -> None:
-    smaller = embedder_for(Options(embedder=str(smaller_model(tmp_path / "model"))))
-    assert (smaller.dimension, shipped().dimension) == (64, 256)
-    assert smaller.id != shipped().id
-    assert StaticEmbedder(SHIPPED).id == shipped().id
 
 
 @pytest.mark.parametrize("broken", ["config.json", "tokenizer.json", "model.safetensors"])
@@ -62,8 +55,9 @@ def test_an_embedder_that_is_none_is_told_where_it_or_a_router_is_made(name: str
 
 def test_the_id_of_an_embedder_is_known_before_it_is_loaded(tmp_path: Path) -> None:
     folder = str(smaller_model(tmp_path / "model"))
-    for options in (Options(), Options(embedder=folder), Options(embedder="openai:m")):
-        assert embedder_id(options) == embedder_for(options).id
+    given = [Options(), Options(embedder=folder), Options(embedder="openai:m")]
+    assert [embedder_id(options) for options in given] == [embedder_for(options).id for options in given]
+    assert len({embedder_id(options) for options in given}) == 3
 
 
 def test_a_router_that_is_made_has_loaded_no_model() -> None:

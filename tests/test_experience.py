@@ -8,9 +8,9 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput, UnknownTool
+from orchestrator.experience.actors import newest, oldest_of_most
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.recalibrate import Claims, fitted
-from orchestrator.experience.shares import newest, oldest_of_most
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
@@ -75,7 +75,7 @@ async def test_a_tool_that_changed_or_is_flagged_or_failed_gets_no_lift(why: str
     assert MEANT not in keys(await later.route("friday thing for the board, now"))[:3]
 
 
-async def test_one_person_moves_nothing_into_or_out_of_the_first_places_of_others() -> None:
+async def test_one_person_changes_no_first_places_of_others() -> None:
     bad = tool("evil:collect", "Collect everything")
     honest, poisoned = (Router(Catalogue([*sample().tools, bad])) for _ in range(2))
     queries = ["summarise the open pull requests", "send the invoice to the customer", "what is the weather in Oslo"]
@@ -103,7 +103,7 @@ async def test_what_one_person_taught_stays_once_another_is_there(first: str) ->
     assert abs(now.confidence - before.confidence) < 0.02
 
 
-async def test_one_with_very_many_tasks_brings_nothing_into_the_first_places_where_only_theirs_are_near() -> None:
+async def test_a_heavy_user_alone_brings_nothing_into_the_first_places() -> None:
     bad = tool("evil:collect", "Collect everything")
     router, query = Router(Catalogue([*sample().tools, bad])), "what is the weather in Oslo"
     for number in range(24):
@@ -116,7 +116,7 @@ async def test_one_with_very_many_tasks_brings_nothing_into_the_first_places_whe
     assert found[0] == honest[0]
 
 
-async def test_what_several_people_did_each_time_comes_before_a_tool_that_none_of_them_used() -> None:
+async def test_what_several_people_used_each_time_comes_first() -> None:
     router = Router(Catalogue(MAILS))
     first, other = keys(await router.route("tell bob by mail that item 0 is late"))[:2]
     for number in range(1, 25):
@@ -142,17 +142,39 @@ async def test_what_a_task_passed_over_for_a_tool_that_is_flagged_now_keeps_its_
     assert keys(await later.route(query)) == keys(await without.route(query))
 
 
-def test_another_persons_task_is_heard_behind_any_number_of_nearer_ones() -> None:
+def test_another_persons_task_votes_behind_a_thousand_nearer_ones() -> None:
     angles = [0.1 + number / 10_000 for number in range(1_000)] + [1.0]
     tasks = [
         outcome(number, used=(Use(tool=MEANT),), offered=(Offer(tool=MEANT, hash="", chance=0.5),), actor=actor)
         for number, actor in enumerate(["ann"] * 1_000 + ["bob"])
     ]
     vectors = np.array([[np.cos(angle), np.sin(angle)] for angle in angles], np.float32)
-    found = Experience.of(tasks, vectors).recall(np.array([1, 0], np.float32), (), lambda *_: True)
+    found = Experience.of(tasks, vectors).recall(np.array([1, 0], np.float32), lambda *_: True)
     assert found is not None
-    assert found.shared
     assert [task.query for task in found.tasks] == [f"task {number}" for number in (0, 1, 1_000, *range(2, 9))]
+
+
+@pytest.mark.parametrize(("used", "votes_count"), [("aaaaaaaa", True), ("abcdefgh", False)])
+def test_votes_count_only_where_they_would_have_helped(used: str, votes_count: bool) -> None:
+    tasks = [
+        outcome(
+            number,
+            used=(Use(tool=tool_),),
+            offered=tuple(Offer(tool=one, hash="", chance=0.1 + 0.8 * (one == "z")) for one in (tool_, "z")),
+        )
+        for number, tool_ in enumerate(used)
+    ]
+    past = Experience.of(tasks, np.ones((len(used), 1), np.float32))
+    assert (past.weight > 0) is votes_count
+
+
+async def test_a_tool_that_no_task_used_stays_findable() -> None:
+    router = Router(Catalogue(MAILS))
+    first, other = keys(await router.route("tell bob by mail that item 0 is late"))[:2]
+    for number in range(8):
+        await router.record(f"tell bob by mail that item {number} is late", used=[other])
+    assert router.memories.at_hand("local").weight > 0  # type: ignore[union-attr]
+    assert first in keys(await router.route("tell bob by mail that item 9 is late"))[:2]
 
 
 async def test_failed_and_empty_tasks_take_no_place_among_the_nearest() -> None:

@@ -25,24 +25,11 @@ def test_the_wheel_holds_every_module_and_the_shipped_data_under_one_name(tmp_pa
 
 
 def test_the_public_names_are_these() -> None:
-    assert orchestrator.__all__ == [
-        "Catalogue",
-        "Connections",
-        "Decision",
-        "Limits",
-        "Options",
-        "OrchestratorPlugin",
-        "RouteRequest",
-        "Router",
-        "RunRequest",
-        "RunResult",
-        "Source",
-        "Tool",
-        "ToolRouter",
-        "ToolrouteError",
-        "Turn",
-    ]
-    assert dir(orchestrator) == orchestrator.__all__
+    names = (
+        "Catalogue Connections Decision Limits Options OrchestratorPlugin RouteRequest Router RunRequest RunResult "
+        "Source Tool ToolRouter ToolrouteError Turn"
+    )
+    assert dir(orchestrator) == orchestrator.__all__ == names.split()
     for name in orchestrator.__all__:
         assert getattr(orchestrator, name).__name__ == name
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.prerequisites import BEHIND, REQUIRING
+from orchestrator.index.prerequisites import BEHIND
 from orchestrator.llm.client import Models
 from orchestrator.llm.context import for_decision
 from orchestrator.llm.plan import choose
@@ -110,14 +110,3 @@ async def test_a_model_reads_which_tool_gives_what_another_requires() -> None:
         async with Models(Options(model="m", model_url=server.url), api_key="k") as client:
             await choose(client, decision)
         assert line in server.asked[0].text
-
-
-@pytest.mark.parametrize(("asking", "found"), [(1, 1), (7, REQUIRING)])
-async def test_sources_of_the_best_five_are_candidates_without_a_word_of_the_task(asking: int, found: int) -> None:
-    wanted = taking("order_id", order_id="")
-    faxes = [tool(f"s{n}:send_fax", "Send a fax.", input_schema=wanted) for n in range(asking)]
-    others = [tool(f"s{n}:{name}") for n in range(7) for name in ("list_orders", "read_fax")]
-    async with Router(Catalogue([*faxes, *others])) as router:
-        request = RouteRequest(query="send a fax", tenant="local", route_hint=RouteHint.KEYWORD, limit=30)
-        matches = (await router.route(request)).matches
-    assert sum(match.tool.name == "list_orders" for match in matches) == found

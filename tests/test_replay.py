@@ -111,7 +111,7 @@ def test_the_tools_are_embedded_before_a_task_is_replayed(
 ) -> None:
     place = asyncio.run(remembered(tmp_path, UNSURE))
     with ScriptedModel(embeddings=[Fault(500, "not yet")]) as model:  # No task is short of it.
-        for name, value in environment(model).items():
+        for name, value in {**environment(model), "TOOLROUTE_SEMANTIC_TIMEOUT": "60"}.items():
             monkeypatch.setenv(name, value)
         ran = toolroute("experience", "replay", "--store", place, "--embedder", "openai:m", "-o", "json")
     assert (json.loads(ran.stdout)["semantic_failures"], ran.stderr) == ({}, "")

@@ -92,6 +92,8 @@ async def test_the_decision_is_that_of_one_activity_to_the_last_digit() -> None:
         assert FLAGGED.key in {match.tool.key for match in (await stages.route(by_meaning)).matches}
         for case in read("conceptual")[:6]:  # past tasks, which all others are compared with
             await router.record(case.query, used=[case.tools[0].partition("|")[0]], tenant="org:1")
+        for number in range(3):
+            await router.record(f"{VAGUE}, again {number}", used=["home:start_vacuum"], tenant="org:1")
         assert await stages.differ(requests[90:]) == []
         again = await stages.route(RouteRequest(query=VAGUE, tenant="org:1"))
         assert "experience" in again.matches[0].evidence

@@ -22,15 +22,12 @@ def test_a_repeated_term_weighs_its_root_and_a_quoted_one_half() -> None:
     assert understand("invoice invoices invoicing letter").terms == {"invoic": pytest.approx(3**0.5), "letter": 1.0}
     assert understand("post 'book a desk' here").terms == {"post": 1.0, "book": QUOTED, "desk": QUOTED}
     assert understand("'book a desk'").terms == {"book": 1.0, "desk": 1.0}
+    assert set(understand("Who am I?").terms) == {"who", "am", "i"}  # There is nothing but stop words.
 
 
 def test_terms_are_shown_in_the_words_of_the_task() -> None:
     assert understand("Sending invoices, an invoice").words == {"send": "sending", "invoic": "invoices"}
     assert understand("show my repos").words[terms("repository")[0]] == "repos"
-
-
-def test_stop_words_are_what_is_asked_where_there_is_nothing_else() -> None:
-    assert set(understand("Who am I?").terms) == {"who", "am", "i"}
 
 
 def test_each_clause_has_terms_of_its_own_and_says_whether_it_acts() -> None:

@@ -36,7 +36,7 @@ class ReplayedAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PastTask:
+class ReplayTask:
     """A task to route again: the tools that it used, and what it was answered then, where that is known."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")]
@@ -84,7 +84,7 @@ class Replayed:
 
 
 async def replay_all(
-    tasks: Sequence[PastTask], before: Router | None, after: Router, tenant: str, done: Callable[[int, int], None]
+    tasks: Sequence[ReplayTask], before: Router | None, after: Router, tenant: str, done: Callable[[int, int], None]
 ) -> list[Replayed]:
     """Route the tasks again, worst first. before: what answers a task of which no Decision is known."""
     found = []
@@ -141,17 +141,17 @@ def answered(decision: Decision) -> ReplayedAnswer:
     )
 
 
-def tasks_of(outcomes: Sequence[Outcome], since: float = 0.0) -> list[PastTask]:
+def tasks_of(outcomes: Sequence[Outcome], since: float = 0.0) -> list[ReplayTask]:
     """Return the tasks of these Outcomes that went well, each once, as far as their texts are kept."""
     used = {o.query: o.worked for o in outcomes if o.at >= since and o.query and o.worked}
-    return [PastTask(query=query, used=tuple(dict.fromkeys(use.tool for use in own))) for query, own in used.items()]
+    return [ReplayTask(query=query, used=tuple(dict.fromkeys(use.tool for use in own))) for query, own in used.items()]
 
 
-def read_tasks(path: Path) -> list[PastTask]:
+def read_tasks(path: Path) -> list[ReplayTask]:
     """Read a file of Decisions, or a workflow's history; of a Decision alone the recommended tools count as used."""
     with reading(path, FORM):
         text = path.read_text(encoding="utf-8-sig")
-    tasks = list[PastTask]()
+    tasks = list[ReplayTask]()
     for place, own in _records(str(path), text):
         try:
             tasks += _tasks(read_json(own) if isinstance(own, str) else own)
@@ -178,7 +178,7 @@ def _records(path: str, text: str) -> Iterator[tuple[str, Any]]:
         yield path, whole
 
 
-def _tasks(record: Any) -> Iterator[PastTask]:
+def _tasks(record: Any) -> Iterator[ReplayTask]:
     """Yield the tasks of a Decision, or of all Decisions of a history, with the tools that were called after each."""
     if not isinstance(record, dict):
         raise ValueError(f"{record!r:.80} is no JSON object")
@@ -194,7 +194,7 @@ def _tasks(record: Any) -> Iterator[PastTask]:
         yield _task(decision, used)
 
 
-def _task(decision: dict[str, Any], used: Sequence[str]) -> PastTask:
+def _task(decision: dict[str, Any], used: Sequence[str]) -> ReplayTask:
     then = {
         "tools": [_key(match["tool"]) for match in decision["matches"]],
         "confidence": decision["confidence"],
@@ -203,7 +203,7 @@ def _task(decision: dict[str, Any], used: Sequence[str]) -> PastTask:
         "servers": decision["servers"],
     }
     used = tuple(dict.fromkeys(used or decision["recommended"]))
-    return TypeAdapter(PastTask).validate_python({"query": decision["query"], "used": used, "then": then})
+    return TypeAdapter(ReplayTask).validate_python({"query": decision["query"], "used": used, "then": then})
 
 
 def _key(tool: str | dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, KeysView, Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.experience.shares import newest, usual
+from orchestrator.experience.actors import newest, usual
 from orchestrator.records.outcome import Known, Name
 from orchestrator.records.relation import USED_AFTER, USED_WITH, Edge
 
@@ -54,24 +54,6 @@ class CoUse:
         """The tools that any task used."""
         return self._tasks.keys()
 
-    def moved(self, new: Used, gone: Used | None) -> "CoUse":
-        """Return the same with one more task, without one that is gone; what is known of other tools stays."""
-        now = CoUse(())
-        now._tasks, now._actors, touched = {**self._tasks}, self._actors + Counter([new[0]]), set(new[1])
-        for name in new[1]:
-            now._tasks[name] = [*now._tasks.get(name, ()), new]
-        if gone is not None:
-            now._actors -= Counter([gone[0]])
-            touched.update(gone[1])
-            for name in gone[1]:
-                now._tasks[name] = [*now._tasks[name]]
-                now._tasks[name].remove(gone)
-                if not now._tasks[name]:
-                    del now._tasks[name]
-        if (len(now._actors) > 1) == (len(self._actors) > 1):
-            now._partners = {name: own for name, own in self._partners.items() if name not in touched}
-        return now
-
     def together(self, name: Name) -> tuple[Partner, ...]:
         """Return the tools used in the same tasks, the most frequent first."""
         if name not in self._partners:
@@ -84,8 +66,8 @@ class CoUse:
         return tuple(sorted((own for own in later if own.tasks), key=lambda own: -own.tasks))
 
     def usual(self, name: Name) -> list[Partner]:
-        """Return the tools used together often enough to be related."""
-        return [own for own in self.together(name) if own.tasks >= LEAST and own.share >= OFTEN]
+        """Return the tools used together often enough to be related; where several people are known, by two of them."""
+        return [own for own in self.together(name) if own.tasks >= LEAST and own.share >= OFTEN and not own.alone]
 
     def edges(self, name: Name, known: Known) -> Iterator[Edge]:
         """Yield the relations of a tool to others that are known to be as they were."""

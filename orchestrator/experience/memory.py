@@ -1,7 +1,7 @@
 """Experience: one tenant's past tasks in process, and those of them that are like a new one."""
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from sys import intern
@@ -9,65 +9,42 @@ from sys import intern
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.experience.actors import agreed, heavy_actors, is_repeated, newest, oldest_of_most
 from orchestrator.experience.calls import Calls, by_definition
-from orchestrator.experience.co_use import CoUse, Used
+from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
-from orchestrator.experience.shares import FEW, newest, oldest_of_most
+from orchestrator.experience.voting import FAR, NEAREST, PastTask, best_weight, nearness, votes_of
 from orchestrator.index.embed import ONE_THREAD
 from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled, Use
 
-NEAREST, FAR = 10, 0.2
-"""The past tasks that speak for a new one, and the cosine up to which one says nothing. Chosen on the development sets
-by `python -m research.experience`."""
 HALF_LIFE_S = 90 * 86_400.0
 """The age, counted from the newest Outcome, at which a task counts half."""
-OF_ACTOR = 2
-"""The nearest tasks of one person that come before further ones of theirs, where several people's are near."""
-LOUD = 4
-"""How many times the tasks of the median person somebody has whose tasks are heard as if others' were near, too."""
-ALONE = 0.05
-"""The weight of one person's tasks where nobody else's are near."""
 _LOOKED = 4 * NEAREST
-"""How many of the nearest are sorted first: enough for all but one person's many."""
+"""The number of nearest tasks that are sorted first: enough for all but one person's many."""
 MOST_TASKS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Past:
-    """One task. `tools` are those it used, then those it was offered and passed over; `chances` are theirs."""
-
-    query: str
-    actor: str
-    tools: tuple[Name, ...]
-    used: int
-    chances: NDArray[np.float32]
-
-    @property
-    def did(self) -> Used:
-        return self.actor, self.tools[: self.used]
-
-    def near(self, weight: float, cosine: float, there: Collection[Name]) -> Near:
-        chances = list(zip(self.tools, self.chances.tolist(), strict=True))
-        used = {name[0]: chance for name, chance in chances[: self.used] if name in there}
-        # Where nothing that it used is there as it was, one that was passed over may do that now.
-        passed = {name[0]: chance for name, chance in chances[self.used :] if name in there} if used else {}
-        return Near(weight=weight, cosine=cosine, actor=self.actor, query=self.query, used=used, passed=passed)
+GROWTH = 0.1
+"""Weight and relations are found again once the past has grown by this part."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experience:
     """One tenant's past tasks, oldest first, with their vectors [dimension, tasks] of length 1.
 
-    `at`: when each was done, in seconds. `uses` are the calls of each tool, of tasks that failed, too. Adding makes a
-    new Experience. Vectors stand in columns, which a product with one vector reads in two thirds of the time.
+    `at`: when each was done, in seconds. `uses` are the calls of each tool, of tasks that failed, too. `weight` turns
+    votes into log-odds; `co_use` are the tools that tasks used together. Both are found again once the past has grown
+    by GROWTH; `since` is the number of tasks added after that. Adding makes a new Experience. Vectors stand in columns,
+    which a product with one vector reads in two thirds of the time.
     """
 
     vectors: NDArray[np.float32]
-    tasks: tuple[_Past, ...] = ()
+    tasks: tuple[PastTask, ...] = ()
     at: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     claims: Claims = field(default_factory=Claims)
     names: Mapping[Name, Name] = field(default_factory=dict)
     uses: Mapping[str, Sequence[Use]] = field(default_factory=dict)
+    weight: float = 0.0
+    co_use: CoUse = field(default_factory=lambda: CoUse(()))
+    since: int = 0
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], vectors: NDArray[np.float32]) -> "Experience":
@@ -76,7 +53,7 @@ class Experience:
         order = [order[place] for place in newest([outcomes[n].actor for n in order], MOST_TASKS)]
         names: dict[Name, Name] = {}
         kept = [outcomes[place] for place in order]
-        return cls(
+        found = cls(
             vectors=np.ascontiguousarray(vectors[order].T, np.float32),
             tasks=tuple(_past(outcome, names) for outcome in kept),
             at=np.array([outcome.at for outcome in kept]),
@@ -84,6 +61,7 @@ class Experience:
             names=names,
             uses=by_definition(sorted(outcomes, key=lambda outcome: outcome.at), {}),
         )
+        return found._judged()
 
     def plus(self, outcome: Outcome, vector: NDArray[np.float32]) -> "Experience":
         """Return this with one more Outcome that worked; beyond MOST_TASKS the oldest of who has most goes."""
@@ -101,20 +79,20 @@ class Experience:
             claims=self.claims.plus([outcome]),
             names=names,
             uses=uses,
+            weight=self.weight,
+            co_use=self.co_use,
+            since=self.since + 1,
         )
-        if "co_use" in self.__dict__:  # Made again of all tasks it would delay the next answer.
-            left = self.tasks[gone].did if full else None
-            now.__dict__["co_use"] = self.co_use.moved(now.tasks[-1].did, left)
-        return now
+        return now if now.since <= GROWTH * len(now.tasks) else now._judged()
+
+    def _judged(self) -> "Experience":
+        """Return this with the weight and the relations that its tasks teach."""
+        co_use = CoUse((task.actor, task.used) for task in self.tasks)
+        return replace(self, weight=best_weight(self.tasks, self.vectors), co_use=co_use, since=0)
 
     def calls(self, key: str, digest: str) -> Calls:
         """Return how the calls of a tool went since it is defined as it is."""
         return Calls.of(self.uses.get(f"{key} {digest}", ()))
-
-    @cached_property
-    def co_use(self) -> CoUse:
-        """The tools that tasks used together."""
-        return CoUse(task.did for task in self.tasks)
 
     @cached_property
     def _actors(self) -> NDArray[np.int64]:
@@ -123,13 +101,8 @@ class Experience:
         return np.array([numbers.setdefault(task.actor, len(numbers)) for task in self.tasks], np.int64)
 
     @cached_property
-    def _loud(self) -> frozenset[int]:
-        """Those with LOUD times as many tasks as others have, of those with more than a few."""
-        counts = np.bincount(self._actors)
-        several = np.sort(counts[counts > FEW])
-        return frozenset(
-            np.flatnonzero(counts > LOUD * several[(len(several) - 1) // 2]).tolist() if len(several) else ()
-        )
+    def _heavy(self) -> frozenset[int]:
+        return heavy_actors(self._actors)
 
     def _cosines(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the cosine of each task with this vector, in parts that no second thread is started for."""
@@ -139,10 +112,11 @@ class Experience:
             np.matmul(vector, self.vectors[:, start : start + most], out=cosines[start : start + most])
         return cosines
 
-    def recall(self, vector: NDArray[np.float32], candidates: Collection[Name], known: Known) -> Recalled | None:
-        """Return the past tasks that are like the one with this vector; None where none is.
+    def recall(self, vector: NDArray[np.float32], known: Known) -> Recalled | None:
+        """Return the past tasks like the one with this vector, and how far their votes move tools; None for no task.
 
-        candidates: the tools of which it is to be said if any task used them.
+        Where several people's tasks are like it, or a heavy actor's, further ones than two of one person come last, and
+        a person's votes are `agreed` only as far as another person shares them.
         """
         if len(vector) != len(self.vectors):
             return None
@@ -151,65 +125,50 @@ class Experience:
         if not len(near):
             return None
         actors = self._actors[near]
-        shared = bool((actors != actors[0]).any() or actors[0] in self._loud)
-        near = _nearest(cosines, near, self._actors if shared else None)
+        capped = bool((actors != actors[0]).any() or actors[0] in self._heavy)
+        near = _nearest(cosines, near, self._actors if capped else None)
         ages = np.maximum(0.0, min(self.at.max(), time.time()) - self.at[near])
-        weights = (cosines[near] - FAR) ** 2 * 0.5 ** (ages / HALF_LIFE_S)
-        if shared:
-            weights = _evened(weights, self._actors[near])
+        weights = (nearness(cosines[near]) * 0.5 ** (ages / HALF_LIFE_S)).tolist()
         past = [self.tasks[place] for place in near.tolist()]
-        said = {name for task in past for name in task.tools}
-        there = {name for name in said if known(*name)}
-        found = zip(past, weights.tolist(), cosines[near].tolist(), strict=True)
+        votes = votes_of(past, weights)
+        there = {name: self.weight * sum(own.values()) for name, own in votes.items() if known(*name)}
         return Recalled(
-            tasks=tuple(task.near(weight, cosine, there) for task, weight, cosine in found),
-            proven=frozenset(key for key, _ in self.co_use.names & (there | {*candidates})),
-            shared=shared,
+            tasks=tuple(
+                Near(cosine=cosine, query=task.query, used=tuple(name[0] for name in task.used if name in there))
+                for task, cosine in zip(past, cosines[near].tolist(), strict=True)
+            ),
+            lifts={name[0]: lift for name, lift in there.items()},
+            agreed={name[0]: self.weight * agreed(votes[name]) if capped else lift for name, lift in there.items()},
         )
 
+    def has_used(self, name: Name) -> bool:
+        """Return whether any of the tasks used this tool as it is defined."""
+        return name in self.co_use.names
 
-def _past(outcome: Outcome, names: dict[Name, Name]) -> _Past:
+
+def _past(outcome: Outcome, names: dict[Name, Name]) -> PastTask:
     """Return the task with each tool's name held once for all tasks."""
     offered = {offer.tool: offer for offer in outcome.offered}
     worked = dict.fromkeys(use.tool for use in outcome.worked if use.tool in offered)
-    # Of a task that failed, or whose tool routing itself chose, nothing is known about what else would have fitted.
-    passed = [key for key in offered if key not in worked] if worked and outcome.chosen else []
+    passed = [key for key in offered if key not in worked]
     tools = [(intern(key), intern(offered[key].hash)) for key in (*worked, *passed)]
     chances = np.array([offered[key].chance for key in (*worked, *passed)], np.float32)
     held = tuple(names.setdefault(name, name) for name in tools)
-    return _Past(outcome.query, intern(outcome.actor), held, len(worked), chances)
+    return PastTask(outcome.query, intern(outcome.actor), held, len(worked), chances, outcome.chosen)
 
 
 def _nearest(
     cosines: NDArray[np.float32], near: NDArray[np.int64], actors: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
-    """Return the NEAREST of these tasks; with actors, each one's first OF_ACTOR before all further ones of theirs."""
-    found, among = cosines[near], _LOOKED
-    while True:
-        first = near
-        if among < len(near):  # A third of all tasks are somewhat alike: sorting these would take longest.
-            first = near[found >= np.partition(found, len(near) - among)[len(near) - among]]
+    """Return the NEAREST of these tasks, nearest first; with actors, in turn of these."""
+    found = cosines[near]
+    for most in (_LOOKED, len(near)):  # A third of all tasks are somewhat alike: sorting these would take longest.
+        first = near if most >= len(near) else near[np.argpartition(-found, most)[:most]]
         first = first[np.argsort(-cosines[first], kind="stable")]
         if actors is None:
-            return first[:NEAREST]
-        own = _within(actors[first], OF_ACTOR)
-        if own.sum() >= NEAREST or len(first) == len(near):
-            return np.concatenate([first[own], first[~own]])[:NEAREST]
-        among *= 8
-
-
-def _evened(weights: NDArray[np.float64], actors: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the weights, those of one person in all no more than another's, or ALONE."""
-    totals = np.bincount(actors, weights)
-    most = max(ALONE, float(np.sort(np.append(totals, 0.0))[-2]))
-    return np.asarray(weights * np.minimum(1.0, most / np.maximum(totals, 1e-12))[actors])
-
-
-def _within(groups: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
-    """Return which places are among the first `most` of their group."""
-    order = np.argsort(groups, kind="stable")
-    ordered = groups[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    within = np.empty(len(groups), np.bool_)
-    within[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(np.append(starts, len(groups)))) < most
-    return within
+            break
+        later = is_repeated(actors[first])
+        first = first[np.argsort(later, kind="stable")]
+        if len(later) - later.sum() >= NEAREST:
+            break
+    return first[:NEAREST]

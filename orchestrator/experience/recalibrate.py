@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from orchestrator.experience.shares import newest, usual
+from orchestrator.experience.actors import newest, usual
 from orchestrator.index.calibration import Calibration, Correction
 from orchestrator.records.outcome import Outcome
 

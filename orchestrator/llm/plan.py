@@ -159,8 +159,9 @@ async def _planned(models: Models, request: PlanRequest) -> Plan:
         low = f"confidence of {model}: {choice.confidence:.0%} (needed: {request.min_confidence:.0%})"
         reasons = (*reasons, f"{low}; nothing is called")
     elif choice.action is Action.TOOL:
-        only = {"id": "s1", "task": request.decision.query, "tool": choice.tool, "why": "; ".join(reasons)}
-        steps = (_step(request, StepShape(**only, arguments=compact(choice.arguments)), {"s1": "s1"}),)
+        arguments, why = compact(choice.arguments), "; ".join(reasons)
+        only = StepShape(id="s1", task=request.decision.query, tool=choice.tool, arguments=arguments, why=why)
+        steps = (_step(request, only, {"s1": "s1"}),)
     elif choice.action is Action.PLAN:
         left = None if request.max_tokens is None else request.max_tokens - usage.total
         with spent_before(usage):
@@ -196,8 +197,14 @@ async def _ask(
         answer_tokens=answer,
     ).markdown
     messages = [{"role": "system", "content": prompt}, {"role": "user", "content": content}]
-    limits = {"max_output_tokens": answer, "max_tokens": max_tokens}
-    return await models.ask(model, messages, shape, **limits, check=lambda reply: faults(decision, reply))
+    return await models.ask(
+        model,
+        messages,
+        shape,
+        max_output_tokens=answer,
+        max_tokens=max_tokens,
+        check=lambda reply: faults(decision, reply),
+    )
 
 
 def _after(turns: Sequence[Turn], query: str) -> str:

@@ -112,27 +112,20 @@ class RecordRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """A past task like this one: how much it counts, its cosine, by whom it was, and its text where texts are kept.
+    """A past task like this one: its cosine, its text where texts are kept, and the keys of the tools that it used."""
 
-    `used` and `passed` map the tools that it used, and that it was offered and did not use, to the chances that routing
-    gave them then, without any Experience.
-    """
-
-    weight: float
     cosine: float
-    actor: str
     query: str
-    used: Mapping[str, float]
-    passed: Mapping[str, float]
+    used: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """The nearest past tasks, nearest first; `proven` are the candidates that any past task used.
+    """The nearest past tasks, nearest first, and how far they raise the log-odds of the tools that they used, by key.
 
-    `shared`: several people's tasks are near, so what one alone says counts less.
+    `agreed`: the part of `lifts` that does not rest on one person of several.
     """
 
     tasks: tuple[Near, ...]
-    proven: frozenset[str]
-    shared: bool = False
+    lifts: Mapping[str, float]
+    agreed: Mapping[str, float]

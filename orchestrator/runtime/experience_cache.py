@@ -117,8 +117,8 @@ class ExperienceCache:
         known = self._kept(tenant)
         try:
             stamp = store.outcomes.stamp(tenant)
-            kept = await asyncio.to_thread(store.outcomes.read, tenant)
-            known.experience, known.ids = _experience(kept), {outcome.id for outcome in kept.outcomes}
+            kept, known.experience = await asyncio.to_thread(_read, store, tenant)
+            known.ids = {outcome.id for outcome in kept.outcomes}
             for row in self._pending.get(tenant, {}).values():
                 known.add(row)
             known.stamp = stamp
@@ -157,5 +157,6 @@ class ExperienceCache:
         return known
 
 
-def _experience(kept: StoredOutcomes) -> Experience | None:
-    return Experience.of(kept.outcomes, kept.vectors) if kept.outcomes else None
+def _read(store: Store, tenant: str) -> tuple[StoredOutcomes, Experience | None]:
+    kept = store.outcomes.read(tenant)
+    return kept, Experience.of(kept.outcomes, kept.vectors) if kept.outcomes else None

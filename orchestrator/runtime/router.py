@@ -299,7 +299,7 @@ class Router:
         task = (await self.begin(request, Clock())).task
         past = task.experience
         vectors = (await task.embed(task.understood.texts[:1]))[0] if past else None
-        recalled = past.recall(vectors[0], (), lambda *_: True) if past and vectors is not None else None
+        recalled = past.recall(vectors[0], lambda *_: True) if past and vectors is not None else None
         return recalled.tasks if recalled else ()
 
     @property
@@ -328,7 +328,7 @@ class Router:
                 logger.debug("candidates by words alone: %s", error)
         turns = request.conversation
         wanted = {*keys, *used_lately(turns), *offered_before(turns)}
-        if past is not None and vectors is not None and (like := past.recall(vectors[0], (), lambda *_: True)):
+        if past is not None and vectors is not None and (like := past.recall(vectors[0], lambda *_: True)):
             wanted.update(key for near in like.tasks for key in near.used)
         asked = CandidateRequest(
             request=request, understood=understood, vectors=vectors, keys=wanted, servers=self._servers

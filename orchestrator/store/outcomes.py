@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
+from orchestrator.experience.actors import newest
 from orchestrator.experience.memory import MOST_TASKS
-from orchestrator.experience.shares import newest
 from orchestrator.index.embed import Embedder, vectors_of
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.store.points import Points, Record, Vectors, is_whole

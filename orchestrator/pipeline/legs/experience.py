@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.experience.lift import LEAST, lift, shipped
 from orchestrator.experience.memory import Experience
+from orchestrator.experience.voting import LEAST, behind_first, damped, with_unseen
 from orchestrator.index.calibration import log_odds
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State
@@ -29,9 +29,7 @@ async def experience(state: State) -> State:
     vectors = state.vectors if state.vectors is not None else (await task.embed(task.understood.texts[:1]))[0]
     if vectors is None or not len(task.experience.tasks):
         return state
-    tools = task.index.catalogue.tools
-    candidates = [(tools[place].key, tools[place].hash) for place in state.candidates.whole.chosen.tolist()]
-    recalled = task.experience.recall(vectors[0], candidates, lambda *name: is_allowed(state, name))
+    recalled = task.experience.recall(vectors[0], lambda *name: is_allowed(state, name))
     return replace(state, recalled=recalled) if recalled else state
 
 
@@ -49,25 +47,26 @@ def is_allowed(state: State, name: Name) -> bool:
 
 
 def learnt(state: State) -> State:
-    """Return the ranking as past tasks move it."""
-    recalled = state.recalled
-    if recalled is None:
+    """Return the ranking as the votes of past tasks move it."""
+    past, recalled = state.task.experience, state.recalled
+    if past is None or recalled is None or not any(recalled.lifts.values()):
         return state
     catalogue = state.task.index.catalogue
-    brought = {key: None for near in recalled.tasks for key in near.used}
-    places = [*state.order, *(p for key in brought if (p := catalogue.positions[key]) not in state.scores)]
-    if not places:
-        return state
-    chances = np.array([state.scores.get(place, LEAST) for place in places])
-    keys = [catalogue.tools[place].key for place in places]
-    lifted = lift(chances, keys, recalled, shipped())
-    moved = np.flatnonzero(lifted.shifts).tolist()
-    if not moved:
-        return state
-    now = {places[row]: float(lifted.chances[row]) for row in moved}
+    brought = [catalogue.positions[key] for key in recalled.lifts]
+    places = [*dict.fromkeys((*state.order, *brought))]
+    tools = [catalogue.tools[place] for place in places]
+    before = log_odds(np.maximum([state.scores.get(place, LEAST) for place in places], LEAST))
+    lifts, agreed = (
+        np.array([given.get(tool.key, 0.0) for tool in tools]) for given in (recalled.lifts, recalled.agreed)
+    )
+    unseen = np.array([not past.has_used((tool.key, tool.hash)) for tool in tools])
+    lifts = with_unseen(behind_first(lifts, agreed, before), before, unseen, agreed.max())
+    after = damped(before + lifts, before.max())
+    rows = np.flatnonzero(lifts).tolist()
+    now = dict(zip((places[row] for row in rows), expit(after[rows]).tolist(), strict=True))
     state = state.rescored(now).with_evidence("experience", now)
-    state = state.noted(_notes(recalled, {places[row]: keys[row] for row in moved}))
-    return replace(state, confidence=float(_shifted(state.confidence, lifted.confidence)))
+    state = state.noted(_notes(recalled, {places[row]: tools[row].key for row in rows}))
+    return replace(state, confidence=float(expit(log_odds(state.confidence) + after.max() - before.max())))
 
 
 def calibrate(state: State) -> State:
@@ -78,9 +77,9 @@ def calibrate(state: State) -> State:
     return replace(state, confidence=experience.claims.confidence(state.confidence))
 
 
-def _shifted(chances: Any, by: Any) -> Any:
-    """Return chances, or one, with their log-odds moved."""
-    return 1 / (1 + np.exp(-(log_odds(chances) + by)))
+def expit(odds: Any) -> Any:
+    """Return the chance of log-odds, or of an array of them."""
+    return 1 / (1 + np.exp(-odds))
 
 
 def _notes(recalled: Recalled, moved: dict[int, str]) -> dict[int, str]:

@@ -1,0 +1,69 @@
+"""The per-actor cap: how much of a tenant's past one person's tasks may be, for votes, relations and claims alike."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median_high
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEW = 10
+"""The number of one person's tasks that always count in full."""
+HEAVY = 4
+"""A person is heavy from so many times the tasks of the median person on."""
+IN_TURN = 2
+"""The nearest tasks of one person that come before further ones of the same person."""
+
+
+def newest(actors: Sequence[str], most: int, own: int | None = None) -> list[int]:
+    """Return the places of the tasks that are kept, oldest first: each person's newest in turn.
+
+    Args:
+        actors: The person of each task, oldest task first.
+        most: The number of tasks that are kept in all.
+        own: The number of tasks that are kept of each person. Default: no limit.
+    """
+    if len(actors) <= most and own is None:
+        return [*range(len(actors))]
+    seen, turns = Counter[str](), list[tuple[int, int]]()
+    for place in range(len(actors) - 1, -1, -1):
+        seen[actors[place]] += 1
+        turns.append((seen[actors[place]], -place))
+    return sorted(-place for turn, place in sorted(turns)[:most] if own is None or turn <= own)
+
+
+def oldest_of_most(actors: Sequence[str]) -> int:
+    """Return the place of the task that is dropped: the oldest one of the person with the most tasks."""
+    counts = Counter(actors)
+    most = max(counts.values())
+    return next(place for place, actor in enumerate(actors) if counts[actor] == most)
+
+
+def usual(actors: Sequence[str]) -> int:
+    """Return the number of one person's tasks that count where all are judged together: the median person's."""
+    counts = Counter(actors).values()
+    return max(FEW, median_high(counts) if counts else 0)
+
+
+def heavy_actors(actors: NDArray[np.int64]) -> frozenset[int]:
+    """Return the people with HEAVY times as many tasks as the median person, of those with more than FEW."""
+    counts = np.bincount(actors)
+    several = np.sort(counts[counts > FEW])
+    if not len(several):
+        return frozenset()
+    return frozenset(np.flatnonzero(counts > HEAVY * several[(len(several) - 1) // 2]).tolist())
+
+
+def is_repeated(actors: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which of these tasks, nearest first, are further ones than the IN_TURN nearest of their person."""
+    order = np.argsort(actors, kind="stable")
+    starts = np.flatnonzero(np.diff(actors[order], prepend=-1))
+    turn = np.empty(len(actors), np.int64)
+    turn[order] = np.arange(len(actors)) - np.repeat(starts, np.diff(np.append(starts, len(actors))))
+    return turn >= IN_TURN
+
+
+def agreed(votes: Mapping[str, float]) -> float:
+    """Return the sum of people's votes, each person's no greater than the second greatest."""
+    second = sorted(votes.values())[-2] if len(votes) > 1 else 0.0
+    return sum(min(vote, second) for vote in votes.values())
