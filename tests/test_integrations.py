@@ -61,7 +61,7 @@ def offered(asked: Sequence[ModelRequest]) -> list[list[str]]:
 def learnt(router: Router, tenant: str = "local") -> list[list[str]]:
     """What each remembered task used."""
     past = router.memories.at_hand(tenant)
-    return [] if past is None else [[key[0].lstrip(":") for key in task.tools[: task.used]] for task in past.tasks]
+    return [] if past is None else [[key[0].lstrip(":") for key in task.used] for task in past.tasks]
 
 
 def user(text: str) -> dict[str, Any]:

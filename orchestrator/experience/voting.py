@@ -87,12 +87,12 @@ def with_unseen(votes: Values, odds: Values, unseen: NDArray[np.bool_], greatest
 def behind_first(lifts: Values, agreed: Values, odds: Values) -> Values:
     """Return what votes add to log-odds: the agreed part in full, the rest up to a place behind the first tools."""
     room = np.sort(odds)[::-1][min(BEFORE_ALONE, len(odds)) - 1] - BEHIND - odds
-    return np.maximum(agreed, np.minimum(lifts, np.maximum(0.0, room)))
+    return np.asarray(np.maximum(agreed, np.minimum(lifts, np.maximum(0.0, room))), np.float64)
 
 
 def damped(odds: Values, most: float) -> Values:
     """Return log-odds of which what is beyond `most` counts by FOLLOWS; the order stays."""
-    return np.where(odds > most, most + FOLLOWS * (odds - most), odds)
+    return np.asarray(np.where(odds > most, most + FOLLOWS * (odds - most), odds), np.float64)
 
 
 def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> float:

@@ -47,7 +47,11 @@ def is_allowed(state: State, name: Name) -> bool:
 
 
 def learnt(state: State) -> State:
-    """Return the ranking as the votes of past tasks move it."""
+    """Return the ranking as the votes of past tasks move it.
+
+    A tool that no task ever used keeps its own probability: it moves up so that votes do not hide it, not because a
+    past task speaks for it.
+    """
     past, recalled = state.task.experience, state.recalled
     if past is None or recalled is None or not any(recalled.lifts.values()):
         return state
@@ -60,11 +64,13 @@ def learnt(state: State) -> State:
         np.array([given.get(tool.key, 0.0) for tool in tools]) for given in (recalled.lifts, recalled.agreed)
     )
     unseen = np.array([not past.has_used((tool.key, tool.hash)) for tool in tools])
-    lifts = with_unseen(behind_first(lifts, agreed, before), before, unseen, agreed.max())
-    after = damped(before + lifts, before.max())
-    rows = np.flatnonzero(lifts).tolist()
+    voted = behind_first(lifts, agreed, before)
+    after = damped(before + with_unseen(voted, before, unseen, agreed.max()), before.max())
+    rows = np.flatnonzero(voted).tolist()
     now = dict(zip((places[row] for row in rows), expit(after[rows]).tolist(), strict=True))
-    state = state.rescored(now).with_evidence("experience", now)
+    order = [places[row] for row in np.argsort(-after, kind="stable").tolist()]
+    state = replace(state, scores={**state.scores, **now}).with_evidence("experience", now)
+    state = state.moved(place for place in order if place in state.scores)
     state = state.noted(_notes(recalled, {places[row]: tools[row].key for row in rows}))
     return replace(state, confidence=float(expit(log_odds(state.confidence) + after.max() - before.max())))
 
