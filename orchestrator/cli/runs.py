@@ -32,7 +32,7 @@ async def open_desk(place: Place, options: Options) -> RunClient:
 
 
 @asynccontextmanager
-async def _desk(place: Place, options: Options) -> AsyncIterator[RunClient]:
+async def _client_of(place: Place, options: Options) -> AsyncIterator[RunClient]:
     from orchestrator.temporal.devserver import settle
 
     try:
@@ -48,18 +48,18 @@ async def _desk(place: Place, options: Options) -> AsyncIterator[RunClient]:
 @taking("output")
 async def list_runs(place: Place, options: Options, ended: bool, waiting: bool, output: str) -> None:
     """List the tenant's runs, the latest first."""
-    async with _desk(place, options) as desk:
-        found = [one for one in await desk.runs(ended=ended) if one.waiting or not waiting]
-        present(output, [asdict(one) for one in found], lambda: _show_list(desk, found))
+    async with _client_of(place, options) as client:
+        found = [one for one in await client.runs(ended=ended) if one.waiting or not waiting]
+        present(output, [asdict(one) for one in found], lambda: _show_list(client, found))
 
 
-def _show_list(desk: RunClient, found: list[Listed]) -> None:
+def _show_list(client: RunClient, found: list[Listed]) -> None:
     out, rows = console(), table("run", "status", "started", "waits for")
     for one in found:
         rows.add_row(one.id, one.status, one.started, ", ".join(one.waiting))
     if found:
         out.print(rows)
-    out.print(dim(f"{counted(len(found), 'run')} of {desk.tenant}  {desk.pages}".rstrip()))
+    out.print(dim(f"{counted(len(found), 'run')} of {client.tenant}  {client.pages}".rstrip()))
 
 
 @runs.command()
@@ -67,8 +67,8 @@ def _show_list(desk: RunClient, found: list[Listed]) -> None:
 @taking("owner", "temporal server", "output")
 async def show(run_id: str, place: Place, options: Options, output: str) -> None:
     """Show how the steps of RUN stand, and what waits."""
-    async with _desk(place, options) as desk:
-        found, progress = await desk.run(run_id), await desk.progress(run_id)
+    async with _client_of(place, options) as client:
+        found, progress = await client.run(run_id), await client.progress(run_id)
         if progress is None:
             note("toolroute: no worker answers for this run, so its steps are not known; start one: `toolroute worker`")
         whole = {**asdict(found), "progress": asdict(progress) if progress else None}
@@ -120,10 +120,10 @@ async def refuse(run_id: str, steps: tuple[str, ...], by: str, place: Place, opt
 
 
 async def _say(run_id: str, words: list[Approval], place: Place, options: Options) -> None:
-    async with _desk(place, options) as desk:
-        await desk.run(run_id)
+    async with _client_of(place, options) as client:
+        await client.run(run_id)
         for word in words:
-            await desk.say(run_id, word)
+            await client.say(run_id, word)
             note(f"{word.step} {'approved' if word.allowed else 'refused'}")
 
 
@@ -135,9 +135,9 @@ async def cancel(run_id: str, place: Place, options: Options) -> None:
 
     `toolroute runs show RUN` says how each step ended.
     """
-    async with _desk(place, options) as desk:
-        found = await desk.run(run_id)
+    async with _client_of(place, options) as client:
+        found = await client.run(run_id)
         if not found.under_way:
             raise InvalidInput(f"{run_id} is {found.status}: there is nothing to cancel")
-        await desk.client.get_workflow_handle(run_id).cancel(rpc_timeout=SOON)
+        await client.client.get_workflow_handle(run_id).cancel(rpc_timeout=SOON)
         note(f"{run_id} is asked to stop")

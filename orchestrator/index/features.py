@@ -69,7 +69,7 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Candida
         return np.zeros((0, len(KEYWORD)))
     positions = chosen.positions
     own = chosen.at(scores.parts, positions).astype(np.float64)
-    best, margins, ranks = _standing(own, chosen)
+    best, margins, ranks = _ranked(own, chosen)
     most = chosen.own(np.maximum(best, 1e-9))
     servers = index.server_of[positions]
     held, named, said = _holdings(scores, chosen)
@@ -107,7 +107,7 @@ def semantic_features(
     positions = chosen.positions
     exact = cosines.astype(np.float64)
     own = chosen.at(exact, positions)
-    best, margins, ranks = _standing(own, chosen)
+    best, margins, ranks = _ranked(own, chosen)
     mean, deviation = _spread(exact if among is None else exact[:, among]) if spread is None else spread
     servers = chosen.at(index.server_scores(exact, among), index.server_of[positions])
     rows = np.empty((len(chosen), len(SEMANTIC)))
@@ -132,7 +132,7 @@ def _spread(cosines: Rows) -> tuple[Rows, Rows]:
     return mean, np.sqrt(np.maximum((cosines * cosines).sum(axis=1) / cosines.shape[1] - mean * mean, 1e-12))
 
 
-def _standing(values: Rows, chosen: CandidateSet) -> tuple[Rows, Rows, NDArray[np.int64]]:
+def _ranked(values: Rows, chosen: CandidateSet) -> tuple[Rows, Rows, NDArray[np.int64]]:
     """Return each part's best value, each value's lead over its part's best other one, and its rank in its part.
 
     Leads are negative for all but the best; ranks begin at 0, and equal values keep their order.

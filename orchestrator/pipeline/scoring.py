@@ -210,15 +210,15 @@ class Search:
     ) -> Candidates:
         rows = keyword_features(self.index.keyword, self.words, chosen)
         query = chosen.own(np.array(self._queries))
-        standing = self._standing(chosen)
+        factor = self._odds_factor(chosen)
         overlap = (chosen.at(self.words.parts, chosen.positions) > 0) & words
-        keyword = chances = supported(self.calibration.keyword(rows, query) * overlap, standing)
+        keyword = chances = supported(self.calibration.keyword(rows, query) * overlap, factor)
         near = None
         if semantic is not None and cosines is not None:
             meaning = semantic_features(semantic, cosines, chosen, self.allowed, spread)
             rows = np.concatenate([rows, meaning], axis=1)
-            near = supported(self.calibration.semantic(meaning, query), standing)
-            chances = blend(keyword, near, supported(self.calibration.merged(rows, query), standing)) if words else near
+            near = supported(self.calibration.semantic(meaning, query), factor)
+            chances = blend(keyword, near, supported(self.calibration.merged(rows, query), factor)) if words else near
             if no_tool_similarity is not None:
                 chances = supported(chances, chosen.own(self._asking(no_tool_similarity, cosines.max(axis=1))))
         servers = self.index.keyword.server_of[chosen.positions]
@@ -257,7 +257,7 @@ class Search:
         acts = [True, *(part.acts for part in self.understood.parts)]
         return np.asarray(np.where(acts, 1.0, np.maximum(LEAST_ASKED, np.exp(-STEEPER * doubt))), np.float64)
 
-    def _standing(self, chosen: CandidateSet) -> Probabilities:
+    def _odds_factor(self, chosen: CandidateSet) -> Probabilities:
         """Return what to multiply each candidate's odds with: less for one that may change something where its part
         reads and a twin only reads, and for one that is deprecated [rows]."""
         said = self.understood

@@ -235,10 +235,10 @@ class Router:
             keys: Tools that must be among the candidates of a large tenant.
         """
         index, stale = await self._indexes.get(request.tenant)
-        unheard = await self.memories.get(request.tenant) if self.learns else ""
+        unread = await self.memories.get(request.tenant) if self.learns else ""
         clock.book("load")
         state = State(
-            task=await self._task(request, index, needs or (), keys), warnings=(*filter(None, (stale, unheard)),)
+            task=await self._task(request, index, needs or (), keys), warnings=(*filter(None, (stale, unread)),)
         )
         clock.book("understand")
         if needs is None and self.options.understand == "model":

@@ -43,7 +43,7 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
 
 
 def path(shown: Shown, gate: float) -> list[PassedStage]:
-    """Return the stages in the order in which they ran, the gate behind the last of the cheap ones."""
+    """Return the stages in the order in which they ran, the gate behind the last of the first legs."""
     passed = [PassedStage(name=name, found=_found(name, shown), ms=ms) for name, ms in shown.timings_ms.items()]
     last = next((n for n, one in enumerate(passed, start=1) if one.name == "keyword"), None)
     if last is not None:

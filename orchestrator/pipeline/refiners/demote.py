@@ -1,4 +1,4 @@
-"""Standing: near-duplicates give way, and tools whose texts were flagged neither lead nor settle anything."""
+"""Demote: near-duplicates give way, flagged tools never come first, and deprecated ones get a note."""
 
 from orchestrator.index.documents import is_outdated
 from orchestrator.index.intent import action_stems
