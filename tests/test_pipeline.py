@@ -135,14 +135,15 @@ def test_pipelines_and_states_are_frozen() -> None:
 
 def test_a_changed_probability_moves_its_tool_alone() -> None:
     ranked = state(p1=0.9, p2=0.5, p3=0.7, p4=0.1)  # 2 stands ahead of 3, as a refiner decided.
-    assert ranked.rescored({4: 0.6}).order == (1, 4, 2, 3)
+    assert ranked.rescored({4: 0.6}).order == (1, 2, 3, 4)
+    assert ranked.rescored({4: 0.8}).order == (1, 4, 2, 3)
     assert ranked.rescored({1: 0.2, 5: 0.95}).order == (5, 2, 3, 1, 4)
     assert ranked.rescored({}) is ranked
 
 
-def test_an_order_by_ranks_takes_the_probabilities_that_are_there() -> None:
+def test_another_order_leaves_probabilities_and_bounds_the_confidence() -> None:
     ranked = state(p1=0.9, p2=0.5, p3=0.1).reordered([3, 7])
-    assert dict(ranked.scores) == {3: 0.9, 7: 0.5, 1: 0.1, 2: 0.0}
+    assert dict(ranked.scores) == {3: 0.1, 7: 0.0, 1: 0.9, 2: 0.5}
     assert ranked.order == (3, 7, 1, 2)
     assert ranked.confidence == 0.1
     assert state().reordered([]).order == ()
@@ -168,6 +169,8 @@ async def test_a_pipeline_runs_from_one_stage_until_another() -> None:
         refiners=(named("d"),),
     )
     assert [*pipeline.stages] == ["a", "b", "gate", "a_2", "c", "d", "select"]
+    odd = replace(pipeline, first=(named("gate"), lambda state: state))
+    assert [*odd.stages][:3] == ["gate_2", "stage", "gate"]
     await pipeline.run(state(), start="b", until="d")
     assert seen == ["b", "c", "d"]
     await pipeline.run(state(), until="a")

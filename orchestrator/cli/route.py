@@ -32,8 +32,8 @@ OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 async def route(place: Place, request: RouteRequest, options: Options, output: str) -> int:
     """Find the few tools that fit QUERY.
 
-    Says why, and names the servers worth connecting. As `markdown` it is the context of a model that shall act: the
-    task and the definitions, within 6,000 tokens.
+    Says why, and names the servers worth connecting. `-o markdown` prints a prompt with the task and the tools'
+    definitions, within 6,000 tokens.
     """
     model = typed("model")
     if model and output not in ("table", "json"):

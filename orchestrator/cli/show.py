@@ -104,7 +104,7 @@ def _headline(decision: Decision) -> Text:
         line.append("; the nearest:", style="default not bold")
     if decision.semantic_ran and decision.stage is not Stage.NONE:
         alone, gate = decision.gate_confidence, Options().gate
-        why = "; meaning was searched as well, as asked" if alone >= gate else f", and {gate:.0%} would have settled it"
+        why = "; the semantic leg ran all the same" if alone >= gate else f", and {gate:.0%} would have settled it"
         line.append(f"\n  keywords alone were {alone:.0%} sure{why}", style="dim not bold")
     return line
 

@@ -25,7 +25,7 @@ _ALL_SHOWN = "`toolroute tools list` shows all tools"
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show, relate and remove tools."""
+    """Import, sync, list, show and remove tools, and draw how they relate."""
 
 
 tools.add_command(graph)

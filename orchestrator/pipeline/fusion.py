@@ -64,6 +64,9 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
         legs = {"keyword": whole.keyword, "semantic": whole.semantic}
         lists = {leg: dict(zip(whole.chosen.tolist(), own.tolist(), strict=True)) for leg, own in legs.items()}
         state = state.reordered(rrf(keyword=0.5, semantic=0.5)(lists))
+        # Refiners order by probability, so the best by rank takes the highest, and so on.
+        chances = sorted(state.scores.values(), reverse=True)
+        state = replace(state, scores=dict(zip(state.scores, chances, strict=True)))
     return state
 
 
@@ -121,7 +124,7 @@ def rrf(*, k: int = RRF_K, **weights: float) -> Merge:
 
 
 def ranked_by(merge: Merge) -> Callable[[State], State]:
-    """Return a fusion that orders by merged lists; probabilities and confidence stay the calibrated ones.
+    """Return a fusion that orders by merged lists; each tool keeps its calibrated probability.
 
     A request's `route_hint` may ask for one of the lists alone.
     """

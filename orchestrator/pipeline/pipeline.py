@@ -1,7 +1,7 @@
 """Pipelines: legs, gate, fusion, refiners and selection as one value, and the one function that runs them."""
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 
@@ -44,7 +44,8 @@ class Pipeline:
     """One way to route a task.
 
     A pipeline is a list of named stages: the first legs, the gate, the fallback legs, the fusion, the refiners and the
-    selection. A stage has the name of its function; one that stands there a second time has `_2` behind its name.
+    selection. A stage has the name of its function. The second stage of a name has `_2` behind it. `gate` and
+    `select` are the names of the pipeline's own gate and selection.
 
     Attributes:
         name: The pipeline's name, for people.
@@ -86,7 +87,8 @@ class Pipeline:
             raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in first or fallback")
         stages: dict[str, PipelineStage] = {}
         for stage in (*self.first, self._gate, *self.fallback, self.fusion, *self.refiners, self._select):
-            stages[_unused(_name(stage), stages)] = stage
+            own = stage in (self._gate, self._select)  # Their names are no other stage's.
+            stages[_name(stage) if own else _unused(_name(stage), {*stages, GATE, SELECT})] = stage
         names, behind = list(stages), len(self.first) + 1
         fallback = frozenset(names[behind : behind + len(self.fallback)])
         object.__setattr__(self, "stages", stages)
@@ -140,10 +142,11 @@ class Pipeline:
 def _name(stage: PipelineStage) -> str:
     """Return the name of a stage's function, also of a bound or a partial one."""
     function = getattr(stage, "func", stage)
-    return str(getattr(function, "__name__", type(stage).__name__)).lstrip("_")
+    name = str(getattr(function, "__name__", type(stage).__name__)).lstrip("_")
+    return name if name.isidentifier() else "stage"
 
 
-def _unused(name: str, taken: Mapping[str, PipelineStage]) -> str:
+def _unused(name: str, taken: Container[str]) -> str:
     number, found = 2, name
     while found in taken:
         found, number = f"{name}_{number}", number + 1

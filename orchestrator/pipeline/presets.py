@@ -1,7 +1,7 @@
 """The presets: pipelines by name. `default` measures best; the others are published designs, as published.
 
-Each design orders the tools by its own lists. Probabilities and confidence stay the calibrated ones, so that they mean
-the same in every preset. Every design also keeps the request's filters and context, the servers that a task names or
+Each design orders the tools by its own lists. Each tool keeps its calibrated probability, so that it means the same in
+every preset. Every design also keeps the request's filters and context, the servers that a task names or
 leaves out, and the handling of flagged tools.
 """
 
@@ -25,7 +25,7 @@ from orchestrator.pipeline.refiners.floors import floor_always, lift_named
 from orchestrator.pipeline.refiners.llm_rerank import llm_rerank
 from orchestrator.pipeline.refiners.related import related
 from orchestrator.pipeline.refiners.together import together
-from orchestrator.pipeline.select import by_popularity
+from orchestrator.pipeline.select import maintenance
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.tool import Tool
 
@@ -102,7 +102,7 @@ def graph_rerank(state: State) -> State:
     """
     index = state.task.index
     if not any(state.lists.values()):
-        return state.reordered(place for place in by_popularity(index.catalogue.tools) if place in state.scores)
+        return state.reordered(sorted(state.scores, key=lambda place: -maintenance(index.catalogue.tools[place])))
     pool = state.order[:GRAPH_POOL]
     best = max((state.scores[place] for place in pool), default=0.0) or 1.0
     relevance = {place: state.scores[place] / best for place in pool}

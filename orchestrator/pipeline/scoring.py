@@ -248,7 +248,7 @@ class Search:
         )
 
     def _asking(self, no_tool_similarity: NDArray[Any], nearest: NDArray[np.float32]) -> Probabilities:
-        """Return what to multiply the odds of the whole's and each part's tools with [1 + parts].
+        """Return the factor for the odds of the whole's and each part's tools [1 + parts].
 
         Below 1 for a part that begins with no action and lies hardly nearer to a tool than to what needs no tool: most
         such sentences tell what the task is about.
@@ -258,7 +258,7 @@ class Search:
         return np.asarray(np.where(acts, 1.0, np.maximum(LEAST_ASKED, np.exp(-STEEPER * doubt))), np.float64)
 
     def _odds_factor(self, chosen: CandidateSet) -> Probabilities:
-        """Return what to multiply each candidate's odds with: less for one that may change something where its part
+        """Return the factor for each candidate's odds: less than 1 for one that may change something where its part
         reads and a twin only reads, and for one that is deprecated [rows]."""
         said = self.understood
         reading = chosen.own(np.array([said.reads, *(part.reads for part in said.parts)], np.bool_))
@@ -271,7 +271,7 @@ def _chance(map_: LogisticMap, chances: Probabilities, rows: Rows, query: list[f
 
 
 def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:
-    """Return what to multiply each candidate's odds with [rows]: 1 where its server has the best of all, else less.
+    """Return the factor for each candidate's odds [rows]: 1 where its server has the best of all, else less.
 
     A long task keeps to few servers: that one has a tool which fits a part of it well says which server's tools the
     other parts mean.

@@ -159,43 +159,33 @@ class State:
         return replace(self, evidence={**self.evidence, **added})
 
     def rescored(self, changed: Mapping[int, float]) -> "State":
-        """Return the state with other probabilities for these tools, each where its probability belongs.
+        """Return the state with other probabilities for these tools, each behind the last tool that has no less.
 
         The tools that do not change keep their order.
         """
         if not changed:
             return self
-        ahead = sorted(changed.items(), key=lambda own: own[1], reverse=True)
-        scores: dict[int, float] = {}
-        place = 0
-        for position, score in self.scores.items():
-            if position in changed:
-                continue
-            while place < len(ahead) and ahead[place][1] > score:
-                scores[ahead[place][0]] = ahead[place][1]
-                place += 1
-            scores[position] = score
-        scores.update(ahead[place:])
-        return replace(self, scores=scores)
+        ranked = [own for own in self.scores.items() if own[0] not in changed]
+        for own in sorted(changed.items(), key=lambda own: own[1], reverse=True):
+            behind = (rank for rank in range(len(ranked), 0, -1) if ranked[rank - 1][1] >= own[1])
+            ranked.insert(next(behind, 0), own)
+        return replace(self, scores=dict(ranked))
 
     def moved(self, order: Iterable[int]) -> "State":
         """Return the state with these tools first, in this order. Every tool keeps its probability."""
         return replace(self, scores={place: self.scores[place] for place in dict.fromkeys((*order, *self.scores))})
 
     def reordered(self, order: Iterable[int]) -> "State":
-        """Return the state with these tools first, in this order, which now says how probable each is.
+        """Return the state with these tools first, in an order that comes from something without probabilities.
 
-        The order comes from something that gives no probabilities, such as ranks. So the best tool takes the highest of
-        the probabilities, and so on. The confidence is at most the probability that the new first tool had.
+        Every tool keeps its probability, so these may rise down the ranking. The confidence is at most the probability
+        of the new first tool.
         """
-        every = list(dict.fromkeys((*order, *self.scores)))
-        if not every:
-            return self
-        sure = self.confidence
-        if every[0] != next(iter(self.scores), None):
-            sure = min(sure, self.scores.get(every[0], 0.0))
-        chances = sorted((self.scores.get(place, 0.0) for place in every), reverse=True)
-        return replace(self, scores=dict(zip(every, chances, strict=True)), confidence=sure)
+        scores = {place: self.scores.get(place, 0.0) for place in dict.fromkeys((*order, *self.scores))}
+        first = next(iter(scores), None)
+        same = first is None or first == next(iter(self.scores), None)
+        confidence = self.confidence if same else min(self.confidence, scores[first or 0])
+        return replace(self, scores=scores, confidence=confidence)
 
 
 def best_first(scores: Mapping[int, float]) -> dict[int, float]:

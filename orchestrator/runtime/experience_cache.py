@@ -67,7 +67,7 @@ class ExperienceCache:
         return known.experience if (known := self._known.get(tenant)) else None
 
     def give(self, tenant: str, experience: Experience) -> None:
-        """Have this be the tenant's Experience in process."""
+        """Replace the tenant's cached Experience."""
         self._kept(tenant).experience = experience
 
     async def get(self, tenant: str) -> str:

@@ -126,8 +126,9 @@ class LargeTenant:
         near = dict.fromkeys(own.tool.server for own in first.values())
         found = first | self._search(whole, here.having("server", [*list(near)[:NEAR], *said.wanted]))
         wishes = [("labels", (f"{name}={value}",)) for name, value in asked.request.context.items()]
-        for some in range(1, len(wishes) + 1):  # The leg that narrows takes as many of them as leave any tool.
-            found |= self._search(whole, here._replace(all=(*here.all, *wishes[:some])))
+        # The stage `filters` takes as many wishes as leave any tool, in an order of the pipeline's own.
+        for some in dict.fromkeys([*(tuple(wishes[: n + 1]) for n in range(len(wishes))), *((own,) for own in wishes)]):
+            found |= self._search(whole, here._replace(all=(*here.all, *some)))
         found |= {own.tool.key: own for own in (*self._few, *self._always.values())}
         best = Documents([own.tool for own in list(first.values())[:RELATED]], self._seen).all()
         needs = [sought(document) for document in best]

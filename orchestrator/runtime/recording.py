@@ -1,4 +1,4 @@
-"""Learning: what routing makes of a finished task, so that later ones can be compared with it."""
+"""Recording: what routing makes of a finished task, so that later tasks can be compared with it."""
 
 from collections.abc import Sequence
 from dataclasses import replace

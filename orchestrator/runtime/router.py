@@ -70,12 +70,20 @@ LOCAL = "local"
 class Router:
     """Routes tasks to tools, in process.
 
-    Give it a catalogue (a Catalogue, a file or a folder), which every tenant then shares, or a store (a folder, a URL
-    or a Store; by default that of the options), which knows each tenant's own, or several `stores` (or Sources), of
-    which the first is written to and the others are searched as well. `calibration` is a fit, or a file of one
-    (docs/calibration.md), `pipeline` a preset's name or a Pipeline. Of MCP servers not among `servers` no tool is a
-    match. `models` gives language models, which stay the caller's; by default they are the options'. Everything opens
-    on first use and closes with the context. One Router serves many calls of one event loop.
+    Give it a catalogue or a store. A catalogue is shared by every tenant; a store knows each tenant's own tools.
+    Everything opens on first use and closes with the context. One Router serves many calls of one event loop.
+
+    Args:
+        catalogue: A Catalogue, a file, or a folder with a file.
+        store: A folder, a URL or a Store. Default: the store of the options.
+        stores: Several of these, or Sources. The first is written to, and the others are searched as well.
+        embedder: Default: the embedder of the store or of the options.
+        options: All other settings.
+        capabilities: The always-available capabilities.
+        calibration: A fit to your own queries, or its file (docs/calibration.md).
+        pipeline: The name of a preset, or a Pipeline.
+        servers: The names of the MCP servers whose tools may match. Default: all.
+        models: Returns language models, which stay the caller's. Default: those of the options.
     """
 
     def __init__(

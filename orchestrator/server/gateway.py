@@ -155,7 +155,7 @@ class Gateway:
         await self._read_again(tenant, listed)
         catalogue = (await self._router.index(tenant, key)).catalogue
         if why:
-            raise ServerUnavailable(f"{key} is not known yet, as nothing is of server {server!r}: {why}")
+            raise ServerUnavailable(f"unknown tool {key}: server {server!r} has not been listed yet: {why}")
         former, key = key, catalogue.current(key)
         if former != key:
             self._note(f"{former} is called {key} now; a call of the former name is answered for the time being")

@@ -1,4 +1,4 @@
-"""Learning: a call that follows a search is an Outcome of it, remembered once no further one comes."""
+"""Recording: a call that follows a search becomes an Outcome of it, once no further call comes."""
 
 import asyncio
 from collections import OrderedDict

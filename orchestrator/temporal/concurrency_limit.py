@@ -27,7 +27,9 @@ class ConcurrencyLimit:
         """Return what gives the place back. Raises Busy where no place is left for this tenant now."""
         with self._lock:
             if self._taken[tenant] and self._taken[tenant] >= self.most - self._taken.total():
-                raise Busy(f"not begun: no place for a further call of {tenant!r} now; {self._remedy}")
+                raise Busy(
+                    f"call not started: tenant {tenant!r} has reached its limit of concurrent calls; {self._remedy}"
+                )
             self._taken[tenant] += 1
         return partial(self._give_back, tenant)
 

@@ -28,17 +28,26 @@ def keyword(state: State) -> State:
 
 def search_of(state: State) -> Search:
     """Return the search for a task among the tools that are allowed and not flagged; nothing is computed yet."""
-    task, flagged, allowed = state.task, state.task.index.flagged, state.allowed
-    if flagged is not None:  # Their texts must not move another tool.
-        allowed = ~flagged if allowed is None else allowed & ~flagged
+    task = state.task
     return Search(
         index=task.index,
         understood=task.understood,
         calibration=task.calibration,
         width=max(LEAST_WIDTH, 3 * task.most),
-        allowed=allowed,
+        allowed=searched(state),
         named=positions_of(task.index, state.explicit.wanted),
     )
+
+
+def searched(state: State) -> NDArray[np.bool_] | None:
+    """Return which tools are searched [tools], None for all: those that are allowed and not flagged.
+
+    The texts of a flagged tool must not move another tool.
+    """
+    flagged, allowed = state.task.index.flagged, state.allowed
+    if flagged is None:
+        return allowed
+    return ~flagged if allowed is None else allowed & ~flagged
 
 
 def positions_of(index: Index, servers: Sequence[str]) -> NDArray[np.int64] | None:

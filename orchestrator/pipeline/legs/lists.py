@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from orchestrator.index.bm25 import Corpus, Counts, Postings
 from orchestrator.pipeline.legs.entities import entities
+from orchestrator.pipeline.legs.keyword import searched
 from orchestrator.pipeline.state import State, Task, best_first
 from orchestrator.records.tool import Tool
 
@@ -77,14 +78,15 @@ def by_entities(state: State) -> State:
     for server in keys & index.catalogue.places.keys():
         seeds |= dict.fromkeys(range(*index.catalogue.places[server].indices(len(index.catalogue))), 1.0)
     linked = {step.position for place in seeds for step in index.graph.reach(place)}
-    named = {place: 1.0 for place in sorted(seeds.keys() | linked) if state.allows(place)}
+    open_to = searched(state)
+    named = {place: 1.0 for place in sorted(seeds.keys() | linked) if open_to is None or open_to[place]}
     for own in state.lists.values():
         for place in list(best_first(own))[:SEEDS]:
             seeds.setdefault(place, own[place] / max(own.values()))
     graph: dict[int, float] = {}
     for place, share in seeds.items():
         for step in index.graph.reach(place):
-            if state.allows(step.position):
+            if open_to is None or open_to[step.position]:
                 graph[step.position] = max(graph.get(step.position, 0.0), share * step.chance)
     state = replace(state, about=about)
     for name, scores in (("named", named), ("graph", graph)):
@@ -93,8 +95,9 @@ def by_entities(state: State) -> State:
 
 
 def _listed(state: State, name: str, scores: NDArray[np.float32], pool: int) -> State:
-    """Return the state with the best of these scores, of the tools that are allowed; 0 is no find."""
-    found = scores > 0 if state.allowed is None else (scores > 0) & state.allowed
+    """Return the state with the best of these scores, of the tools that are searched; 0 is no find."""
+    open_to = searched(state)
+    found = scores > 0 if open_to is None else (scores > 0) & open_to
     places = np.flatnonzero(found)
     best = places[np.argsort(-scores[places], kind="stable")[:pool]]
     return state.listed(name, dict(zip(best.tolist(), scores[best].tolist(), strict=True)))
