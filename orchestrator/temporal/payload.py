@@ -37,9 +37,6 @@ MAX_TASK_BYTES, MAX_PLAN_BYTES, MAX_RESULTS_BYTES = 128 * 1024, 512 * 1024, 512 
 """Most of a run's task, of its steps' arguments together and of their results together, so that a run's end fits."""
 
 _CLIENT_REQUESTS = (RunRequest, Limits, RouteRequest, Approval)
-_FORMER = ("coverage",)
-"""Fields of earlier versions, which stand in the histories of runs that have not ended."""
-
 _SPARE_LEVELS = 30
 """Levels of JSON left free around a result: pydantic reads 200, and a Checkpoint holds a result a few levels deep."""
 
@@ -83,10 +80,10 @@ def _check_names(given: Any, kind: Any) -> None:
         if name in known:
             if isinstance(value, dict) and isinstance(inner := known[name], type) and is_dataclass(inner):
                 _check_names(value, inner)
-        elif name not in _FORMER and (near := get_close_matches(name, lacking, 1)):
+        elif near := get_close_matches(name, lacking, 1):
             raise _wrong(kind, f"unknown field {name!r} (did you mean {near[0]!r}?)")
         elif kind in _CLIENT_REQUESTS:
-            if lacking and name not in _FORMER:
+            if lacking:
                 raise _wrong(kind, f"unknown field {name!r}")
             logger = workflow.logger if workflow.in_workflow() else activity.logger
             logger.warning("%s: ignored the field %r of another version of toolroute", kind.__name__, name)
