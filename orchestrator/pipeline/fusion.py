@@ -65,8 +65,8 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
         lists = {leg: dict(zip(whole.chosen.tolist(), own.tolist(), strict=True)) for leg, own in legs.items()}
         state = state.reordered(rrf(keyword=0.5, semantic=0.5)(lists))
         # Refiners order by probability, so the best by rank takes the highest, and so on.
-        chances = sorted(state.scores.values(), reverse=True)
-        state = replace(state, scores=dict(zip(state.scores, chances, strict=True)))
+        highest = sorted(state.scores.values(), reverse=True)
+        state = replace(state, scores=dict(zip(state.scores, highest, strict=True)))
     return state
 
 

@@ -87,8 +87,8 @@ class Pipeline:
             raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in first or fallback")
         stages: dict[str, PipelineStage] = {}
         for stage in (*self.first, self._gate, *self.fallback, self.fusion, *self.refiners, self._select):
-            own = stage in (self._gate, self._select)  # Their names are no other stage's.
-            stages[_name(stage) if own else _unused(_name(stage), {*stages, GATE, SELECT})] = stage
+            is_own = stage in (self._gate, self._select)  # Their names are no other stage's.
+            stages[_name(stage) if is_own else _unused(_name(stage), {*stages, GATE, SELECT})] = stage
         names, behind = list(stages), len(self.first) + 1
         fallback = frozenset(names[behind : behind + len(self.fallback)])
         object.__setattr__(self, "stages", stages)
