@@ -25,7 +25,7 @@ _ALL_SHOWN = "`toolroute tools list` shows all tools"
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show and remove tools, and draw how they relate."""
+    """Import, sync, list, show, graph and remove tools."""
 
 
 tools.add_command(graph)
