@@ -210,7 +210,10 @@ async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_th
             (warning,) = found["warnings"]
             assert "server 'web'" in warning
             assert "cannot be reached" in warning
-            with pytest.raises(ServerUnavailable, match=r"server 'web' has not been listed yet: it could not be listed .*cannot be reached"):
+            with pytest.raises(
+                ServerUnavailable,
+                match=r"server 'web' has not been listed yet: it could not be listed .*cannot be reached",
+            ):
                 await served.call("org:1", "web:add", SUM)
         assert len([note for note in notes if note.startswith("web")]) == 1
         async with running("plain.py", port):

@@ -404,7 +404,9 @@ def test_undo_loses_no_comment_nor_mark_of_a_file(home: dict[str, Path], toolrou
     now = home["cursor"].read_text()
     home["cursor"].write_text(now.replace('"toolroute"', f'// the second\n "two": {quick}, "toolroute"', 1))
     with home["codex"].open("a") as file:
-        file.write(texts["codex"].removeprefix("\ufeff").replace("servers.one", "servers.two").replace("first", "second"))
+        file.write(
+            texts["codex"].removeprefix("\ufeff").replace("servers.one", "servers.two").replace("first", "second")
+        )
     assert toolroute(*both, "--write").exit_code == 0
     assert list(McpConfig.read(Path.home() / ".config" / "toolroute" / "mcp.json").servers) == ["one", "two"]
     copies = [home[name].with_name(f"{home[name].name}.before-toolroute") for name in texts]
