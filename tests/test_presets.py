@@ -157,6 +157,15 @@ async def test_koi_orders_by_the_list_that_is_asked_for(hint: str, first: str) -
     assert (found.matches[0].tool.name, found.warnings) == (first, ())
 
 
+async def test_the_graph_hint_lowers_no_probability() -> None:
+    router = Router(Catalogue(KOI), pipeline="koi")
+    plain, hinted = [
+        await router.route("list addresses of who is known", route_hint=hint) for hint in ("auto", "graph")
+    ]
+    before = {match.tool.key: match.score for match in plain.matches}
+    assert all(match.score >= before.get(match.tool.key, 0.0) for match in hinted.matches)
+
+
 async def test_a_hint_that_finds_nothing_falls_back_to_all_and_says_so() -> None:
     router = Router(Catalogue(KOI[1:]), pipeline="koi")
     found, plain = await router.route("send mail", route_hint="graph"), await router.route("send mail")

@@ -138,7 +138,8 @@ def ranked_by(merge: Merge) -> Callable[[State], State]:
             best = max(found.values(), default=0.0) or 1.0
             state = state.with_evidence(name, {place: score / best for place, score in found.items()})
         if own and wanted == "graph":  # A tool is as likely as the tool that leads to it is right, and needs it.
-            state = state.rescored({place: state.confidence * chance for place, chance in own.items()})
+            chances = {place: state.confidence * chance for place, chance in own.items()}
+            state = state.rescored({at: new for at, new in chances.items() if new > state.scores.get(at, 0.0)})
         return state.reordered(scores) if scores else state
 
     return fuse
