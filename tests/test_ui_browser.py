@@ -106,10 +106,13 @@ async def test_every_page_is_read_by_everybody_on_every_screen(browser: Browser,
 
 async def test_a_task_is_typed_and_its_answer_followed_by_keyboard_alone(browser: Browser, link: str) -> None:
     async with looking(browser, link, java_script_enabled=False) as page:
+        field = page.locator("[autofocus]")
+        await expect(field).to_be_focused()
         await page.keyboard.type("refund the customer who paid twice")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", level=2)).to_have_text("stripe:refund_charge")
         await expect(page.get_by_text("Confidence by keywords alone")).to_be_visible()
+        await expect(field).to_be_focused()  # the browser moves the focus only after it has drawn the page
         for _ in range(2):  # from the field over the button to the answer
             await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
