@@ -14,7 +14,6 @@ from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
-from mcp.shared.exceptions import NoBackChannelError
 from mcp.types import (
     INVALID_PARAMS,
     CallToolRequestParams,
@@ -233,7 +232,8 @@ async def _allow(
         return
     shown = json.dumps(dict(arguments), ensure_ascii=False, sort_keys=True)
     capabilities = context.session.client_capabilities
-    if capabilities is None or capabilities.elicitation is None:
+    can = capabilities.elicitation if capabilities else None
+    if can is None or (can.url and not can.form):
         raise _cannot_ask(tool)
     message, nothing = f"May {inline(tool.key)} be called with {shown}?", {"type": "object", "properties": {}}
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -246,7 +246,7 @@ async def _allow(
     else:
         try:
             answer = await context.session.elicit_form(message, nothing, context.request_id)
-        except NoBackChannelError:  # An older client over HTTP, whose session ends with its request.
+        except MCPError:  # It said that it can ask, and cannot.
             raise _cannot_ask(tool) from None
     if getattr(answer, "action", "") != "accept":
         raise NeedsApproval(f"{tool.key} was not called: the user did not approve it")
