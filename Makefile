@@ -22,7 +22,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: setup
+types: setup node-servers
 	$(BIN)/python -m tests.check_types
 
 # The site, in build/site: open build/site/index.html, or see it change with `.venv-docs/bin/mkdocs serve`.

@@ -5,7 +5,7 @@ from fastmcp import FastMCP
 from examples.functions import FUNCTIONS
 from orchestrator.integrations.fastmcp import ToolRouterSearch
 
-search = ToolRouterSearch(max_results=3)
+search = ToolRouterSearch(limit=3)
 server = FastMCP("Office", transforms=[search])
 for function in FUNCTIONS:
     server.tool(function)

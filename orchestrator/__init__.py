@@ -1,3 +1,4 @@
+# ruff: noqa: I001  (several names a line, each re-exported)
 """toolroute: the few tools that fit a task, why, and only their servers connected.
 
 A name is imported when it is first used, so that `import orchestrator` loads neither numpy nor Temporal's SDK.
@@ -8,41 +9,109 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue as Catalogue
-    from orchestrator.errors import ToolrouteError as ToolrouteError
+    from orchestrator.catalogue.export import Appended as Appended, Provider as Provider, ResolvedCall as ResolvedCall
+    from orchestrator.errors import AnswerInvalid as AnswerInvalid, Busy as Busy, CatalogueChanged as CatalogueChanged
+    from orchestrator.errors import EmbedderUnavailable as EmbedderUnavailable, InvalidArguments as InvalidArguments
+    from orchestrator.errors import InvalidCatalogue as InvalidCatalogue, InvalidConfig as InvalidConfig
+    from orchestrator.errors import InvalidInput as InvalidInput, MissingExtra as MissingExtra
+    from orchestrator.errors import ModelFailed as ModelFailed, ModelRefused as ModelRefused
+    from orchestrator.errors import ModelUnavailable as ModelUnavailable, NoCredit as NoCredit
+    from orchestrator.errors import OutcomeUnknown as OutcomeUnknown, PayloadTooLarge as PayloadTooLarge
+    from orchestrator.errors import ServerUnavailable as ServerUnavailable, StoreBusy as StoreBusy
+    from orchestrator.errors import StoreUnavailable as StoreUnavailable, ToolFailed as ToolFailed
+    from orchestrator.errors import ToolrouteError as ToolrouteError, Unauthorised as Unauthorised
+    from orchestrator.errors import Unavailable as Unavailable, UnknownSetting as UnknownSetting
+    from orchestrator.errors import UnknownTenant as UnknownTenant, UnknownTool as UnknownTool
+    from orchestrator.index.always import Capability as Capability
+    from orchestrator.index.calibration import Calibration as Calibration, Fit as Fit
+    from orchestrator.index.embed import Embedder as Embedder, Vectors as Vectors
+    from orchestrator.llm.client import Models as Models
+    from orchestrator.mcp.config import McpConfig as McpConfig
     from orchestrator.mcp.connections import Connections as Connections
     from orchestrator.options import Options as Options
-    from orchestrator.records.budget import Limits as Limits
-    from orchestrator.records.decision import Decision as Decision
-    from orchestrator.records.request import RouteRequest as RouteRequest
+    from orchestrator.pipeline.pipeline import Gate as Gate, Pipeline as Pipeline, PipelineStage as PipelineStage
+    from orchestrator.pipeline.pipeline import Select as Select
+    from orchestrator.pipeline.presets import preset as preset
+    from orchestrator.pipeline.state import State as State, Task as Task
+    from orchestrator.records.about import About as About, Entity as Entity
+    from orchestrator.records.budget import BudgetReport as BudgetReport, Limits as Limits
+    from orchestrator.records.call import ResultPage as ResultPage, ToolCall as ToolCall, ToolResult as ToolResult
+    from orchestrator.records.completion import Action as Action, Filled as Filled, Purpose as Purpose
+    from orchestrator.records.completion import Choice as Choice, CompleteRequest as CompleteRequest
+    from orchestrator.records.completion import Completion as Completion
+    from orchestrator.records.decision import Decision as Decision, NamedServer as NamedServer
+    from orchestrator.records.delta import Delta as Delta
+    from orchestrator.records.outcome import Claim as Claim, Offer as Offer
+    from orchestrator.records.outcome import Near as Near, Outcome as Outcome, Use as Use
+    from orchestrator.records.plan import Plan as Plan, PlanRequest as PlanRequest, Step as Step
+    from orchestrator.records.relation import Edge as Edge, Related as Related, Relation as Relation
+    from orchestrator.records.request import Fusion as Fusion, RouteHint as RouteHint, RouteRequest as RouteRequest
     from orchestrator.records.request import Turn as Turn
-    from orchestrator.records.run import RunRequest as RunRequest
-    from orchestrator.records.run import RunResult as RunResult
-    from orchestrator.records.tool import Tool as Tool
+    from orchestrator.records.run import Checkpoint as Checkpoint
+    from orchestrator.records.run import Approval as Approval, Approve as Approve, Progress as Progress
+    from orchestrator.records.run import RunRequest as RunRequest, RunResult as RunResult, StepOutcome as StepOutcome
+    from orchestrator.records.run import StepProgress as StepProgress, StepStatus as StepStatus
+    from orchestrator.records.tool import Annotations as Annotations, CatalogueVersion as CatalogueVersion
+    from orchestrator.records.tool import Gives as Gives, Kind as Kind, Match as Match, Rejected as Rejected
+    from orchestrator.records.tool import Stage as Stage, Tokens as Tokens, Tool as Tool
+    from orchestrator.records.usage import Usage as Usage
     from orchestrator.runtime.router import Router as Router
     from orchestrator.store.sources import Source as Source
+    from orchestrator.store.store import Store as Store
+    from orchestrator.temporal.executors import Executor as Executor, HttpExecutor as HttpExecutor
+    from orchestrator.temporal.executors import Registered as Registered
     from orchestrator.temporal.plugin import OrchestratorPlugin as OrchestratorPlugin
     from orchestrator.temporal.workflow import ToolRouter as ToolRouter
+
+    __version__: str
 else:  # Type checkers must not see this `__getattr__`: they would take every misspelt name for one of its.
-    _HOMES = {
-        "Catalogue": "catalogue.catalogue",
-        "Connections": "mcp.connections",
-        "Decision": "records.decision",
-        "Limits": "records.budget",
-        "Options": "options",
-        "OrchestratorPlugin": "temporal.plugin",
-        "RouteRequest": "records.request",
-        "Router": "runtime.router",
-        "RunRequest": "records.run",
-        "RunResult": "records.run",
-        "Source": "store.sources",
-        "Tool": "records.tool",
-        "ToolRouter": "temporal.workflow",
-        "ToolrouteError": "errors",
-        "Turn": "records.request",
+    _NAMES = {
+        "catalogue.catalogue": "Catalogue",
+        "catalogue.export": "Appended Provider ResolvedCall",
+        "errors": (
+            "AnswerInvalid Busy CatalogueChanged EmbedderUnavailable InvalidArguments InvalidCatalogue "
+            "InvalidConfig InvalidInput MissingExtra ModelFailed ModelRefused ModelUnavailable NoCredit "
+            "OutcomeUnknown PayloadTooLarge ServerUnavailable StoreBusy StoreUnavailable ToolFailed "
+            "ToolrouteError Unauthorised Unavailable UnknownSetting UnknownTenant UnknownTool"
+        ),
+        "index.always": "Capability",
+        "index.calibration": "Calibration Fit",
+        "index.embed": "Embedder Vectors",
+        "llm.client": "Models",
+        "mcp.config": "McpConfig",
+        "mcp.connections": "Connections",
+        "options": "Options",
+        "pipeline.pipeline": "Gate Pipeline PipelineStage Select",
+        "pipeline.presets": "preset",
+        "pipeline.state": "State Task",
+        "records.about": "About Entity",
+        "records.budget": "BudgetReport Limits",
+        "records.call": "ResultPage ToolCall ToolResult",
+        "records.completion": "Action Choice CompleteRequest Completion Filled Purpose",
+        "records.decision": "Decision NamedServer",
+        "records.delta": "Delta",
+        "records.outcome": "Claim Near Offer Outcome Use",
+        "records.plan": "Plan PlanRequest Step",
+        "records.relation": "Edge Related Relation",
+        "records.request": "Fusion RouteHint RouteRequest Turn",
+        "records.run": "Approval Approve Checkpoint Progress RunRequest RunResult StepOutcome StepProgress StepStatus",
+        "records.tool": "Annotations CatalogueVersion Gives Kind Match Rejected Stage Tokens Tool",
+        "records.usage": "Usage",
+        "runtime.router": "Router",
+        "store.sources": "Source",
+        "store.store": "Store",
+        "temporal.executors": "Executor HttpExecutor Registered",
+        "temporal.plugin": "OrchestratorPlugin",
+        "temporal.workflow": "ToolRouter",
     }
+    _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
     __all__ = sorted(_HOMES)
 
     def __getattr__(name):
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("toolroute")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

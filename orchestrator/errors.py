@@ -4,6 +4,7 @@ ToolrouteError
 ├── InvalidInput            the caller must change something; never retried
 │   ├── InvalidCatalogue    a catalogue file, a listing or a tool definition
 │   ├── InvalidConfig       an option, an environment variable, an `mcpServers` file
+│   ├── UnknownSetting      a keyword that nothing takes; also a TypeError
 │   ├── UnknownTenant       no tenant, or what names none (org:ID, user:ID, local)
 │   ├── UnknownTool         a key that this tenant's catalogue does not hold
 │   └── InvalidArguments    arguments that do not fit the tool's input schema
@@ -47,6 +48,9 @@ class InvalidCatalogue(InvalidInput): ...
 
 
 class InvalidConfig(InvalidInput): ...
+
+
+class UnknownSetting(InvalidInput, TypeError): ...
 
 
 class UnknownTenant(InvalidInput): ...

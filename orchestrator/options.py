@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from orchestrator.common.fields import Count, Give, Probability, Seconds, Text, check, value_of
+from orchestrator.common.fields import Count, Give, Probability, Seconds, Text, check, settings, value_of
 from orchestrator.common.json_input import nearly
 from orchestrator.errors import InvalidConfig
 
 
+@settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """Settings with their defaults; a value out of range fails here. `repr` shows no key and no address."""
@@ -64,14 +65,13 @@ class Options:
             object.__setattr__(self, name, at_home(getattr(self, name)))
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str] = os.environ, **given: Any) -> Self:
-        """Return the environment's settings, then those given by name (None is "not given")."""
-        found = {
-            name: value_of(cls, name, environ[variable], variable)
-            for name, variable in _VARIABLES.items()
-            if environ.get(variable)
-        }
-        return cls(**{**found, **{name: value for name, value in given.items() if value is not None}})
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """Return the environment's settings; `dataclasses.replace(Options.from_env(), gate=0.8)` changes some.
+
+        Args:
+            environ: Variables by name. Default: those of the process, `os.environ`.
+        """
+        return cls(**_found(os.environ if environ is None else environ))
 
 
 _OWN = (
@@ -86,9 +86,20 @@ _VARIABLES = {
 }
 
 
-def misspelt(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def _found(environ: Mapping[str, str]) -> dict[str, Any]:
+    named = ((name, variable) for name, variable in _VARIABLES.items() if environ.get(variable))
+    return {name: value_of(Options, name, environ[variable], variable) for name, variable in named}
+
+
+def options_over(given: Mapping[str, Any]) -> Options:
+    """Return the environment's settings, then those given (None is "not given")."""
+    return Options(**{**_found(os.environ), **{name: value for name, value in given.items() if value is not None}})
+
+
+def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return variables that begin like ours and that nothing reads, each with the nearest of ours, or ""."""
     known = sorted(_VARIABLES.values())
+    environ = os.environ if environ is None else environ
     unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in known)
     return {name: nearly(name, known) for name in unread}
 

@@ -1,23 +1,38 @@
-"""`make types`: builds the wheel and type-checks what is in it, as a user's own checker would see it."""
+"""`make types`: builds the wheel and type-checks what is in it, as a user's own checkers would see it.
 
+The programs of docs/models.md are checked against it, too, by mypy and by pyright, both strict.
+"""
+
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+
+from tests.pages import python_of
 
 ROOT = Path(__file__).parents[1]
 USER = """
 from orchestrator import Misspelt  # type: ignore[attr-defined]
 from orchestrator import Router, RouteRequest
+from orchestrator.integrations.langchain import ToolRouterMiddleware
 
 async def main(router: Router) -> str:
     RouteRequest(qurey="refund")  # type: ignore[call-arg]
+    await router.route("refund", limt=3)  # type: ignore[call-arg]
+    router.route_sync("refund", limt=3)  # type: ignore[call-arg]
+    router.route_sync("refund", limit="three")  # type: ignore[arg-type]
+    Router("tools.jsonl", pipline="koi")  # type: ignore[call-arg]
+    ToolRouterMiddleware(limt=3)  # type: ignore[call-arg]
     return (await router.route("refund")).nothing  # type: ignore[attr-defined, no-any-return]
 """
 """A user's module: each remark that is not needed, as the names were Any, is an error."""
+PYRIGHT = ROOT / "tests" / "node" / "node_modules" / "pyright" / "index.js"
 
 
 def build_wheel(folder: Path) -> Path:
@@ -35,11 +50,29 @@ def main() -> int:
         folder = Path(name)
         with zipfile.ZipFile(build_wheel(folder / "dist")) as wheel:
             wheel.extractall(folder / "site")
+        pages = list[str]()
+        for number, code in enumerate(python_of("docs/models.md")):
+            pages.append(f"page_{number}")
+            (folder / "site" / f"{pages[-1]}.py").write_text(code)
         (folder / "site" / "user.py").write_text(USER)
         options = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
-        command = [sys.executable, "-m", "mypy", *options, "-p", "orchestrator", "-m", "user"]
+        modules = [word for module in ("user", *pages) for word in ("-m", module)]
+        command = [sys.executable, "-m", "mypy", *options, "-p", "orchestrator", *modules]
         environment = {**os.environ, "MYPYPATH": str(folder / "site")}
-        return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+        failed = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+        return failed or _pyright(folder / "site", pages)
+
+
+def _pyright(site: Path, pages: Sequence[str]) -> int:
+    """Have pyright check the pages strictly, and a user's module of which it must refuse every marked line."""
+    if not PYRIGHT.exists():
+        raise SystemExit("pyright is not installed: run `make node-servers`")
+    (site / "user.py").write_text(re.sub(r"  # type: ignore\[.*", "  # pyright: ignore", USER))
+    strict = {"reportUnnecessaryTypeIgnoreComment": "error", "typeCheckingMode": "strict", "pythonVersion": "3.11"}
+    config = {**strict, "include": [f"{name}.py" for name in ("user", *pages)], "extraPaths": ["."]}
+    (site / "pyrightconfig.json").write_text(json.dumps(config))
+    command = ["node", str(PYRIGHT), "--project", str(site), "--pythonpath", sys.executable]
+    return subprocess.run(command, cwd=site, check=False).returncode
 
 
 if __name__ == "__main__":

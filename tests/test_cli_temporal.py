@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,7 +136,7 @@ def test_options_go_before_variables_and_these_before_the_file(tmp_path: Path, m
     assert KEY not in repr(read)
     monkeypatch.setenv("TEMPORAL_ADDRESS", "variable:1")
     assert target(Options.from_env()).address == "variable:1"
-    given = target(Options.from_env(temporal_address="given:1", temporal_namespace="printed"))
+    given = target(replace(Options.from_env(), temporal_address="given:1", temporal_namespace="printed"))
     assert (given.address, given.namespace) == ("given:1", "printed")
 
 

@@ -47,7 +47,7 @@ async def test_a_trial_claims_what_a_router_answers(router: Router) -> None:
 async def test_an_embedder_that_fails_is_an_error_and_no_fit_to_words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     with pytest.raises(EmbedderUnavailable, match="the connection failed"):
-        await try_all(FIVE, Options.from_env(embedder="openai:m"))
+        await try_all(FIVE, replace(Options.from_env(), embedder="openai:m"))
 
 
 def test_a_correction_finds_the_slope_and_offset_that_were_there_and_few_queries_move_it_little() -> None:

@@ -3,14 +3,17 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from agents import Agent as OpenAIAgent
-from agents import Runner, function_tool, set_tracing_disabled
-from fastmcp import Client
+from agents import ModelBehaviorError, Runner, function_tool, set_tracing_disabled
+from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
 from langchain.agents import create_agent
 from langchain_core.tools import tool as langchain_tool
 from langchain_openai import ChatOpenAI
@@ -24,12 +27,14 @@ from examples.functions import FUNCTIONS, current_weather
 from examples.servers import notes_server
 from orchestrator import Connections, Router
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.threads import now
 from orchestrator.errors import InvalidInput
+from orchestrator.integrations.fastmcp import ToolRouterSearch
 from orchestrator.integrations.langchain import ToolRouterMiddleware
 from orchestrator.integrations.mcp import RoutedSession
 from orchestrator.integrations.openai_agents import ToolRoutedModel
 from orchestrator.integrations.pydantic_ai import ToolRouting, catalogue_of
-from orchestrator.integrations.toolbox import Toolbox, now
+from orchestrator.integrations.toolbox import Toolbox
 from orchestrator.records import durable_names as names
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.testing import ModelRequest, Reply, ScriptedModel, ToolCalls
@@ -60,7 +65,7 @@ def offered(asked: Sequence[ModelRequest]) -> list[list[str]]:
 
 def learnt(router: Router, tenant: str = "local") -> list[list[str]]:
     """What each remembered task used."""
-    past = router.memories.at_hand(tenant)
+    past = router._memories.at_hand(tenant)
     return [] if past is None else [[key[0].lstrip(":") for key in task.used] for task in past.tasks]
 
 
@@ -167,6 +172,92 @@ async def test_with_a_store_that_is_down_the_agent_goes_on_with_its_tools(
     assert "what the task used is not remembered" in caplog.text
 
 
+HIDDEN = ToolCalls([("send_email", {"to": "a@b.org", "subject": "Hi"})])
+WEATHER_TASK = "what is the weather like in Oslo?"
+
+
+async def enforced_in_langchain(**settings: Any) -> str:
+    tools = [langchain_tool(function) for function in FUNCTIONS]
+    agent: Any = create_agent(ChatOpenAI(model="scripted"), tools=tools, middleware=[ToolRouterMiddleware(**settings)])
+    said = await agent.ainvoke({"messages": [user(WEATHER_TASK)]})
+    return "\n".join(str(message.text) for message in said["messages"])
+
+
+async def enforced_in_pydantic_ai(**settings: Any) -> str:
+    agent: Any = Agent("openai:scripted", tools=FUNCTIONS, capabilities=[ToolRouting(**settings)])
+    return str((await agent.run(WEATHER_TASK)).all_messages())
+
+
+@pytest.mark.parametrize("run", [enforced_in_langchain, enforced_in_pydantic_ai])
+async def test_a_call_of_a_hidden_tool_is_refused_where_that_is_enforced(run: Any, model: ScriptedModel) -> None:
+    script(model, HIDDEN, "Sorry.")
+    seen: list[Any] = []
+    said = await run(limit=1, enforce=True, on_decision=seen.append)
+    assert "send_email was not offered for this task" in said or "Unknown tool name: 'send_email'" in said
+    assert "sent to" not in said
+    assert [decision.recommended for decision in seen] == [("current_weather",)]
+
+
+async def test_langchain_calls_a_hidden_tool_where_nothing_is_enforced(model: ScriptedModel) -> None:
+    script(model, HIDDEN, "Done.")
+    assert "sent to a@b.org" in await enforced_in_langchain(limit=1)
+
+
+async def test_openai_agents_fail_on_a_hidden_tool_where_that_is_enforced(model: ScriptedModel) -> None:
+    script(model, HIDDEN, "Sent.", HIDDEN, HIDDEN)
+    tools: Any = [function_tool(function) for function in FUNCTIONS]
+    agents = [
+        OpenAIAgent(name="A", tools=tools, model=ToolRoutedModel("scripted", limit=1, enforce=enforce))
+        for enforce in (False, True)
+    ]
+    assert (await Runner.run(agents[0], WEATHER_TASK)).final_output == "Sent."
+    with pytest.raises(ModelBehaviorError, match="the model called send_email, not offered for this task"):
+        await Runner.run(agents[1], WEATHER_TASK)
+    with pytest.raises(ModelBehaviorError, match="the model called send_email"):
+        async for _ in Runner.run_streamed(agents[1], WEATHER_TASK).stream_events():
+            pass
+
+
+async def test_a_fastmcp_client_calls_what_its_searches_found_where_that_is_enforced() -> None:
+    asking = ["ana"]
+    search = ToolRouterSearch(actor=lambda _: asking[0], limit=1, keep=["stock_price"], enforce=True)
+    server: Any = FastMCP("Office", transforms=[search])
+    for function in FUNCTIONS:
+        server.tool(function)
+    async with Client(server) as client:
+        assert {tool.name for tool in await client.list_tools()} == {"search_tools", "call_tool", "stock_price"}
+        assert (await client.call_tool("stock_price", {"symbol": "X"})).data
+        await client.call_tool("search_tools", {"query": WEATHER_TASK})
+        call = {"name": "current_weather", "arguments": {"city": "Oslo"}}
+        assert (await client.call_tool("call_tool", call)).data
+        assert (await client.call_tool("current_weather", {"city": "Oslo"})).data
+        with pytest.raises(ToolError, match="Unknown tool"):
+            await client.call_tool("send_email", {"to": "a@b.org", "subject": "Hi"})
+        asking[0] = "ben"
+        with pytest.raises(ToolError, match="Unknown tool"):
+            await client.call_tool("call_tool", call)
+
+
+async def test_a_failing_on_decision_and_a_foreign_name_to_keep_are_logged(
+    model: ScriptedModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    script(model, "Grey.", "Grey.")
+    await enforced_in_langchain(on_decision=lambda decision: decision.nothing, keep=["of_another_agent"])
+    assert "on_decision failed (AttributeError" in caplog.text
+    assert caplog.text.count("keep: none of these 8 tools is called 'of_another_agent'") == 1
+    with pytest.raises(InvalidInput, match=r"keep: no tool is called 'send_emial'; did you mean 'send_email'\?"):
+        await enforced_in_langchain(keep=["send_emial"])
+
+
+@pytest.mark.parametrize("kind", [ToolRouterMiddleware, ToolRouting, ToolRouterSearch, partial(ToolRoutedModel, "m")])
+def test_all_integrations_take_the_same_settings(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    assert signature(Toolbox).parameters.keys() <= signature(kind).parameters.keys()
+    kind(Router(Catalogue()), tenant="org:a", actor="ana", limit=3, keep=["a"], on_decision=print, enforce=True)
+    with pytest.raises(TypeError, match=r"unknown setting 'limt'; did you mean 'limit'\?"):
+        kind(limt=3)
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -174,6 +265,7 @@ async def test_with_a_store_that_is_down_the_agent_goes_on_with_its_tools(
         ({"keep": "send_email"}, "give a list of names"),
         ({"router": "tools.jsonl"}, "router is a str"),
         ({"tenant": "a b"}, "tenant 'a b'"),
+        ({"limt": 3}, "did you mean 'limit'"),
     ],
 )
 def test_settings_that_would_route_nothing_are_refused_at_once(given: Any, why: str) -> None:

@@ -165,8 +165,8 @@ async def test_a_tool_that_past_tasks_used_is_found_where_no_word_leads_to_it(
     store.index_limit = 5
     store.replace_servers("local", by_server([*TOOLS, *MAIL]))
     async with Router(store=store) as router:
-        assert "mail:search_inbox" in (await router.index("local", "mail:search_inbox")).catalogue.positions
-        assert len((await router.index("local")).catalogue) == len(TOOLS) + len(MAIL)
+        assert "mail:search_inbox" in (await router._index("local", "mail:search_inbox")).catalogue.positions
+        assert len((await router._index("local")).catalogue) == len(TOOLS) + len(MAIL)
         for number in range(3):
             await router.record(f"wake the dragon {number}", used=["mail:search_inbox"], name=str(number))
         assert "mail:search_inbox" in [match.tool.key for match in (await router.route("wake the dragon")).matches]

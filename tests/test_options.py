@@ -1,14 +1,17 @@
 """Options fail where they are made, with the setting, the value and what would do; misspelt variables are named."""
 
 import math
+import pydoc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator import options as settings
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
-from orchestrator.options import Options, misspelt
+from orchestrator.options import Options, misspelt, options_over
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import sample
@@ -47,10 +50,18 @@ def test_a_value_of_the_environment_is_refused_under_its_variables_name(variable
         Options.from_env({variable: value})
 
 
-def test_the_environments_settings_are_read_and_what_is_given_goes_before() -> None:
+def test_the_environments_settings_are_read_and_what_is_given_goes_before(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"TOOLROUTE_MODEL_TIMEOUT": "5", "TOOLROUTE_STORE_TIMEOUT": "0.5", "TOOLROUTE_MODEL": "m", "OTHER": "x"}
-    options = Options.from_env({**given, "TOOLROUTE_EMBEDDER": ""}, model="n", gate=None)
-    assert options == Options(model_timeout_s=5, store_timeout_s=0.5, model="n")
+    assert Options.from_env({**given, "TOOLROUTE_EMBEDDER": ""}) == Options(
+        model_timeout_s=5, store_timeout_s=0.5, model="m"
+    )
+    monkeypatch.setenv("TOOLROUTE_MODEL", "m")
+    assert options_over({"model": "n", "gate": None}) == replace(Options.from_env(), model="n")
+
+
+def test_help_shows_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-secret")
+    assert "sk-secret" not in pydoc.render_doc(settings)
 
 
 def test_a_tilde_is_the_home_folder_wherever_a_setting_names_a_file(

@@ -139,7 +139,7 @@ async def test_what_is_recorded_while_the_past_is_read_again_stays(
         add(*given)
 
     def known() -> list[str]:
-        past = router.memories.at_hand("local")
+        past = router._memories.at_hand("local")
         return [task.query for task in past.tasks] if past else []
 
     async with Router(store=store) as router, Router(store=tmp_path / "store") as other:
@@ -151,7 +151,7 @@ async def test_what_is_recorded_while_the_past_is_read_again_stays(
         await until(lambda: known() == JARGON)
         added.set()
         await recording
-        await router.memories.get("local")
+        await router._memories.get("local")
         assert known() == JARGON
 
 

@@ -1,9 +1,13 @@
 """What is shipped: one import name and a short door."""
 
 import ast
+import re
 import zipfile
+from dataclasses import fields, is_dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -11,6 +15,18 @@ import orchestrator
 from tests.check_types import build_wheel
 
 ROOT = Path(__file__).parents[1]
+PUBLIC = """
+About Action Annotations AnswerInvalid Appended Approval Approve BudgetReport Busy Calibration Capability Catalogue
+CatalogueChanged CatalogueVersion Checkpoint Choice Claim CompleteRequest Completion Connections Decision Delta Edge
+Embedder EmbedderUnavailable Entity Executor Filled Fit Fusion Gate Gives HttpExecutor InvalidArguments
+InvalidCatalogue InvalidConfig InvalidInput Kind Limits Match McpConfig MissingExtra ModelFailed ModelRefused
+ModelUnavailable Models NamedServer Near NoCredit Offer Options OrchestratorPlugin Outcome OutcomeUnknown
+PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider Purpose Registered Rejected Related Relation
+ResolvedCall ResultPage RouteHint RouteRequest Router RunRequest RunResult Select ServerUnavailable Source Stage State
+Step StepOutcome StepProgress StepStatus Store StoreBusy StoreUnavailable Task Tokens Tool ToolCall ToolFailed
+ToolResult ToolRouter ToolrouteError Turn Unauthorised Unavailable UnknownSetting UnknownTenant UnknownTool Usage Use
+Vectors preset
+"""
 
 
 def test_the_wheel_holds_every_module_and_the_shipped_data_under_one_name(tmp_path: Path) -> None:
@@ -25,13 +41,33 @@ def test_the_wheel_holds_every_module_and_the_shipped_data_under_one_name(tmp_pa
 
 
 def test_the_public_names_are_these() -> None:
-    names = (
-        "Catalogue Connections Decision Limits Options OrchestratorPlugin RouteRequest Router RunRequest RunResult "
-        "Source Tool ToolRouter ToolrouteError Turn"
-    )
-    assert dir(orchestrator) == orchestrator.__all__ == names.split()
-    for name in orchestrator.__all__:
-        assert getattr(orchestrator, name).__name__ == name
+    assert dir(orchestrator) == orchestrator.__all__ == PUBLIC.split()
+    assert orchestrator.__version__ == version("toolroute")
+    errors = {name for name, own in vars(orchestrator.errors).items() if isinstance(own, type)} - {"Usage"}
+    assert errors <= set(orchestrator.__all__)
+
+
+def test_the_types_of_public_fields_are_public() -> None:
+    public = [getattr(orchestrator, name) for name in orchestrator.__all__]
+    inside = {
+        (record.__name__, kind)
+        for record in public
+        if is_dataclass(record) and record.__module__.startswith("orchestrator.records")
+        for own in fields(record)
+        for kind in _classes(get_type_hints(record)[own.name])
+    }
+    assert {(name, kind) for name, kind in inside if kind not in public} == set()
+
+
+def _classes(hint: Any) -> set[type]:
+    """The classes of this package in a type."""
+    inside = set().union(*map(_classes, get_args(hint))) if get_args(hint) else set()
+    return inside | ({hint} if getattr(hint, "__module__", "").startswith("orchestrator") else set())
+
+
+@pytest.mark.parametrize("name", sorted(orchestrator.__all__))
+def test_the_reference_has_every_public_name(name: str) -> None:
+    assert re.search(rf"(::: orchestrator\.|`){name}\b", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
 
 
 def test_type_checkers_see_the_public_names_at_their_homes() -> None:

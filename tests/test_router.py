@@ -3,21 +3,25 @@
 import asyncio
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
+from orchestrator.common.threads import now
+from orchestrator.errors import EmbedderUnavailable, InvalidConfig, InvalidInput, StoreUnavailable, Unauthorised
 from orchestrator.index.embed import Vectors
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
-from orchestrator.records.request import Fusion, RouteHint, RouteRequest
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Kind, Stage
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
@@ -137,7 +141,7 @@ async def test_a_hanging_embedder_holds_up_no_other_thread_and_leaves_none_behin
     embedder, asked = HangingEmbedder(), request("warm it up", route_hint=RouteHint.SEMANTIC)
     before = threading.enumerate()
     async with Router(sample(), embedder=embedder, options=Options(semantic_timeout_s=40)) as router:
-        await asyncio.to_thread((await router.index("local")).semantic, embedder)
+        await asyncio.to_thread((await router._index("local")).semantic, embedder)
         more_than_asyncio_has = min(32, (os.cpu_count() or 1) + 4) + 2
         routes = asyncio.gather(*(router.route(asked) for _ in range(more_than_asyncio_has)))
         try:
@@ -259,8 +263,10 @@ async def test_a_request_that_cannot_be_routed_is_refused_with_the_remedy(
 async def test_a_text_takes_settings_by_name_and_is_locals(router: Router) -> None:
     decision = await router.route("create an issue", limit=3, fusion=Fusion.RRF)
     assert (decision.tenant, len(decision.matches)) == ("local", 3)
-    with pytest.raises(InvalidInput, match=r"'limt'.*e\.g\. limit=3"):
-        await router.route("create an issue", limt=3)
+    with pytest.raises(InvalidInput, match=r"unknown setting 'limt'; did you mean 'limit'\?"):
+        await router.route("create an issue", limt=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unknown setting 'x': give catalogue, store"):
+        Router(sample(), x=3)  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="a RouteRequest has its own settings"):
         await router.route(request("create an issue"), limit=3)
     with pytest.raises(InvalidInput, match="either a catalogue or a store"):
@@ -309,3 +315,69 @@ async def test_a_query_in_any_script_finds_the_tool_in_that_script(language: str
     async with Router(Catalogue([*tools, *sample()])) as router:
         for hint in RouteHint:
             assert keys(await router.route(request(query, route_hint=hint)))[0] == "s0:t0", hint
+
+
+async def test_a_decision_as_json_is_the_same_in_another_process(router: Router) -> None:
+    turns = [Turn(text="hello github")]
+    decision = await router.route("refund charge ch_3PqX, then say so in slack, not in jira", conversation=turns)
+    text = json.dumps(decision.to_json())
+    code = """
+import sys
+from orchestrator import Decision
+decision = Decision.from_json(sys.stdin.read())
+print(decision.resolve({"name": "stripe__refund_charge", "arguments": {"charge": "ch_3PqX"}}))
+"""
+    run = partial(subprocess.run, [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=True)
+    done = await asyncio.to_thread(run)
+    assert done.stdout == "ResolvedCall('stripe:refund_charge', {'charge': 'ch_3PqX'})\n"
+    assert Decision.from_json(text) == Decision.from_json(decision.to_json()) == decision
+    for wrong in (decision.to_json(definitions=False), "[]", {}):
+        with pytest.raises(InvalidInput, match=r"it holds no definitions: write it with to_json\(definitions=True\)"):
+            Decision.from_json(wrong)
+    with pytest.raises(InvalidInput, match="query: Field required; give what"):
+        Decision.from_json({"matches": []})
+
+
+def test_a_program_without_an_event_loop_routes_and_records() -> None:
+    with Router(sample()) as router:
+        decision = router.route_sync("refund charge ch_3PqX", limit=2)
+        assert len(decision.matches) == 2
+        assert router.record_sync(decision, used=decision.recommended).ok
+        now(router.warm())
+
+
+async def test_a_call_that_waits_within_another_is_refused(router: Router) -> None:
+    async def inner() -> None:
+        router.route_sync("refund")
+
+    with pytest.raises(InvalidInput, match="await the method of the same name instead"):
+        await asyncio.to_thread(now, inner())
+    assert router.route_sync("refund charge ch_3PqX").recommended  # From a coroutine of another loop it holds that.
+
+
+async def test_warm_loads_all_that_a_first_route_takes(caplog: pytest.LogCaptureFixture) -> None:
+    catalogue = sample()
+    async with Router(catalogue) as router:
+        await router.warm()
+        index = router._indexes.at_hand("local")
+        assert index is not None
+        assert index.vectors is not None
+    async with Router(catalogue, embedder=BrokenEmbedder(RuntimeError("no weights"))) as router:
+        await router.warm()
+    assert "the embedder is not ready: embedder 'broken' failed" in caplog.text
+    with pytest.raises(StoreUnavailable):
+        await Router(store="http://127.0.0.1:9").warm("org:a")
+
+
+def test_reprs_fit_on_a_line(router: Router) -> None:
+    decision = router.route_sync("refund charge ch_3PqX and then send a very long report about it to everybody")
+    first = decision.matches[0]
+    call = decision.resolve({"name": "stripe__refund_charge", "arguments": {"charge": "x"}})
+    for record in (router, sample(), decision, first, first.tool, decision.delta(), call):
+        assert len(repr(record)) < 300
+        assert repr(record).startswith(type(record).__name__ + "(")
+
+
+def test_a_server_that_the_catalogue_lacks_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match=r"servers: nothing is called 'stirpe'; did you mean 'stripe'\?"):
+        Router(sample(), servers=["stirpe"])

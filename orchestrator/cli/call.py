@@ -44,7 +44,7 @@ async def call(tool: str, arguments: str, place: Place, max_tokens: int, output:
     async with Connections(servers) as connections:
         asked = Call.of(known or tool, given)
         asked.max_tokens = max_tokens
-        answered = await connections.exchange(asked)
+        answered = await connections._exchange(asked)
     return _print_answer(answered, output)
 
 

@@ -49,7 +49,7 @@ async def import_log(log: Path, place: Place, output: str) -> None:
     store, options = place.known_store(), Options.from_env()
     check_learns(options)
     async with Router(stores=[store, *place.stores[1:]], options=options) as router:
-        tools = (await router.index(place.tenant)).catalogue.tools
+        tools = (await router._index(place.tenant)).catalogue.tools
         if not tools:
             raise InvalidInput(f"tenant {place.tenant!r} has no tools: import them first with `toolroute tools import`")
         found, unknown = read_log(log, tools)

@@ -24,7 +24,7 @@ from orchestrator.common.tenant import SHARED, check_tenant, tenant_of
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
-from orchestrator.options import Options, default_store, stores_of
+from orchestrator.options import Options, default_store, options_over, stores_of
 from orchestrator.pipeline.presets import PRESETS
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.run import RunRequest
@@ -461,7 +461,7 @@ def _settings(**given: Any) -> Options:
     """Return the environment's settings, then those given; a model named here does all that a model does."""
     if given.get("model"):
         given |= {"model_route": "", "model_plan": ""}
-    return Options.from_env(**given)
+    return options_over(given)
 
 
 def _request(record: Any, tenant: str, given: dict[str, Any]) -> Any:

@@ -57,7 +57,7 @@ async def replay(
         before = None
         if store is not None:
             before = await stack.enter_async_context(
-                Router(stores=place.stores, options=Options.from_env(experience="off"))
+                Router(stores=place.stores, options=replace(Options.from_env(), experience="off"))
             )
         with progress("replaying tasks") as done:
             found = await replay_all(tasks, before, after, place.tenant, done)

@@ -46,7 +46,7 @@ async def route(place: Place, request: RouteRequest, options: Options, output: s
         async with Models(options) as models:
             choice = await choose(models, decision, conversation=request.conversation)
     if output == "json":
-        echo_json(decision.to_json() | ({"choice": asdict(choice)} if choice else {}))
+        echo_json(decision.to_json(definitions=False) | ({"choice": asdict(choice)} if choice else {}))
     elif output == "table":
         show.show_decision(decision)
         if choice:
@@ -121,7 +121,11 @@ async def plan(
         )
         models = models_for(options)
         made = await make_plan(models and await stack.enter_async_context(models), asked)
-    present(output, {"decision": decision.to_json(), "plan": asdict(made)}, lambda: show.show_plan(decision, made))
+    present(
+        output,
+        {"decision": decision.to_json(definitions=False), "plan": asdict(made)},
+        lambda: show.show_plan(decision, made),
+    )
     return NEEDS_USER if made.needs_input else 0 if made.steps or answered(made) else 3
 
 

@@ -5,15 +5,17 @@
 `check` then raises InvalidInput("limit=0: give 1 to 50"). Reading a payload with pydantic applies the same rules.
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, get_args, get_type_hints
 
 from annotated_types import Gt, Interval
 
-from orchestrator.errors import InvalidConfig, InvalidInput
+from orchestrator.common.json_input import meant
+from orchestrator.errors import InvalidConfig, InvalidInput, UnknownSetting
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, TypeAdapter
@@ -101,3 +103,35 @@ def member(kind: type[_Choice], name: str, value: Any) -> _Choice:
         return kind(value)
     except ValueError:
         raise InvalidInput(f"{name}={value!r}: give one of {', '.join(kind)}") from None
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def named(function: Callable[P, R]) -> Callable[P, R]:
+    """Have a function refuse a keyword that it does not take with UnknownSetting, which names the one meant."""
+    parameters = inspect.signature(function).parameters
+    known = {name: None for name, own in parameters.items() if own.kind is not own.VAR_KEYWORD}
+    for own in parameters.values():
+        if own.kind is own.VAR_KEYWORD:  # **options: Unpack[a TypedDict]
+            known |= dict.fromkeys(get_args(own.annotation)[0].__annotations__)
+
+    @wraps(function)
+    def checked(*given: P.args, **settings: P.kwargs) -> R:
+        for name in settings:
+            if name not in known:
+                remedy = meant(name, known) or f": give {', '.join(own for own in known if own != 'self')}"
+                raise UnknownSetting(f"unknown setting {name!r}{remedy}")
+        return function(*given, **settings)
+
+    return checked
+
+
+K = TypeVar("K")
+
+
+def settings(kind: type[K]) -> type[K]:
+    """Have the constructor of a class do the same."""
+    kind.__init__ = named(kind.__init__)  # type: ignore[method-assign]
+    return kind

@@ -2,13 +2,20 @@
 
 import asyncio
 import contextvars
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import ParamSpec, TypeVar
+from contextlib import suppress
+from functools import cache, partial, wraps
+from threading import Thread
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from orchestrator.errors import InvalidInput
 
 P = ParamSpec("P")
+
 R = TypeVar("R")
+S = TypeVar("S")
 
 
 class Threads:
@@ -40,3 +47,31 @@ def _finished(work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
         return work(*given, **named)
     except StopIteration as error:  # Asyncio's futures do not take it: who waits would wait for ever.
         raise RuntimeError(f"StopIteration: {error}") from error
+
+
+def now(work: Coroutine[Any, Any, R]) -> R:
+    """Return what the coroutine returns, for calls that are not async, whatever loop runs around them."""
+    loop = _loop(os.getpid())
+    with suppress(RuntimeError):  # No loop runs in this thread.
+        if asyncio.get_running_loop() is loop:
+            work.close()
+            raise InvalidInput("a call that waits was made within another: await the method of the same name instead")
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
+def waiting(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[S, P], R]:
+    """Return the method as one that is not async: it waits for the result."""
+
+    @wraps(method)
+    def waits(own: S, /, *given: P.args, **named: P.kwargs) -> R:
+        return now(method(own, *given, **named))
+
+    return waits
+
+
+@cache
+def _loop(process: int) -> asyncio.AbstractEventLoop:
+    """Return the one loop of all calls of a process that are not async: a Router and its store serve one loop's."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name=f"toolroute calls of {process}", daemon=True).start()
+    return loop

@@ -106,7 +106,7 @@ async def replay_all(
 
 async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
     """Return those of these keys that the tenant's catalogue has, be it under another name."""
-    catalogue = (await router.index(tenant, *keys)).catalogue if keys else Catalogue()
+    catalogue = (await router._index(tenant, *keys)).catalogue if keys else Catalogue()
     return [key for key in keys if catalogue.current(key) in catalogue.positions]
 
 

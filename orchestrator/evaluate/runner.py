@@ -136,7 +136,7 @@ async def answer_all(
 async def embed_ahead(router: Router, tenant: str, *keys: str) -> None:
     """Embed the tenant's tools, for which no route has the time; with keys of tools as `Router.index` takes them."""
     with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg says why.
-        await asyncio.to_thread((await router.index(tenant, *keys)).semantic, router.embedder)
+        await asyncio.to_thread((await router._index(tenant, *keys)).semantic, router.embedder)
 
 
 def failures(answers: Sequence[Answer]) -> dict[str, int]:

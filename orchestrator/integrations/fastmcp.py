@@ -5,41 +5,92 @@ mcp = FastMCP("Server", transforms=[ToolRouterSearch()])
 
 import logging
 import time
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from functools import wraps
 from typing import Annotated, Any
 
-from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, named, own_tool
-from orchestrator.runtime.router import LOCAL
+from orchestrator.common.fields import named
+from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool, put, who_is
+from orchestrator.runtime.router import LOCAL, Router
 from orchestrator.server.outcome_recorder import OutcomeRecorder
 
 try:
     from fastmcp import Context
     from fastmcp.dependencies import CurrentContext
     from fastmcp.server.dependencies import get_context
-    from fastmcp.server.transforms.search.base import BaseSearchTransform
+    from fastmcp.server.transforms import GetToolNext
+    from fastmcp.server.transforms.search.base import BaseSearchTransform, SearchResultSerializer
     from fastmcp.tools import Tool
+    from fastmcp.utilities.versions import VersionSpec
 except ImportError as error:
     raise missing("fastmcp", error) from error
 
 logger = logging.getLogger(__name__)
+_CLIENTS, _SEARCHES = 1_000, 20
+"""Clients whose latest searches are remembered; those that searched longest ago go first."""
 
 
 class ToolRouterSearch(BaseSearchTransform):
     """Shows clients `search_tools` and `call_tool` in place of all tools; calls that follow a search are remembered.
 
-    `toolbox` is where tenant, actor and Router are said; its functions get the Context. The other settings are
-    FastMCP's own. Calls are recorded half a minute after the last one, and by `aclose`.
+    The first parameters are a Toolbox's (docs/integrations.md); functions for `tenant` and `actor` get the Context.
+    Calls are recorded half a minute after the last one, and by `aclose`.
+
+    Args:
+        limit: The number of tools that a search finds.
+        keep: The names of tools that stay listed beside the two (`always_visible` of FastMCP's own transforms).
+        enforce: Whether a client can call only what its latest searches have found, and the tools of `keep`. Clients of
+            one tenant are told apart by `actor`.
+        search_tool_name: As in FastMCP's own transforms.
+        call_tool_name: Likewise.
+        search_result_serializer: Likewise.
     """
 
-    def __init__(self, toolbox: Toolbox | None = None, *, max_results: int = 5, **settings: Any) -> None:
-        super().__init__(max_results=max_results, **settings)
-        self._toolbox = toolbox or Toolbox(limit=max_results)
+    @named
+    def __init__(
+        self,
+        router: Router | None = None,
+        *,
+        tenant: Who = "",
+        actor: Who = "",
+        limit: int = 5,
+        keep: Sequence[str] = (),
+        on_decision: OnDecision | None = None,
+        enforce: bool = False,
+        search_tool_name: str = "search_tools",
+        call_tool_name: str = "call_tool",
+        search_result_serializer: SearchResultSerializer | None = None,
+    ) -> None:
+        self._toolbox = Toolbox(
+            router, tenant=tenant, actor=actor, limit=limit, keep=keep, on_decision=on_decision, enforce=enforce
+        )
+        super().__init__(
+            max_results=limit,
+            always_visible=[*keep],
+            search_tool_name=search_tool_name,
+            call_tool_name=call_tool_name,
+            search_result_serializer=search_result_serializer,
+        )
         self._outcomes = OutcomeRecorder(self._toolbox.over(()), logger.warning)
+        self._found = OrderedDict[str, deque[set[str]]]()
 
     async def aclose(self) -> None:
         """Record what is left."""
         await self._outcomes.close()
+
+    async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        self._toolbox.check_kept([tool.name for tool in tools])
+        return await super().transform_tools(tools)
+
+    async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
+        own = {self._search_tool_name, self._call_tool_name, *self._toolbox.keep}
+        if self._toolbox.enforce and name not in own.union(*self._found.get(self._client(get_context()), ())):
+            return None
+        return await super().get_tool(name, call_next, version=version)
+
+    def _client(self, context: Context) -> str:
+        return f"{who_is(self._toolbox.tenant, context)} {who_is(self._toolbox.actor, context)}"
 
     def _make_search_tool(self) -> Tool:
         async def search_tools(
@@ -56,11 +107,18 @@ class ToolRouterSearch(BaseSearchTransform):
     async def _search(self, tools: Sequence[Tool], query: str) -> Sequence[Tool]:
         context, own = get_context(), {tool.name: tool for tool in tools}
         mine = [own_tool(tool.name, tool.description, tool.parameters) for tool in tools]
-        decision = await self._toolbox.decide(mine, [Exchange(text=query)], named(self._toolbox.tenant, context))
+        decision = await self._toolbox.decide(mine, [Exchange(text=query)], who_is(self._toolbox.tenant, context))
         if decision is None:
-            return list(tools)[: self._max_results]
-        self._outcomes.searched(decision, named(self._toolbox.actor, context), self._toolbox.over(mine))
-        return [own[match.tool.name] for match in decision.matches if decision.recommended][: self._max_results]
+            found = list(tools)[: self._max_results]
+        else:
+            self._outcomes.searched(decision, who_is(self._toolbox.actor, context), self._toolbox.over(mine))
+            found = [own[match.tool.name] for match in decision.matches if decision.recommended][: self._max_results]
+        if self._toolbox.enforce:
+            client = self._client(context)
+            searches = self._found.get(client, deque[set[str]](maxlen=_SEARCHES))
+            searches.append({tool.name for tool in found})
+            put(self._found, client, searches, _CLIENTS)
+        return found
 
     def _make_call_tool(self) -> Tool:
         proxy: Any = super()._make_call_tool()
@@ -74,7 +132,7 @@ class ToolRouterSearch(BaseSearchTransform):
                 return result
             finally:
                 context, ms = get_context(), (time.monotonic() - begin) * 1_000
-                tenant, actor = named(self._toolbox.tenant, context) or LOCAL, named(self._toolbox.actor, context)
+                tenant, actor = who_is(self._toolbox.tenant, context) or LOCAL, who_is(self._toolbox.actor, context)
                 self._outcomes.called(tenant, actor, own_tool(name, "", None).key, ok=ok, ms=ms)
 
         return Tool.from_function(fn=call_tool, name=self._call_tool_name)

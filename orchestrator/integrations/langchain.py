@@ -6,15 +6,20 @@ agent = create_agent(model, tools=tools, middleware=[ToolRouterMiddleware()])
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, now, own_tool
+from orchestrator.common.fields import named
+from orchestrator.common.threads import now
+from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool
 from orchestrator.records.tool import Tool
+from orchestrator.runtime.router import Router
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
     from langchain_core.tools import BaseTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime
+    from langgraph.types import Command
 except ImportError as error:
     raise missing("langchain", error) from error
 
@@ -22,13 +27,27 @@ except ImportError as error:
 class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a turn called is recorded at its end.
 
-    Takes what a Toolbox takes; functions for `tenant` and `actor` get the Runtime (its `context` is yours). Tools of
-    the provider's side, given as dicts, are always offered. Runs, streams, and works without async, too.
+    The parameters are a Toolbox's (docs/integrations.md); functions for `tenant` and `actor` get the Runtime (its
+    `context` is yours). Tools of the provider's side, given as dicts, are always offered. Runs, streams, and works
+    without async, too.
     """
 
-    def __init__(self, *given: Any, **settings: Any) -> None:
+    @named
+    def __init__(
+        self,
+        router: Router | None = None,
+        *,
+        tenant: Who = "",
+        actor: Who = "",
+        limit: int = 10,
+        keep: Sequence[str] = (),
+        on_decision: OnDecision | None = None,
+        enforce: bool = False,
+    ) -> None:
         super().__init__()
-        self._toolbox = Toolbox(*given, **settings)
+        self._toolbox = Toolbox(
+            router, tenant=tenant, actor=actor, limit=limit, keep=keep, on_decision=on_decision, enforce=enforce
+        )
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
@@ -39,6 +58,21 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         return handler(now(self._chosen(request)))
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+    ) -> ToolMessage | Command[Any]:
+        return self._refused(request) or await handler(request)
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        return self._refused(request) or handler(request)
+
+    def _refused(self, request: ToolCallRequest) -> ToolMessage | None:
+        call, messages = request.tool_call, request.state["messages"]
+        why = self._toolbox.refusal(call["name"], exchanges(messages), request.runtime, name=_turn(messages))
+        return ToolMessage(why, name=call["name"], tool_call_id=call["id"], status="error") if why else None
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         await self._toolbox.record(exchanges(state["messages"]), runtime, name=_turn(state["messages"]))

@@ -6,11 +6,13 @@ async with RoutedSession("what time is it in Oslo?", router, connections) as ses
 
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from orchestrator.catalogue.export import exported_name, parameters, resolve
+from orchestrator.common.fields import named
 from orchestrator.errors import ToolrouteError
-from orchestrator.integrations.toolbox import missing
+from orchestrator.integrations.toolbox import OnDecision, missing, told
 from orchestrator.mcp.calls import Call
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.results import as_mcp_result
@@ -31,21 +33,48 @@ _TURNS = 10
 class RoutedSession:
     """Lists and calls the tools that fit a task, whose servers begin to connect; its calls are recorded at its end.
 
-    Takes the settings of a RouteRequest by name (`tenant=`, `limit=`), and `after=`, the session of the turn before:
-    its tools come first, unchanged. A call that fails is a result with `is_error`.
+    A call that fails, or of a tool that is not listed, is a result with `is_error`.
+
+    Args:
+        task: The task in words.
+        router: Routes it among its tools.
+        connections: Call the tools.
+        tenant: Whose task it is. Default: `local`.
+        actor: Who asks.
+        limit: The number of tools that the task may add.
+        keep: The keys of tools that are always listed.
+        filters: What must hold of a tool: `kind`, `server`, `name` or a label, each with its value.
+        on_decision: Called with the Decision.
+        after: The session of the turn before: its tools come first, unchanged.
     """
 
+    @named
     def __init__(
-        self, task: str, router: Router, connections: Connections, *, actor: str = "", **settings: Any
+        self,
+        task: str,
+        router: Router,
+        connections: Connections,
+        *,
+        tenant: str = "",
+        actor: str = "",
+        limit: int = 10,
+        keep: Sequence[str] = (),
+        filters: Mapping[str, str] | None = None,
+        on_decision: OnDecision | None = None,
+        after: "RoutedSession | None" = None,
     ) -> None:
-        after: RoutedSession | None = settings.pop("after", None)
-        self._request, self._router, self._connections = RouteRequest(query=task, **settings), router, connections
+        self._request = RouteRequest(query=task, tenant=tenant, limit=limit, filters=dict(filters or {}))
+        self._router, self._connections = router, connections
         self._seen: Delta = after.delta if after else Delta()
         self.turns: tuple[Turn, ...] = after.turns if after else ()
-        self._actor, self._used = actor, list[Use]()
+        self._actor, self._keep, self._on_decision, self._used = actor, keep, on_decision, list[Use]()
 
     async def __aenter__(self) -> Self:
         self.decision = await self._router.route(self._request, conversation=self.turns)
+        told(self._on_decision, self.decision)
+        if self._keep:
+            catalogue = (await self._router._index(self.decision.tenant, *self._keep)).catalogue
+            self._seen = Delta.between([*self._seen.offered, *(catalogue[key] for key in self._keep)], ())
         known = self._connections.config.servers
         found = [match.tool for match in self.decision.matches if match.tool.server in known]
         self.delta: Delta = Delta.between(self._seen.offered, found, adds=bool(self.decision.recommended))
@@ -72,7 +101,7 @@ class RoutedSession:
         begin = time.monotonic()
         try:
             call = resolve(self.delta.current, {"name": name, "arguments": arguments or {}})
-            result = as_mcp_result(await self._connections.exchange(Call.of(call.tool, call.arguments)))
+            result = as_mcp_result(await self._connections._exchange(Call.of(call.tool, call.arguments)))
         except ToolrouteError as error:
             return CallToolResult(content=[TextContent(text=str(error))], is_error=True)
         took = (time.monotonic() - begin) * 1_000

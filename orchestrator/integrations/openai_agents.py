@@ -8,11 +8,13 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any
 
-from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, own_tool
+from orchestrator.common.fields import named
+from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool
 from orchestrator.records.tool import Tool
+from orchestrator.runtime.router import Router
 
 try:
-    from agents import FunctionTool, Model, ModelResponse, MultiProvider
+    from agents import FunctionTool, Model, ModelBehaviorError, ModelResponse, MultiProvider
     from agents.items import TResponseStreamEvent
 except ImportError as error:
     raise missing("openai-agents", error) from error
@@ -21,26 +23,43 @@ except ImportError as error:
 class ToolRoutedModel(Model):
     """Offers an agent's function tools, MCP servers' among them, as a Toolbox chooses them, once a turn.
 
-    Takes a model or its name, then what a Toolbox takes; functions for `tenant` and `actor` get the ModelSettings.
-    What a turn called is recorded with its last response, as calls that worked: the SDK makes texts of failures. Tools
-    of the provider's side are always offered.
+    The parameters after the model, or its name, are a Toolbox's (docs/integrations.md); functions for `tenant` and
+    `actor` get the ModelSettings. What a turn called is recorded with its last response, as calls that worked: the SDK
+    makes texts of failures. Tools of the provider's side are always offered. With `enforce` a call of a tool that was
+    not offered raises ModelBehaviorError, as the SDK does for a tool that it does not know.
     """
 
-    def __init__(self, model: Model | str, *given: Any, **settings: Any) -> None:
+    @named
+    def __init__(
+        self,
+        model: Model | str,
+        router: Router | None = None,
+        *,
+        tenant: Who = "",
+        actor: Who = "",
+        limit: int = 10,
+        keep: Sequence[str] = (),
+        on_decision: OnDecision | None = None,
+        enforce: bool = False,
+    ) -> None:
         self._model = MultiProvider().get_model(model) if isinstance(model, str) else model
-        self._toolbox = Toolbox(*given, **settings)
+        self._toolbox = Toolbox(
+            router, tenant=tenant, actor=actor, limit=limit, keep=keep, on_decision=on_decision, enforce=enforce
+        )
 
     async def get_response(self, *given: Any, **more: Any) -> ModelResponse:
         asked = self._bound(given, more)
-        response = await self._model.get_response(**await self._chosen(asked))
-        await self._ended(asked, response.output)
+        chosen = await self._chosen(asked)
+        response = await self._model.get_response(**chosen)
+        await self._ended(asked, chosen["tools"], response.output)
         return response
 
     async def stream_response(self, *given: Any, **more: Any) -> AsyncIterator[TResponseStreamEvent]:
         asked = self._bound(given, more)
-        async for event in self._model.stream_response(**await self._chosen(asked)):
+        chosen = await self._chosen(asked)
+        async for event in self._model.stream_response(**chosen):
             if event.type == "response.completed":
-                await self._ended(asked, event.response.output)
+                await self._ended(asked, chosen["tools"], event.response.output)
             yield event
 
     def get_retry_advice(self, request: Any) -> Any:
@@ -59,8 +78,12 @@ class ToolRoutedModel(Model):
         chosen = await self._toolbox.choose(own, tool_of, exchanges(asked["input"]), asked["model_settings"])
         return {**asked, "tools": [*provided, *chosen]}
 
-    async def _ended(self, asked: dict[str, Any], output: Sequence[Any]) -> None:
-        if not any(item.type == "function_call" for item in output):
+    async def _ended(self, asked: dict[str, Any], offered: Sequence[Any], output: Sequence[Any]) -> None:
+        called = {item.name for item in output if item.type == "function_call"}
+        hidden = {tool.name for tool in asked["tools"]} - {tool.name for tool in offered}
+        if self._toolbox.enforce and (wrong := sorted(called & hidden)):
+            raise ModelBehaviorError(f"the model called {', '.join(wrong)}, not offered for this task (enforce=True)")
+        if not called:
             await self._toolbox.record(exchanges(asked["input"]), asked["model_settings"])
 
 

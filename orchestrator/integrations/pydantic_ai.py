@@ -11,8 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, own_tool
+from orchestrator.common.fields import named
+from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool
 from orchestrator.records.tool import Tool
+from orchestrator.runtime.router import Router
 from orchestrator.temporal.workflow import ToolRouter
 
 try:
@@ -28,11 +30,25 @@ except ImportError as error:
 class ToolRouting(AbstractCapability[Any]):
     """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a run called is recorded at its end.
 
-    Takes what a Toolbox takes; functions for `tenant` and `actor` get the RunContext (its `deps` are yours).
+    The parameters are a Toolbox's (docs/integrations.md); functions for `tenant` and `actor` get the RunContext (its
+    `deps` are yours). pydantic-ai itself refuses calls of tools that are not offered, so `enforce` changes nothing.
     """
 
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        self._toolbox = Toolbox(*given, **settings)
+    @named
+    def __init__(
+        self,
+        router: Router | ToolRouter | None = None,
+        *,
+        tenant: Who = "",
+        actor: Who = "",
+        limit: int = 10,
+        keep: Sequence[str] = (),
+        on_decision: OnDecision | None = None,
+        enforce: bool = False,
+    ) -> None:
+        self._toolbox = Toolbox(
+            router, tenant=tenant, actor=actor, limit=limit, keep=keep, on_decision=on_decision, enforce=enforce
+        )
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
         """Return one for this run: a workflow that is replayed must not know of what it has not done yet."""

@@ -1,20 +1,18 @@
 """The Toolbox: a framework's own tools, routed turn by turn, and what became of the calls."""
 
-import asyncio
 import logging
-import os
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from functools import cache
-from threading import Thread
 from typing import Any, TypeVar
 
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import digest
+from orchestrator.common.fields import named
+from orchestrator.common.json_input import nearly
 from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
 from orchestrator.records.decision import Decision
 from orchestrator.records.delta import Delta
@@ -28,7 +26,8 @@ logger = logging.getLogger(__name__)
 
 Who = str | Callable[[Any], str]
 """A tenant or an actor: a name, or a function from the framework's own context to it."""
-T = TypeVar("T")
+OnDecision = Callable[[Decision], object]
+"""Gets each Decision, to log or to show it. If it raises, the log says so and the agent goes on."""
 K = TypeVar("K")
 Own = TypeVar("Own")
 _TURNS, _TURN_CHARS, _TASK_CHARS = 10, 10_000, 100_000
@@ -57,11 +56,24 @@ class _Turn:
 class Toolbox:
     """Chooses among a framework's tools, and remembers which of them each task used.
 
-    Tools are routed by the Router's settings, embedder and Experience, whatever else it knows; in a workflow a
-    ToolRouter routes by its plugin's catalogue. `keep` names tools that are always offered; `limit` is how many tools a
-    turn may add. What cannot be routed is offered all tools, with a warning in the log.
+    What cannot be routed is offered all tools, with a warning in the log.
+
+    Args:
+        router: Its settings, embedder and Experience count, not its tools. Default: a Router that learns in the process
+            alone. In a workflow a ToolRouter routes by its plugin's catalogue.
+        tenant: Whose tasks these are, as a text or as a function of the framework's context. Default: `local`.
+        actor: Who asks, likewise.
+        limit: The number of tools that a turn may add.
+        keep: The names of tools that are always offered.
+        on_decision: Called with each Decision.
+        enforce: Whether a call of a tool that is not offered is refused. Hiding a tool does not forbid it: a model may
+            call it from memory, or from an earlier turn.
+
+    Raises:
+        InvalidInput: A setting is of no use, or unknown.
     """
 
+    @named
     def __init__(
         self,
         router: Router | ToolRouter | None = None,
@@ -70,6 +82,8 @@ class Toolbox:
         actor: Who = "",
         limit: int = 10,
         keep: Sequence[str] = (),
+        on_decision: OnDecision | None = None,
+        enforce: bool = False,
     ) -> None:
         if not isinstance(router, Router | ToolRouter | None):
             raise InvalidInput(f"router is a {type(router).__name__}: give a Router, e.g. Router(store=FOLDER)")
@@ -78,7 +92,8 @@ class Toolbox:
         RouteRequest(query="any", tenant=LOCAL if callable(tenant) else tenant or LOCAL, limit=limit).validate()
         self.router = router or Router(Catalogue())
         self.tenant = tenant or (router.tenant if isinstance(router, ToolRouter) else "")
-        self.actor, self.limit, self.keep = actor, limit, tuple(keep)
+        self.actor, self.limit, self.keep, self.enforce = actor, limit, tuple(keep), enforce
+        self._on_decision, self._warned = on_decision, set[str]()
         self._routers = OrderedDict[str, Router]()
         self._turns = OrderedDict[str, _Turn]()
 
@@ -110,7 +125,8 @@ class Toolbox:
             name: The framework's own name of this turn; it tells equal conversations apart.
         """
         tools = [tool_of(tool) for tool in own]
-        tenant, known = named(self.tenant, context), {tool.name: tool for tool in tools}
+        tenant, known = who_is(self.tenant, context), {tool.name: tool for tool in tools}
+        self.check_kept(known)
         key = _turn_key(tenant, said, name)
         turn = self._turns.get(key) if name or (said and said[-1].calls) else None
         if turn is None or known.keys() - turn.tools.keys():
@@ -124,20 +140,38 @@ class Toolbox:
             turn = turn or _Turn()
             turn = _Turn(tuple(names), {**turn.tools, **known}, decision or turn.decision)
             for kept_as in (key, _key(tenant, said)):
-                _put(self._turns, kept_as, turn, _KEPT_TURNS)
+                put(self._turns, kept_as, turn, _KEPT_TURNS)
         given = {tool.name: one for tool, one in zip(tools, own, strict=True)}
         return [given[name] for name in turn.names if name in given]
 
+    def check_kept(self, known: Collection[str]) -> None:
+        """Raise InvalidInput for a misspelt name in `keep`; warn once of one that only other agents may have."""
+        for name in {*self.keep} - {*known} - self._warned:
+            if near := nearly(name, known):
+                raise InvalidInput(f"keep: no tool is called {name!r}; did you mean {near!r}?")
+            self._warned.add(name)
+            logger.warning("keep: none of these %d tools is called %r", len(known), name)
+
+    def refusal(self, tool: str, said: Sequence[Exchange], context: Any, *, name: str = "") -> str:
+        """Return why a call is refused: with `enforce`, the turn was not offered the tool. "" where it may go on.
+
+        The arguments are those of `choose`.
+        """
+        turn = self._turns.get(_turn_key(who_is(self.tenant, context), said, name), _Turn())
+        if not self.enforce or tool in turn.names:
+            return ""
+        return f"{tool} was not offered for this task and is not called; offered: {', '.join(turn.names) or 'nothing'}"
+
     async def record(self, said: Sequence[Exchange], context: Any = None, *, name: str = "") -> None:
         """Remember what the last exchange used; under one `name` it counts once. A failure is logged, not raised."""
-        key = _turn_key(named(self.tenant, context), said, name)
+        key = _turn_key(who_is(self.tenant, context), said, name)
         turn = self._turns.get(key)
         if turn is None or turn.decision is None:
             return
         used = [Use(tool=turn.tools[own].key, ok=ok) for own, ok in said[-1].calls.items() if own in turn.tools]
         if not used:
             return
-        router, actor = self.over([*turn.tools.values()]), named(self.actor, context)
+        router, actor = self.over([*turn.tools.values()]), who_is(self.actor, context)
         try:
             await router.record(turn.decision, used=used, actor=actor, name=key if name else "")
         except _FAILURES as error:
@@ -156,19 +190,20 @@ class Toolbox:
         try:
             request = RouteRequest(query=said[-1].text[:_TASK_CHARS], tenant=tenant, limit=self.limit)
             decision: Decision = await self.over(tools).route(request, conversation=earlier)
-            return decision
         except _FAILURES as error:
             _check_not_cancelled(error)
             logger.warning("all %d tools are offered: %s", len(tools), error)
             return None
+        told(self._on_decision, decision)
+        return decision
 
     def over(self, tools: Sequence[Tool]) -> Any:
         """Return the Router, in a workflow the ToolRouter, that routes among these tools; the latest sets are kept."""
         if isinstance(self.router, ToolRouter):
             return self.router
         catalogue = Catalogue(tools)
-        found = self._routers.get(catalogue.fingerprint) or self.router.over(catalogue)
-        _put(self._routers, catalogue.fingerprint, found, _SETS)
+        found = self._routers.get(catalogue.fingerprint) or self.router._over(catalogue)
+        put(self._routers, catalogue.fingerprint, found, _SETS)
         return found
 
 
@@ -182,20 +217,16 @@ def missing(extra: str, error: ImportError) -> MissingExtra:
     return MissingExtra(f"{error}: install it with pip install 'toolroute[{extra}]'")
 
 
-def now(work: Coroutine[Any, Any, T]) -> T:
-    """Return what the coroutine returns, for a framework's calls that are not async, whatever loop runs around them."""
-    return asyncio.run_coroutine_threadsafe(work, _loop(os.getpid())).result()
+def told(on_decision: OnDecision | None, decision: Decision) -> None:
+    """Call `on_decision` with a Decision."""
+    try:
+        if on_decision is not None:
+            on_decision(decision)
+    except Exception as error:
+        logger.warning("on_decision failed (%s: %s)", type(error).__name__, error)
 
 
-@cache
-def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the one loop of all calls of a process that are not async: a Router and its store serve one loop's."""
-    loop = asyncio.new_event_loop()
-    Thread(target=loop.run_forever, name=f"toolroute calls of {process}", daemon=True).start()
-    return loop
-
-
-def named(who: Who, context: Any) -> str:
+def who_is(who: Who, context: Any) -> str:
     """Return the tenant or actor of the framework's own context; InvalidInput where that is no text."""
     found = who(context) if callable(who) else who
     if not isinstance(found, str):
@@ -217,7 +248,8 @@ def _check_not_cancelled(error: Exception) -> None:
         raise error
 
 
-def _put(kept: OrderedDict[str, K], key: str, value: K, most: int) -> None:
+def put(kept: OrderedDict[str, K], key: str, value: K, most: int) -> None:
+    """Keep a value as the latest of `most`."""
     kept[key] = value
     kept.move_to_end(key)
     while len(kept) > most:

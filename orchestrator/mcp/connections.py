@@ -113,9 +113,9 @@ class Connections:
             call.deadline = asyncio.get_running_loop().time() + deadline_s
         if max_result_tokens is not None:
             call.max_tokens = max_result_tokens
-        return as_tool_result(await self.exchange(call))
+        return as_tool_result(await self._exchange(call))
 
-    async def exchange(self, call: Call) -> Answered:
+    async def _exchange(self, call: Call) -> Answered:
         """Do what `call` does and return the server's own answer. What did not run, or may run twice, is sent again."""
         self._server(call.server)  # What no server is called is measured and logged as none.
         with telemetry.calling(call.key) as seen:

@@ -57,7 +57,7 @@ class Overlap:
 
 def explained(decision: Decision, past: Sequence[Near] = ()) -> dict[str, Any]:
     """Return the JSON contract of `toolroute explain -o json`: a Decision, the words, and the past tasks like it."""
-    shown = decision.to_json()
+    shown = decision.to_json(definitions=False)
     for match, entry in zip(decision.matches, shown["matches"], strict=True):
         entry["words"] = {field: list(found) for field, found in match.words.items()}
     tasks = [{"query": near.query, "used": [*near.used], "cosine": round(near.cosine, 4)} for near in past]

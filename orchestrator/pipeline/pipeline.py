@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from inspect import isawaitable
 
 from orchestrator import telemetry
+from orchestrator.common.fields import settings
 from orchestrator.errors import InvalidInput
 from orchestrator.pipeline.select import select as select_matches
 from orchestrator.pipeline.state import State
@@ -39,6 +40,7 @@ class Clock:
         return {**self.spent, "total": sum(self.spent.values())}
 
 
+@settings
 @dataclass(frozen=True, kw_only=True)
 class Pipeline:
     """One way to route a task.

@@ -5,9 +5,10 @@ from typing import Annotated
 
 from annotated_types import Ge, Interval
 
-from orchestrator.common.fields import Give, Tokens, check
+from orchestrator.common.fields import Give, Tokens, check, settings
 
 
+@settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The tokens that a run may use. The warning comes at that share of what steps may use, before any refusal."""

@@ -1,8 +1,11 @@
 """The Decision: what routing answers, complete enough to stay valid when the catalogue changes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.common.json_input import read_json, reading
+from orchestrator.errors import InvalidInput
 from orchestrator.records.about import About
 from orchestrator.records.delta import Delta
 from orchestrator.records.relation import Edge, Related
@@ -63,12 +66,19 @@ class Decision:
     needs: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
 
+    def __repr__(self) -> str:
+        found = f"confidence={self.confidence:.2f}, recommended={self.recommended}, {len(self.matches)} matches"
+        return f"Decision({self.query[:60]!r}, {str(self.stage)!r}, {found})"
+
     def tool(self, key: str) -> Tool | None:
         """Return the matched tool with this `server:name`, or None."""
         return next((match.tool for match in self.matches if match.tool.key == key), None)
 
-    def tools(self, provider: "Provider" = "openai") -> list[dict[str, Any]]:
-        """Return the matches as tool definitions for a model, as `offered`, with legal and unique names."""
+    def tools(self, provider: "Provider" = "openai") -> list[Any]:
+        """Return the matches as tool definitions for a model, as `offered`, with legal and unique names.
+
+        Each is a dict. They are typed as Any, so that type checkers take them for every provider's own types.
+        """
         from orchestrator.catalogue.export import export
 
         return export(_in_order(self), provider)
@@ -96,10 +106,20 @@ class Decision:
 
         return resolve([match.tool for match in self.matches], call)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON contract of `toolroute route -o json`."""
+    def to_json(self, *, definitions: bool = True) -> dict[str, Any]:
+        """Return the Decision as JSON: the contract of `toolroute route -o json`, and what `from_json` needs.
+
+        Args:
+            definitions: Whether each match has its tool's `definition`. Without them `from_json` cannot read it, and
+                figures are rounded: this is what the command line prints.
+        """
         from pydantic_core import to_jsonable_python
 
+        if definitions:
+            whole: dict[str, Any] = to_jsonable_python(self)
+            for match, own in zip(self.matches, whole["matches"], strict=True):
+                own |= {"definition": own["tool"], **_named(match.tool)}
+            return whole
         shown: dict[str, Any] = to_jsonable_python(self, exclude={"matches", "named_servers", "leans"})
         return shown | {
             "confidence": round(self.confidence, 4),
@@ -107,6 +127,24 @@ class Decision:
             "timings_ms": {stage: round(ms, 3) for stage, ms in self.timings_ms.items()},
             "matches": [_match_json(match) for match in self.matches],
         }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any] | str) -> "Decision":
+        """Return the Decision that `to_json` has written, also in another process: calls are resolved as before.
+
+        A function is not written: `catalogue[call.tool.key].function` has it where the catalogue is made of functions.
+
+        Raises:
+            InvalidInput: It is no Decision, or one without definitions.
+        """
+        from pydantic import TypeAdapter
+
+        with reading("the Decision's JSON", "give what Decision.to_json() returns"):
+            read = read_json(data) if isinstance(data, str) else data
+            if not isinstance(read, Mapping) or not all("definition" in own for own in read.get("matches", [{}])):
+                raise InvalidInput("it holds no definitions: write it with to_json(definitions=True)")
+            matches = [{**own, "tool": own["definition"]} for own in read["matches"]]
+            return TypeAdapter(cls).validate_python({**read, "matches": matches})
 
 
 def _in_order(decision: Decision) -> tuple[Tool, ...]:
@@ -116,11 +154,13 @@ def _in_order(decision: Decision) -> tuple[Tool, ...]:
     return tuple(sorted(tools, key=lambda tool: place.get(tool.key, len(place))))
 
 
+def _named(tool: Tool) -> dict[str, str]:
+    return {"tool": tool.key, "server": tool.server, "name": tool.name, "kind": str(tool.kind)}
+
+
 def _match_json(match: Match) -> dict[str, Any]:
     from pydantic_core import to_jsonable_python
 
-    tool = match.tool
-    named = {"tool": tool.key, "server": tool.server, "name": tool.name, "kind": str(tool.kind)}
     rounded = {"score": round(match.score, 4), "evidence": {leg: round(own, 4) for leg, own in match.evidence.items()}}
     shown: dict[str, Any] = to_jsonable_python(match, exclude={"tool", "words"})
-    return named | shown | rounded
+    return _named(match.tool) | shown | rounded

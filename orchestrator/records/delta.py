@@ -23,6 +23,9 @@ class Delta:
     seen: tuple[Tool, ...] = ()
     current: tuple[Tool, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Delta(new={[tool.key for tool in self.new]}, seen={[tool.key for tool in self.seen]})"
+
     @classmethod
     def between(cls, seen: Iterable[Tool], matched: Iterable[Tool], adds: bool = True) -> "Delta":
         """Return what the matched tools add to those seen: nothing where a Decision `adds` none."""
@@ -41,13 +44,13 @@ class Delta:
         """The keys of seen tools that are defined otherwise now."""
         return tuple(now.key for tool, now in zip(self.seen, self.current, strict=False) if tool.hash != now.hash)
 
-    def tools(self, provider: "Provider" = "openai") -> list[dict[str, Any]]:
+    def tools(self, provider: "Provider" = "openai") -> list[Any]:
         """Return all offered tools as definitions, new ones last: for providers that take one list a request."""
         from orchestrator.catalogue.export import export
 
         return export(self.offered, provider)
 
-    def items(self, shape: "Appended", call_id: str = "") -> list[dict[str, Any]]:
+    def items(self, shape: "Appended", call_id: str = "") -> list[Any]:
         """Return the new tools as what is appended to the conversation: docs/integrations.md shows each shape.
 
         `call_id` is the search call's that is answered, for `tool_search_output` and `tool_result`.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.common.fields import Probability, check
+from orchestrator.common.fields import Probability, check, settings
 from orchestrator.records.completion import NO_MODEL, Choice
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Turn
@@ -36,6 +36,7 @@ class Step:
     late: tuple[str, ...] = ()
 
 
+@settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
     """The input of a plan: the Decision, and arguments that the user gave by `name` or `step.name`.
@@ -79,6 +80,9 @@ class Plan:
     usage: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
     needs_input: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Plan({self.task[:60]!r}, {[step.tool for step in self.steps]})"
 
     @property
     def unbound(self) -> tuple[Step, ...]:

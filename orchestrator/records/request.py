@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Gt, Interval
 
-from orchestrator.common.fields import Give, Text, check, member
+from orchestrator.common.fields import Give, Text, check, member, settings
 from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput
 
@@ -42,6 +42,7 @@ class Fusion(StrEnum):
 Keys = Annotated[tuple[str, ...], Give("a tuple of the keys of tools")]
 
 
+@settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """One earlier turn of a conversation, the keys of the tools that it used, and of those it was offered, in order.
@@ -61,6 +62,7 @@ Limit = Annotated[int, Interval(ge=1, le=MAX_LIMIT), Give(f"1 to {MAX_LIMIT}")]
 Conversation = Annotated[tuple[Turn, ...], Give("a tuple of Turn records, oldest first")]
 
 
+@settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteRequest:
     """A task to route.

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from annotated_types import Ge
 
-from orchestrator.common.fields import Give, Probability, Seconds, check, member
+from orchestrator.common.fields import Give, Probability, Seconds, check, member, settings
 from orchestrator.errors import InvalidInput
 from orchestrator.records.budget import BudgetReport, Limits
 from orchestrator.records.call import ToolResult
@@ -73,6 +73,7 @@ class Checkpoint:
     filled: dict[str, Filled] = field(default_factory=dict)
 
 
+@settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """A task to route, plan and carry out.
@@ -128,6 +129,7 @@ class RunRequest:
         )
 
 
+@settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
     """A person's word on a step that waits for approval.
@@ -195,10 +197,14 @@ class RunResult:
     extra_routes: tuple[Decision, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        ended = {step.step: str(step.status) for step in self.steps}
+        return f"RunResult({self.decision.query[:60]!r}, {ended}, {self.answer[:60]!r})"
+
     def to_json(self) -> dict[str, Any]:
         """Return the JSON contract of `toolroute run -o json`."""
         from pydantic_core import to_jsonable_python
 
         shown: dict[str, Any] = to_jsonable_python(self, exclude={"decision", "extra_routes"})
-        routes = [decision.to_json() for decision in self.extra_routes]
-        return {"decision": self.decision.to_json(), **shown, "extra_routes": routes}
+        routes = [decision.to_json(definitions=False) for decision in self.extra_routes]
+        return {"decision": self.decision.to_json(definitions=False), **shown, "extra_routes": routes}

@@ -83,6 +83,9 @@ class Tool(_Local):
             object.__setattr__(self, "kind", member(Kind, "kind", self.kind))
             object.__setattr__(self, "hash", _definition_hash(self))
 
+    def __repr__(self) -> str:
+        return f"Tool({self.key!r}, {self.description[:60]!r})"
+
     @property
     def key(self) -> str:
         """Return `server:name`, or the plain name where no server has the tool. No server holds a colon."""
@@ -170,6 +173,9 @@ class Match:
     gives: Gives | None = None
     for_parts: tuple[float, ...] = ()
     source: str = ""
+
+    def __repr__(self) -> str:
+        return f"Match({self.tool.key!r}, {self.score:.2f})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

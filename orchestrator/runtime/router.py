@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import replace
@@ -15,8 +15,10 @@ from uuid import uuid4
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import ResolvedCall
+from orchestrator.common.fields import named
+from orchestrator.common.json_input import check_known
 from orchestrator.common.keys import split_key
-from orchestrator.common.threads import Threads
+from orchestrator.common.threads import Threads, now, waiting
 from orchestrator.errors import (
     EmbedderUnavailable,
     InvalidConfig,
@@ -41,7 +43,7 @@ from orchestrator.index.embed import (
 from orchestrator.index.index import Index
 from orchestrator.options import Options, stores_of
 from orchestrator.pipeline.conversation import earlier_texts, offered_before, used_lately
-from orchestrator.pipeline.legs.semantic import leaning
+from orchestrator.pipeline.legs.semantic import leaning, why_failed
 from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.pipeline import Clock, Pipeline
 from orchestrator.pipeline.presets import preset
@@ -49,7 +51,7 @@ from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import Understood, understand
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near, Outcome, OutcomeSource, Use, uses_of
-from orchestrator.records.request import RouteHint, RouteRequest, Turn, turns_of
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn, turns_of
 from orchestrator.records.tool import Match, Tool
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
@@ -72,7 +74,8 @@ class Router:
     """Routes tasks to tools, in process.
 
     Give it a catalogue or a store. A catalogue is shared by every tenant; a store knows each tenant's own tools.
-    Everything opens on first use and closes with the context. One Router serves many calls of one event loop.
+    Everything opens on first use and closes with the context, `async with` or `with`. One Router serves many calls of
+    one event loop; `route_sync` and `record_sync` are for programs without one.
 
     Args:
         catalogue: A Catalogue, a file, or a folder with a file.
@@ -85,8 +88,18 @@ class Router:
         pipeline: The name of a preset, or a Pipeline.
         servers: The names of the MCP servers whose tools may match. Default: all.
         models: Returns language models, which stay the caller's. Default: those of the options.
+
+    Raises:
+        InvalidInput: A setting is of another type, or unknown; InvalidConfig for a server that the catalogue lacks.
+
+    Example:
+        >>> from orchestrator import Router
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     router.route_sync("refund charge ch_3PqX").recommended
+        ('stripe:refund_charge',)
     """
 
+    @named
     def __init__(
         self,
         catalogue: Catalogue | str | Path | None = None,
@@ -109,6 +122,10 @@ class Router:
         self._owns_embedder = embedder is None and not isinstance(given, Store)
         self._given_embedder = embedder
         self._servers = None if servers is None else frozenset(servers)
+        if catalogue is not None and servers:
+            catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue.read(catalogue)
+            check_known("servers", servers, catalogue.places)
+        self._shown = repr(catalogue or str(store or stores or options.store))
         self._fit = _fit_from(calibration or options.calibration)
         if embedder is not None:
             self._fit.check(embedder.id)
@@ -136,7 +153,10 @@ class Router:
         read = self.store if one else Sources(sources, options.store_timeout_s)
         self._threads = Threads(_EMBEDDING_AT_A_TIME, "toolroute embedding")
         self._indexes = IndexCache(catalogue, read, tuple(capabilities), self.options.cached_tenants)
-        self.memories = ExperienceCache(self.store, self.options.cached_tenants, self.options.experience_days)
+        self._memories = ExperienceCache(self.store, self.options.cached_tenants, self.options.experience_days)
+
+    def __repr__(self) -> str:
+        return f"Router({self._shown}, pipeline={self.pipeline.name!r})"
 
     @property
     def store(self) -> Store | None:
@@ -164,6 +184,14 @@ class Router:
     async def __aenter__(self) -> Self:
         return self
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        now(self.aclose())
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -172,7 +200,7 @@ class Router:
     async def aclose(self) -> None:
         """Forget all indexes and close the store and the embedder, unless they were given: those are their owner's."""
         self._indexes.clear()
-        self.memories.clear()
+        self._memories.clear()
         self._threads.close()
         if self._own_models is not None:
             await self._own_models.aclose()
@@ -181,14 +209,14 @@ class Router:
         for store in self._opened:
             await asyncio.to_thread(store.close)
 
-    def over(self, catalogue: Catalogue) -> "Router":
+    def _over(self, catalogue: Catalogue) -> "Router":
         """Return a Router of this catalogue alone with this one's settings, embedder and Experience."""
         other = copy(self)
         owned = {"_given_embedder": self.embedder, "_owns_embedder": False, "_opened": list[Store]()}
         vars(other).update(owned, _indexes=self._indexes.over(catalogue), _servers=None)
         return other
 
-    async def index(self, tenant: str, *keys: str) -> Index:
+    async def _index(self, tenant: str, *keys: str) -> Index:
         """Return the tenant's current Index; loads it once, however many ask.
 
         Of a tenant whose tools are searched in the store it is one of the tools of these keys, which knows all servers;
@@ -210,29 +238,83 @@ class Router:
         index, _ = await self._indexes.get(tenant)
         return index.catalogue.places.keys() if isinstance(index, Index) else index.hosts
 
-    def catalogue_at_hand(self, tenant: str) -> Catalogue | None:
+    def _catalogue_at_hand(self, tenant: str) -> Catalogue | None:
         """Return the tenant's catalogue as it was last routed by; None where it was not, since nothing is loaded."""
         index = self._indexes.at_hand(tenant)
         return None if index is None else index.catalogue
 
+    @named
     async def route(
-        self, request: RouteRequest | str, *, conversation: Sequence[Turn] = (), **settings: Any
+        self,
+        request: RouteRequest | str,
+        *,
+        tenant: str | None = None,
+        limit: int | None = None,
+        conversation: Sequence[Turn] = (),
+        filters: Mapping[str, str] | None = None,
+        route_hint: RouteHint | str | None = None,
+        token_cap: int | None = None,
+        fusion: Fusion | str | None = None,
+        context: Mapping[str, str] | None = None,
     ) -> Decision:
-        """Return the Decision for a task, within a conversation if one is given.
+        """Return the Decision for a task.
 
-        A bare text takes the settings of a RouteRequest by name (`limit=3`); without a tenant it is `local`'s.
+        A failing embedder never empties the answer: the keyword leg's stands, with a warning.
 
-        Raises InvalidInput for what cannot be routed and StoreUnavailable when the tenant's catalogue cannot be read at
-        all. A failing embedder never empties the answer: the keyword leg's stands, with a warning.
+        Args:
+            request: The task as a text, or a RouteRequest, which has its own settings.
+            tenant: Whose tools may match. Default: `local`.
+            limit: The number of matches, 1 to 50. Default: 10.
+            conversation: The turns before this one, oldest first.
+            filters: What must hold of a match: `kind`, `server`, `name` or a label, each with its value.
+            route_hint: The legs to run. Default: `auto`.
+            token_cap: The most tokens that the matches' definitions may take.
+            fusion: How the legs are merged. Default: the pipeline's own way.
+            context: Preferred labels, most important first. A label that would leave no tool is ignored.
+
+        Raises:
+            InvalidInput: The task cannot be routed so.
+            StoreUnavailable: The tenant's catalogue cannot be read at all.
         """
-        request = _checked(request, conversation, settings)
+        given = {
+            "tenant": tenant,
+            "limit": limit,
+            "filters": filters,
+            "route_hint": route_hint,
+            "token_cap": token_cap,
+            "fusion": fusion,
+            "context": context,
+        }
+        settings = {name: value for name, value in given.items() if value is not None}
+        return await self._routed(_checked(request, conversation, settings))
+
+    route_sync = waiting(route)
+    """`route` for programs without an event loop: the call waits for the Decision."""
+
+    @named
+    async def warm(self, *tenants: str) -> None:
+        """Load tools, past tasks and the embedder ahead, so that a tenant's first route takes no longer than others.
+
+        Args:
+            tenants: Whose. Default: `local`, whose tools are a catalogue's.
+
+        Raises:
+            StoreUnavailable: A tenant's catalogue cannot be read.
+        """
+        for tenant in tenants or (LOCAL,):
+            asked = RouteRequest(query="warm up", tenant=tenant, route_hint=RouteHint.SEMANTIC)
+            state = await self.pipeline.run(await self._begin(_checked(asked, (), {}), Clock()))
+            if why := why_failed(state.warnings):
+                logger.warning("the embedder is not ready: %s", why)
+
+    async def _routed(self, request: RouteRequest) -> Decision:
         about = {"gen_ai.data_source.id": request.tenant, "gen_ai.retrieval.top_k": request.limit}
         with telemetry.span("retrieval", request.tenant, about) as seen:
             clock = Clock()
-            state = await self.pipeline.run(await self.begin(request, clock, None), clock)
+            state = await self.pipeline.run(await self._begin(request, clock, None), clock)
             return report(state, seen)
 
-    async def begin(
+    async def _begin(
         self, request: RouteRequest, clock: Clock, needs: Sequence[str] | None = (), keys: Collection[str] = ()
     ) -> State:
         """Return the State that a pipeline begins with, for a valid request.
@@ -244,7 +326,7 @@ class Router:
             keys: Tools that must be among the candidates of a large tenant.
         """
         index, stale = await self._indexes.get(request.tenant)
-        unread = await self.memories.get(request.tenant) if self.learns else ""
+        unread = await self._memories.get(request.tenant) if self._learns else ""
         clock.book("load")
         state = State(
             task=await self._task(request, index, needs or (), keys), warnings=(*filter(None, (stale, unread)),)
@@ -257,6 +339,7 @@ class Router:
             state = replace(state, task=task, usage=got.usage, warnings=(*state.warnings, *got.warnings))
         return state
 
+    @named
     async def record(
         self,
         decision: Decision | str,
@@ -272,15 +355,27 @@ class Router:
     ) -> Outcome:
         """Remember which tools a task used, so that later tasks like it find them; return what is remembered.
 
-        A Decision, or the task's text and its tenant. `used` are keys, Tools, Matches, calls that `Decision.resolve`
-        returned, or Use records with what each call took; `ok`: the task got what it wanted; `actor`: who asked, kept
-        as a digest where it looks like a key; `at`: when, in seconds since 1970; `name`: what is recorded again under
-        one counts once; `chosen`: by a person or a model, not by routing alone. A turn that only its
-        conversation explains is not remembered. Raises UnknownTool, EmbedderUnavailable, and what the store raises.
+        A turn that only its conversation explains is not remembered.
+
+        Args:
+            decision: A Decision, or the task's text.
+            used: Keys, Tools, Matches, calls that `Decision.resolve` returned, or Use records with what a call took.
+            ok: Whether the task got what it wanted.
+            actor: The person who asked; what looks like a key is kept as a digest.
+            at: The time, in seconds since 1970. Default: now.
+            source: What recorded it.
+            name: A name for this task: what is recorded again under it counts once.
+            tenant: Whose task it is, for a text. Default: `local`.
+            chosen: Whether a person or a model chose the tools, not routing alone.
+
+        Raises:
+            UnknownTool: The tenant has no such tool.
+            EmbedderUnavailable: The task's text cannot be embedded.
+            StoreUnavailable: The store cannot be written.
         """
         query, tenant = _asked(decision, tenant)
         keys = [use.tool for use in uses_of(used)]
-        state = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock(), keys=keys)
+        state = await self._begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock(), keys=keys)
         outcome = Outcome(
             id=name or uuid4().hex,
             query=query,
@@ -292,7 +387,7 @@ class Router:
             chosen=chosen,
         )
         outcome = replace(outcome, actor=person(actor))
-        if not self.learns or (isinstance(decision, Decision) and decision.leans):
+        if not self._learns or (isinstance(decision, Decision) and decision.leans):
             return outcome
         task = replace(state.task, calibration=self._calibration)
         outcome, vector = await study(self.pipeline, replace(state, task=task), outcome)
@@ -300,19 +395,22 @@ class Router:
         logger.info("an outcome of %s: %d tools used, ok: %s, from %s", tenant, len(outcome.used), ok, source)
         if vector.any():
             text = masked(query) if self.options.experience == "texts" else ""
-            await self.memories.keep(tenant, replace(outcome, query=text), vector)
+            await self._memories.keep(tenant, replace(outcome, query=text), vector)
         return outcome
+
+    record_sync = waiting(record)
+    """`record` for programs without an event loop."""
 
     async def past_like(self, request: RouteRequest) -> tuple[Near, ...]:
         """Return the past tasks that speak for this one, nearest first."""
-        task = (await self.begin(request, Clock())).task
+        task = (await self._begin(request, Clock())).task
         past = task.experience
         vectors = (await task.embed(task.understood.texts[:1]))[0] if past else None
         recalled = past.recall(vectors[0], lambda *_: True) if past and vectors is not None else None
         return recalled.tasks if recalled else ()
 
     @property
-    def learns(self) -> bool:
+    def _learns(self) -> bool:
         """Tell whether past tasks are kept and read."""
         return self.options.experience != "off"
 
@@ -329,7 +427,7 @@ class Router:
         self, index: LargeTenant, request: RouteRequest, understood: Understood, keys: Collection[str]
     ) -> Index:
         """Return an Index of the tools that may fit, with those of the conversation and of past tasks like this one."""
-        vectors, past = None, self.memories.at_hand(request.tenant)
+        vectors, past = None, self._memories.at_hand(request.tenant)
         if request.route_hint is not RouteHint.KEYWORD:
             try:
                 vectors = leaning(await self._embed(None, understood.texts), [own for _, own in understood.earlier])
@@ -347,7 +445,7 @@ class Router:
     async def _task(
         self, request: RouteRequest, index: Index | LargeTenant, needs: Sequence[str], keys: Collection[str]
     ) -> Task:
-        past = self.memories.at_hand(request.tenant)
+        past = self._memories.at_hand(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
         understood = understand(request.query, earlier, known=index.terms, actions=index.actions, needs=needs)
         own = index if isinstance(index, Index) else await self._excerpt(index, request, understood, keys)
@@ -393,10 +491,7 @@ class Router:
 def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]) -> RouteRequest:
     """Return the valid request, of the tenant `local` where none is named; InvalidInput for what cannot be routed."""
     if isinstance(request, str):
-        try:
-            request = RouteRequest(query=request, **settings)
-        except TypeError as error:
-            raise InvalidInput(f"{error}: give settings of a RouteRequest, e.g. limit=3") from None
+        request = RouteRequest(query=request, **settings)
     elif not isinstance(request, RouteRequest):
         raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
     elif settings:

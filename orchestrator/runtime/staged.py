@@ -79,7 +79,7 @@ async def _begin(router: Router, request: RouteRequest, before: Findings) -> tup
     """Raise CatalogueChanged where the findings hold for another catalogue than this router has now."""
     request.validate()
     clock = Clock(before.timings_ms)
-    state = await router.begin(request, clock, before.needs if before.catalogue else None)
+    state = await router._begin(request, clock, before.needs if before.catalogue else None)
     now = state.task.index.catalogue.fingerprint
     if before.catalogue and before.catalogue != now:
         raise CatalogueChanged(

@@ -143,7 +143,7 @@ class Gateway:
             await allow(tool, given)
         call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
         began = time.perf_counter()
-        result = as_mcp_result(await self._pool(tenant).exchange(call))
+        result = as_mcp_result(await self._pool(tenant)._exchange(call))
         took = (time.perf_counter() - began) * 1000
         self._outcomes.called(tenant, actor, tool.key, ok=not result.is_error, ms=took)
         return result
@@ -154,7 +154,7 @@ class Gateway:
         listed = await self._listed(tenant, server)
         why = listed.why.get(server)
         await self._read_again(tenant, listed)
-        catalogue = (await self._router.index(tenant, key)).catalogue
+        catalogue = (await self._router._index(tenant, key)).catalogue
         if why:
             raise ServerUnavailable(f"unknown tool {key}: server {server!r} has not been listed yet: {why}")
         former, key = key, catalogue.current(key)
@@ -229,7 +229,7 @@ class Gateway:
 
     def _pool(self, tenant: str) -> Connections:
         if tenant not in self._pools:
-            at_hand = partial(self._router.catalogue_at_hand, tenant)
+            at_hand = partial(self._router._catalogue_at_hand, tenant)
             on_listed = keep_current(self._store, tenant, at_hand, self._entry)
             self._pools[tenant] = Connections(self.config, on_listed=on_listed, **self._limits)
         return self._pools[tenant]

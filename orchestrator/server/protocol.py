@@ -30,7 +30,9 @@ from mcp.types import (
     TextResourceContents,
     ToolAnnotations,
 )
-from mcp.types import Tool as McpTool
+from mcp.types import (
+    Tool as McpTool,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 

@@ -22,7 +22,9 @@ from temporalio.exceptions import (
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
 )
-from temporalio.exceptions import TimeoutError as TimedOut
+from temporalio.exceptions import (
+    TimeoutError as TimedOut,
+)
 
 from orchestrator.common.digests import digest_of
 from orchestrator.errors import OutcomeUnknown, ToolrouteError

@@ -271,7 +271,7 @@ class Resources:
 
         router = await self.router()
         if router.store is not None:
-            at_hand = partial(router.catalogue_at_hand, tenant)
+            at_hand = partial(router._catalogue_at_hand, tenant)
             await keep_current(router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
 
     def _entry(self, tenant: str, server: str) -> str:

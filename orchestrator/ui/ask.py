@@ -17,7 +17,7 @@ async def ask(request: Request) -> Response:
     """Show what fits the task of the query, or where none is asked a form."""
     scope, task = Scope.of(request), request.query_params.get("task", "").strip()
     if not task:
-        known = (await scope.router.index(scope.tenant)).catalogue
+        known = (await scope.router._index(scope.tenant)).catalogue
         counts = {"tools": len(known), "servers": len(known.places)}
         return page(request, "ask.html", asked="", kept=False, shown=None, **counts)
     asked = RouteRequest(query=task, tenant=scope.tenant)

@@ -19,7 +19,7 @@ async def experience(request: Request) -> Response:
     scope = Scope.of(request)
     outcomes = await asyncio.to_thread(scope.outcomes)
     found, partners = figures(outcomes), await scope.together()
-    catalogue = (await scope.router.index(scope.tenant)).catalogue
+    catalogue = (await scope.router._index(scope.tenant)).catalogue
     edges = [edge for key in found["tools"] if key in catalogue.positions for edge in partners(catalogue[key])]
     edges.sort(key=lambda edge: edge.type, reverse=True)  # Of two on one pair, the one with an order stays.
     pairs = {frozenset((edge.source, edge.to)): edge for edge in edges}

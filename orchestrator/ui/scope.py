@@ -35,10 +35,10 @@ class Scope:
 
     async def together(self) -> Callable[[Tool], Iterable[Edge]]:
         """Return what gives the relations of a tool that the past tasks show."""
-        index = await self.router.index(self.tenant)
-        if self.router.learns:
-            await self.router.memories.get(self.tenant)
-        past = self.router.memories.at_hand(self.tenant)
+        index = await self.router._index(self.tenant)
+        if self.router._learns:
+            await self.router._memories.get(self.tenant)
+        past = self.router._memories.at_hand(self.tenant)
         return lambda tool: used_together(past, index, tool)
 
     def outcomes(self) -> tuple[Outcome, ...]:

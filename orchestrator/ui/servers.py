@@ -28,7 +28,7 @@ async def check(request: Request, form: FormData) -> Response:
 
 async def _page(request: Request, *, check: bool) -> Response:
     scope = Scope.of(request)
-    places = (await scope.router.index(scope.tenant)).catalogue.places
+    places = (await scope.router._index(scope.tenant)).catalogue.places
     counts = {server: place.stop - place.start for server, place in places.items()}
     states = {state.server: state for state in await _states(scope, counts, check=check)}
     uses = uses_by(lambda use: split_key(use.tool)[0], await asyncio.to_thread(scope.outcomes))

@@ -24,7 +24,7 @@ async def tools(request: Request) -> Response:
     """List the tools whose key and description hold all words that are searched for."""
     scope, words = Scope.of(request), request.query_params.get("q", "")
     server, flagged = request.query_params.get("server", ""), "flagged" in request.query_params
-    index = await scope.router.index(scope.tenant)
+    index = await scope.router._index(scope.tenant)
     wanted = words.lower().split()
     found = [
         tool
@@ -39,7 +39,7 @@ async def tools(request: Request) -> Response:
 async def tool(request: Request) -> Response:
     """Show one tool: definition, flags, relations, how its calls went, and whether its own words find it."""
     scope, key = Scope.of(request), request.path_params["key"]
-    index = await scope.router.index(scope.tenant)
+    index = await scope.router._index(scope.tenant)
     if key not in index.catalogue.positions:
         raise HTTPException(404, f"{scope.tenant} has no tool {key!r}")
     shown = index.catalogue[key]
