@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
+from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, UnknownTool
 from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.config import McpConfig
@@ -161,7 +162,7 @@ class Gateway:
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
-        server = key.partition(":")[0]
+        server, _ = split_key(key)
         listed = await self._listed(tenant, server)
         why = listed.why.get(server)
         await self._read_again(tenant, listed)
@@ -191,7 +192,7 @@ class Gateway:
 
     def _meant(self, key: str, catalogue: Catalogue) -> str:
         """Return which of the tenant's tools may be meant by a key that none has."""
-        name = key.rpartition(":")[2]
+        _, name = split_key(key)
         own = [tool for tool in catalogue if self._callable(tool)]
         near = [tool.key for tool in own if tool.name == name][:3]
         near = near or get_close_matches(key, [tool.key for tool in own][:2_000], n=3)
