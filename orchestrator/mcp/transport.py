@@ -104,7 +104,8 @@ async def sse(launch: Launch, streams: Callable[[], None]) -> AsyncIterator["Tra
             async for message in read:
                 await incoming.send(message)
 
-    def client(**_: Any) -> SseClient:
+    def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> SseClient:
+        # All three are the client's own: it has the entry's headers, and no limit on the time between events.
         return SseClient(launch, streams, incoming.send)
 
     async with (
