@@ -11,12 +11,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from orchestrator.catalogue.tokens import compact
 from orchestrator.index.text import SENTENCE_END, STOP_WORDS, spaced
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Tool, altered
 
 VOUCHED = "reviewed"
 """The label that says, with `yes`, that a person has read the tool."""
@@ -128,7 +127,7 @@ def cleaned(tool: Tool) -> Tool:
     """Return the tool without what is suspicious in it, for searching and for a model to read. The hash stays."""
     keywords = tool.keywords if len(tool.keywords) <= MAX_KEYWORDS else ()
     description = "" if _is_stuffed(tool.description) else _clean(tool.description)
-    return replace(tool, description=description, keywords=keywords, input_schema=_in_schema(tool.input_schema))
+    return altered(tool, description=description, keywords=keywords, input_schema=_in_schema(tool.input_schema))
 
 
 def _clean(text: str) -> str:
