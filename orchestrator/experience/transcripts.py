@@ -27,6 +27,7 @@ def is_line(record: Object) -> bool:
 
 def message(record: Object) -> dict[str, Any]:
     """Return a line as a message with `at`; without a role where nobody asks or calls in it."""
+    role: Any
     payload, own = record.get("payload"), record.get("message")
     if isinstance(payload, Mapping):
         item = payload.get("item")
@@ -58,11 +59,11 @@ def called(name: str, given: Any) -> str:
     return inner if isinstance(inner, str) else name
 
 
-def _codex(item: Object) -> tuple[str, Any]:
+def _codex(item: Object) -> tuple[Any, Any]:
     """Return the role and the content of a line of Codex."""
     kind, call = item.get("type"), item.get("call_id") or item.get("id")
     if kind == "message":
-        return str(item.get("role")), item.get("content")
+        return item.get("role"), item.get("content")
     if kind in ("user_message", "UserMessage"):
         return "user", item.get("message") or item.get("content")
     if kind in ("function_call", "custom_tool_call"):
