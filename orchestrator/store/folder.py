@@ -280,9 +280,10 @@ class FolderPoints(Points):
             self._damaged.append(self._place / own.file)
             self._head.collections[name], lines = _Collection(size=own.size), []
         parts = (line.partition(b" ") for line in lines)
-        rows = {point.decode("utf-8", "replace"): row for point, _, row in parts} | self._new.get(name, {})
-        if len(rows) < len(lines):
-            self._changed.add(name)  # Some are written twice.
+        new = self._new.get(name, {})
+        rows = {point.decode("utf-8", "replace"): row for point, _, row in parts} | new
+        if len(rows) < len(lines) + len(new):
+            self._changed.add(name)  # Some would stand there twice.
         self._read[name] = rows
         return rows
 
