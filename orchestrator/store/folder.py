@@ -11,7 +11,6 @@ an id counts; what removes points writes a new file.
 """
 
 import binascii
-import errno
 import json
 import logging
 import os
@@ -27,7 +26,7 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from orchestrator.common.digests import digest
-from orchestrator.common.regular import regular
+from orchestrator.common.regular import Irregular, regular
 from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.store.points import Fields, New, Payload, Points, Record, Vectors
 
@@ -35,8 +34,6 @@ logger = logging.getLogger(__name__)
 _HEAD, _LOCK = "head.json", "lock"
 _POLL_S = 0.005
 _FLOATS = np.dtype("<f4")
-_OUTAGES = (errno.EACCES, errno.ENOMEM, errno.ENFILE, errno.EMFILE, errno.ENOSPC, errno.EDQUOT)
-"""What the system refuses for a time. All else that fails in a file comes from what stands there."""
 _MEND = {
     "tools": "`toolroute tools import` (or `tools sync`) of the tenant's tools writes it again",
     "experience": "`toolroute experience forget --all` for that tenant begins without any",
@@ -229,9 +226,8 @@ class FolderPoints(Points):
         return {point: _record(point, rows[point], size, payload) for point in ids if point in rows}
 
     def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterable[Record]:
-        return self.get(
-            name, [*(self._head.records.get(name) or self._rows(name))], vectors=vectors, payload=payload
-        ).values()
+        points = [*(self._head.records.get(name) or self._rows(name))]
+        return self.get(name, points, vectors=vectors, payload=payload).values()
 
     def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
         if name in self._head.records:
@@ -324,14 +320,14 @@ def _record(point: str, row: bytes, size: int | None, fields: Fields) -> Record:
 def _append(place: Path, own: _Collection, rows: Mapping[str, bytes]) -> None:
     """Write these after what counts of the file; they are on the disk when this returns."""
     data = b"".join(b"%s %s\n" % (point.encode(), row) for point, row in rows.items())
-    mode = "r+b" if own.file else "xb"
-    own.file = own.file or f"{os.urandom(8).hex()}.points"
-    with _as_damage(own.file), open(place / own.file, mode, opener=regular) as file:
-        if file.seek(0, os.SEEK_END) < own.length:
-            raise Damaged(f"{own.file} is cut")
+    path = place / (own.file or f"{os.urandom(8).hex()}.points")
+    if own.file and not (path.is_file() and path.stat().st_size >= own.length):
+        raise Damaged(f"{own.file} is missing or cut")
+    with open(path, "r+b" if own.file else "xb", opener=regular) as file:
         file.truncate(own.length)  # A writer that died may have left more.
         file.seek(own.length)
         _finish(file, data)
+    own.file = path.name
     own.length, own.checksum = own.length + len(data), zlib.crc32(data, own.checksum)
 
 
@@ -367,9 +363,8 @@ def _set_aside(damaged: Sequence[Path], place: Path) -> None:
     aside = Path(tempfile.mkdtemp(prefix="damaged-", dir=place))
     for file in damaged:
         with suppress(FileNotFoundError):  # That may be the damage.
-            (shutil.copy if file.name == _HEAD and file.is_file() else shutil.move)(
-                file, aside
-            )  # There is always a head.
+            stays = file.name == _HEAD and file.is_file()  # So that there is always a head.
+            (shutil.copy if stays else shutil.move)(file, aside)
     logger.warning("what cannot be read is set aside in %s: import or sync again what this write does not bring", aside)
 
 
@@ -393,22 +388,12 @@ def _finish(file: BinaryIO, data: bytes) -> None:
 
 
 def _read(path: Path, length: int | None = None) -> bytes:
-    """Return the file's content, or its first bytes. Raises Damaged for what cannot be read."""
-    with _as_damage(path.name), open(path, "rb", opener=regular) as file:
-        return file.read() if length is None else file.read(min(length, os.fstat(file.fileno()).st_size))
-
-
-@contextmanager
-def _as_damage(file: str) -> Iterator[None]:
-    """Raise Damaged where a file that is there cannot be used, and where that is no matter of time."""
+    """Return the file's content, or its first bytes. Raises Damaged for what is no regular file."""
     try:
-        yield
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        if error.errno in _OUTAGES:
-            raise
-        raise Damaged(f"{file}: {error.strerror}") from error
+        with open(path, "rb", opener=regular) as file:
+            return file.read() if length is None else file.read(min(length, os.fstat(file.fileno()).st_size))
+    except Irregular as error:
+        raise Damaged(f"{path.name} is {error.strerror}") from None
 
 
 def _foreign(place: Path) -> str:
