@@ -211,7 +211,7 @@ def test_damaged_notes_of_failures_take_no_tools_and_go(content: str | None, sto
     assert store.failures("org:a") == {"dead": "it failed"}
 
 
-@pytest.mark.parametrize("name", ["archive cut", "head cut", "payloads cut"])
+@pytest.mark.parametrize("name", ["archive cut", "archive gone", "head cut", "payloads cut"])
 def test_damaged_experience_is_named_and_forgetting_it_mends_it(
     name: str, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
