@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from orchestrator.common.keys import split_key
 from orchestrator.index.bm25 import Columns
 from orchestrator.index.keyword import FIELDS
 from orchestrator.pipeline.state import State, Task
@@ -125,7 +126,7 @@ def warnings_of(
     wanted = task.request.route_hint
     if wanted.ordered_by and not state.lists.get(wanted.ordered_by):
         warnings.append(f"route_hint {wanted!s}: this pipeline found nothing so, and all that it found counts")
-    fits = {index.catalogue.tools[p].server for p in state.lifted} | {k.partition(":")[0] for k in best_of_clauses}
+    fits = {index.catalogue.tools[p].server for p in state.lifted} | {split_key(k)[0] for k in best_of_clauses}
     fits |= {match.tool.server for match in kept[:1] if stage is not Stage.NONE}
     warnings += [
         f"the query names the server {server!r}, but none of its tools fits"

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.common.digests import digest, same_server
+from orchestrator.common.keys import key_of
 from orchestrator.common.tenant import SHARED
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
 from orchestrator.records.relation import Relation
@@ -160,7 +161,7 @@ class Manifest:
         """Yield id, definition hash and key of each tool's point."""
         for listing, tools in self.tools.items():
             for name, hash_ in tools.items():
-                key = f"{listing.partition(':')[0]}:{name}"
+                key = key_of(listing.partition(":")[0], name)
                 yield tool_id(self.tenant, key, hash_), hash_, key
 
     def payload(self) -> dict[str, str]:
