@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 from orchestrator.common.fields import named
 from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool, put, who_is
+from orchestrator.records.outcome import Use
 from orchestrator.runtime.router import LOCAL, Router
-from orchestrator.server.outcome_recorder import OutcomeRecorder
+from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
 
 try:
     from fastmcp import Context
@@ -73,7 +74,7 @@ class ToolRouterSearch(BaseSearchTransform):
             search_result_serializer=search_result_serializer,
         )
         self._outcomes = OutcomeRecorder(self._toolbox.over(()), logger.warning)
-        self._found = OrderedDict[str, deque[set[str]]]()
+        self._found = OrderedDict[Conversation, deque[set[str]]]()
 
     async def aclose(self) -> None:
         """Record what is left."""
@@ -85,12 +86,9 @@ class ToolRouterSearch(BaseSearchTransform):
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         own = {self._search_tool_name, self._call_tool_name, *self._toolbox.keep}
-        if self._toolbox.enforce and name not in own.union(*self._found.get(self._client(get_context()), ())):
+        if self._toolbox.enforce and name not in own.union(*self._found.get(self._who(get_context()), ())):
             return None
         return await super().get_tool(name, call_next, version=version)
-
-    def _client(self, context: Context) -> str:
-        return f"{who_is(self._toolbox.tenant, context)} {who_is(self._toolbox.actor, context)}"
 
     def _make_search_tool(self) -> Tool:
         async def search_tools(
@@ -111,28 +109,33 @@ class ToolRouterSearch(BaseSearchTransform):
         if decision is None:
             found = list(tools)[: self._max_results]
         else:
-            self._outcomes.searched(decision, who_is(self._toolbox.actor, context), self._toolbox.over(mine))
-            found = [own[match.tool.name] for match in decision.matches if decision.recommended][: self._max_results]
+            matched = [match.tool for match in decision.matches if decision.recommended][: self._max_results]
+            who, keys = self._who(context), {tool.key for tool in matched}
+            self._outcomes.searched(decision, keys, who, self._toolbox.over(mine))
+            found = [own[tool.name] for tool in matched]
         if self._toolbox.enforce:
-            client = self._client(context)
+            client = self._who(context)
             searches = self._found.get(client, deque[set[str]](maxlen=_SEARCHES))
             searches.append({tool.name for tool in found})
             put(self._found, client, searches, _CLIENTS)
         return found
+
+    def _who(self, context: Context) -> Conversation:
+        tenant, actor = who_is(self._toolbox.tenant, context) or LOCAL, who_is(self._toolbox.actor, context)
+        return Conversation(tenant, actor, "")  # FastMCP's own `session_id` is another one for each request.
 
     def _make_call_tool(self) -> Tool:
         proxy: Any = super()._make_call_tool()
 
         @wraps(proxy.fn)
         async def call_tool(name: str, *given: Any, **more: Any) -> Any:
-            begin, ok = time.monotonic(), False
-            try:
-                result = await proxy.fn(name, *given, **more)
-                ok = not getattr(result, "is_error", False)
-                return result
-            finally:
-                context, ms = get_context(), (time.monotonic() - begin) * 1_000
-                tenant, actor = who_is(self._toolbox.tenant, context) or LOCAL, who_is(self._toolbox.actor, context)
-                self._outcomes.called(tenant, actor, own_tool(name, "", None).key, ok=ok, ms=ms)
+            begin, ok, key = time.monotonic(), False, own_tool(name, "", None).key
+            with self._outcomes.call(self._who(get_context()), key) as used:
+                try:
+                    result = await proxy.fn(name, *given, **more)
+                    ok = not getattr(result, "is_error", False)
+                    return result
+                finally:
+                    used(Use(tool=key, ok=ok, ms=(time.monotonic() - begin) * 1_000))
 
         return Tool.from_function(fn=call_tool, name=self._call_tool_name)

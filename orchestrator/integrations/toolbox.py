@@ -29,6 +29,7 @@ Who = str | Callable[[Any], str]
 OnDecision = Callable[[Decision], object]
 """Gets each Decision, to log or to show it. If it raises, the log says so and the agent goes on."""
 K = TypeVar("K")
+N = TypeVar("N")
 Own = TypeVar("Own")
 _TURNS, _TURN_CHARS, _TASK_CHARS = 10, 10_000, 100_000
 _KEPT_TURNS, _SETS = 2_000, 8
@@ -248,7 +249,7 @@ def _check_not_cancelled(error: Exception) -> None:
         raise error
 
 
-def put(kept: OrderedDict[str, K], key: str, value: K, most: int) -> None:
+def put(kept: OrderedDict[N, K], key: N, value: K, most: int) -> None:
     """Keep a value as the latest of `most`."""
     kept[key] = value
     kept.move_to_end(key)

@@ -133,10 +133,16 @@ def warnings_of(
         for server in state.explicit.wanted
         if server not in fits
     ]
-    warnings += [
-        f"the query names the server {name!r}, which is configured but has no tools here; run `toolroute tools sync`"
-        for name in state.explicit.absent
-    ]
+    for name in state.explicit.absent:
+        is_known = name in index.servers.named
+        why = (
+            "which is configured but has no tools here; run `toolroute tools sync`" if is_known else "which is unknown"
+        )
+        near = "" if is_known else f"; near: {', '.join(get_close_matches(name, index.servers.named))}"
+        warnings.append(f"the query names the server {name!r}, {why}{near}")
+    for server in dict.fromkeys(state.explicit.unwanted):
+        used = "wants it, too: it may be used" if server in state.explicit.wanted else "it is not used"
+        warnings.append(f"the query leaves out the server {server!r}; {used}")
     return warnings + _why_little(state, stage, kept, room)
 
 

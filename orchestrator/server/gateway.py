@@ -19,12 +19,13 @@ from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.results import as_mcp_result
 from orchestrator.mcp.sync import keep_current
 from orchestrator.pipeline import select
+from orchestrator.records.outcome import Use
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
 from orchestrator.server.initial_sync import InitialSync, Note
-from orchestrator.server.outcome_recorder import OutcomeRecorder
+from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -62,6 +63,7 @@ class Gateway:
             raise InvalidInput("a Gateway needs a Router over a store")
         self.config = config
         self._store, self._router = router.store, router
+        router.see(config.entries)
         self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
         self._pools: dict[str, Connections] = {}
         self._initial_syncs: dict[str, InitialSync] = {}
@@ -82,10 +84,18 @@ class Gateway:
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         await self._outcomes.close()
 
-    async def search(self, tenant: str, query: str, limit: int, hint: RouteHint, actor: str = "") -> dict[str, Any]:
+    async def search(
+        self, tenant: str, query: str, limit: int, hint: RouteHint, actor: str = "", session: str = ""
+    ) -> dict[str, Any]:
         """Return the best tools for a task as JSON, each with its schema, score and why, and how sure the whole is.
 
-        `actor`: the client that asks.
+        Args:
+            tenant: Whose tools are searched.
+            query: The task, in words.
+            limit: The most tools to return.
+            hint: Whether meaning is searched, too.
+            actor: The client that asks.
+            session: The client's session, "" where it has none.
         """
         await self._follow()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
@@ -98,10 +108,12 @@ class Gateway:
         cap = _MOST_TOKENS * width // limit
         asked = RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=cap)
         decision = await self._router.route(asked)
-        self._outcomes.searched(decision, actor)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
         matches, dropped = select.fit(usable[:limit], _MOST_TOKENS, select.definition_tokens)
+        self._outcomes.searched(
+            decision, {match.tool.key for match in usable[:limit]}, Conversation(tenant, actor, session)
+        )
         for match in matches:
             self._remember(tenant, match.tool)
         shown, matching = {match.tool.key for match in matches}, {match.tool.server for match in matches}
@@ -127,6 +139,7 @@ class Gateway:
         arguments: Mapping[str, Any],
         *,
         actor: str = "",
+        session: str = "",
         allow: Allow | None = None,
         idempotency_key: str | None = None,
         on_progress: OnProgress | None = None,
@@ -139,13 +152,13 @@ class Gateway:
         tool = await self._tool(tenant, key)
         chosen = self._offered.get((tenant, tool.key), tool)
         given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
-        if allow is not None:
-            await allow(tool, given)
-        call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
-        began = time.perf_counter()
-        result = as_mcp_result(await self._pool(tenant)._exchange(call))
-        took = (time.perf_counter() - began) * 1000
-        self._outcomes.called(tenant, actor, tool.key, ok=not result.is_error, ms=took)
+        with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
+            if allow is not None:
+                await allow(tool, given)
+            call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
+            began = time.perf_counter()
+            result = as_mcp_result(await self._pool(tenant)._exchange(call))
+            used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
         return result
 
     async def _tool(self, tenant: str, key: str) -> Tool:
@@ -199,6 +212,7 @@ class Gateway:
         config = self._changed()
         if config is not None:
             self.config = config
+            self._router.see(config.entries)
             for pool in self._pools.values():
                 pool.renew(config)
             outdated, self._initial_syncs = self._initial_syncs, {}

@@ -206,9 +206,10 @@ async def _answer(
     gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, approve: Approve
 ) -> CallToolResult:
     tool, arguments = params.name, params.arguments or {}
+    actor, session = _client_of(context), _session_of(context)
     if tool == "search":
         asked = _parsed(SearchArguments, arguments)
-        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, _client_of(context))
+        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
         # Only as text: all clients read that, and some would give a model the same JSON twice.
         return _text(compact(found))
     if tool == "call_tool":  # Models also write a tool's key in its place.
@@ -219,7 +220,8 @@ async def _answer(
         tenant,
         tool,
         arguments,
-        actor=_client_of(context),
+        actor=actor,
+        session=session,
         allow=partial(_allow, context, params, approve),
         idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
         on_progress=context.session.report_progress if "progress_token" in meta else None,
@@ -282,6 +284,11 @@ def _client_of(context: Context) -> str:
     user = context.request.scope.get("user") if context.request is not None else None
     params = context.session.client_params
     return ((user and user.access_token.subject) or (params.client_info.name if params else ""))[:_LONGEST_CLIENT]
+
+
+def _session_of(context: Context) -> str:
+    """Return the session over HTTP; "" over stdio, where the process is the session, and where a client has none."""
+    return context.request.headers.get("mcp-session-id", "") if context.request is not None else ""
 
 
 def _text(text: str, *, is_error: bool = False) -> CallToolResult:
