@@ -119,12 +119,12 @@ class Connections:
         """Do what `call` does and return the server's own answer. What did not run, or may run twice, is sent again."""
         self._server(call.server)  # What no server is called is measured and logged as none.
         with telemetry.calling(call.key) as seen:
-            answered = await self._exchange(call)
+            answered = await self._attempt(call)
             if answered.is_error:
                 seen["error.type"] = telemetry.TOOL_ERROR
         return answered
 
-    async def _exchange(self, call: Call, *, again: bool = True) -> Answered:
+    async def _attempt(self, call: Call, *, again: bool = True) -> Answered:
         try:
             async with self.using(call.server, call.deadline) as connection:
                 live = await self._live_tool(connection, call)
@@ -137,7 +137,7 @@ class Connections:
                 raise call.unknown_outcome(lost) from None
             if lost.timed_out or not again:
                 raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
-            return await self._exchange(call, again=False)
+            return await self._attempt(call, again=False)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )
