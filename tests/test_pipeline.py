@@ -1,10 +1,17 @@
 """The pipeline as data: a user changes a preset, writes a leg, a gate, a refiner or a selection."""
 
+import asyncio
+import re
+import threading
 from dataclasses import FrozenInstanceError, replace
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidInput
 from orchestrator.pipeline.fusion import fuse
 from orchestrator.pipeline.legs.keyword import keyword
@@ -12,12 +19,13 @@ from orchestrator.pipeline.legs.semantic import semantic
 from orchestrator.pipeline.pipeline import Pipeline, PipelineStage
 from orchestrator.pipeline.presets import PRESETS, preset
 from orchestrator.pipeline.select import select
-from orchestrator.pipeline.state import State
+from orchestrator.pipeline.state import State, at_once
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion
 from orchestrator.records.tool import Stage
 from orchestrator.runtime.router import Router
-from tests.catalogues import sample
+from tests.catalogues import sample, tool
+from tests.pages import printed, python_of
 
 DEFAULT = preset("default")
 TASK = "refund charge ch_3PqX, the customer paid twice"
@@ -124,7 +132,8 @@ async def test_a_preset_goes_by_its_name_and_an_unknown_one_is_refused_with_thos
 def state(**scores: float) -> State:
     """Return a State with these probabilities; `p3=0.5` is the tool at position 3."""
     own = {int(name[1:]): score for name, score in scores.items()}
-    return State(task=None, scores=own, confidence=max(own.values(), default=0.0))  # type: ignore[arg-type]
+    task: Any = SimpleNamespace(compute=at_once, index=SimpleNamespace(catalogue=range(10)))
+    return State(task=task, scores=own, confidence=max(own.values(), default=0.0))
 
 
 def test_pipelines_and_states_are_frozen() -> None:
@@ -179,9 +188,98 @@ async def test_a_pipeline_runs_from_one_stage_until_another() -> None:
         await pipeline.run(state(), until="e")
 
 
-async def test_a_leg_that_gives_no_probability_is_named() -> None:
-    def loud(state: State) -> State:
-        return state.listed("loud", {0: 7.0})
+def raises(state: State) -> State:
+    raise RuntimeError("boom")
 
-    with pytest.raises(InvalidInput, match=r"leg 'loud' gave 7\.0: give probabilities"):
-        await routed(replace(DEFAULT, first=(*DEFAULT.first, loud)))
+
+async def raises_later(state: State) -> State:
+    raise RuntimeError("boom")
+
+
+def nothing(state: State) -> State:
+    state.listed("nothing", {0: 1.0})
+    return None  # type: ignore[return-value]
+
+
+def loud(state: State) -> State:
+    return state.listed("loud", {0: 7.0})
+
+
+def elsewhere(state: State) -> State:
+    return state.listed("elsewhere", {10_000: 0.5})
+
+
+def no_number(state: State) -> State:
+    return state.listed("no_number", {0: float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("stage", "why"),
+    [
+        (raises, r"'raises' failed \(RuntimeError: boom\): the others answer without it"),
+        (raises_later, r"'raises_later' failed \(RuntimeError: boom\)"),
+        (nothing, "'nothing' returned None, not the state: the others answer"),
+        (loud, r"leg 'loud' gave 7\.0: it is left out; give probabilities"),
+        (elsewhere, r"'elsewhere' scored 10000, no tool's position \(state.task.index.catalogue.positions\[key\]\)"),
+        (no_number, "'no_number' gave the score nan, no number"),
+    ],
+)
+async def test_a_leg_or_refiner_that_fails_is_named_and_the_others_answer(stage: PipelineStage, why: str) -> None:
+    plain = await routed(DEFAULT)
+    leg = await routed(replace(DEFAULT, first=(*DEFAULT.first, stage)))
+    refiner = await routed(replace(DEFAULT, refiners=(*DEFAULT.refiners, stage)))
+    assert [match.tool.key for match in leg.matches] == [match.tool.key for match in plain.matches]
+    assert [match.score for match in refiner.matches] == [match.score for match in plain.matches]
+    assert re.fullmatch(f"(leg )?{why}.*", leg.warnings[0])
+    if stage is not loud:  # Nothing reads lists any more when refiners run.
+        assert re.fullmatch(f"refiner {why}.*", refiner.warnings[0])
+
+
+async def test_a_fusion_of_ones_own_that_fails_has_no_other_to_answer() -> None:
+    with pytest.raises(RuntimeError, match="boom"):
+        await routed(replace(DEFAULT, fusion=raises))
+    with pytest.raises(InvalidInput, match="pipeline 'default': nothing returned None: let it return the state"):
+        await routed(replace(DEFAULT, fusion=nothing))
+
+
+async def test_votes_of_ones_own_count_in_confidence_and_reason() -> None:
+    by_leg = await routed(replace(DEFAULT, first=(*DEFAULT.first, votes)))
+    assert by_leg.confidence == 0.999
+    assert by_leg.matches[0].why.startswith("mine 1.00")
+
+    def promotes(state: State) -> State:
+        return state.rescored({state.task.index.catalogue.positions[ELSEWHERE]: 0.999})
+
+    def demotes(state: State) -> State:
+        return state.rescored({state.order[0]: 0.01})
+
+    by_refiner = await routed(replace(DEFAULT, refiners=(*DEFAULT.refiners, promotes)))
+    first = by_refiner.matches[0]
+    assert (first.tool.key, by_refiner.confidence, first.evidence["promotes"]) == (ELSEWHERE, 0.999, 0.999)
+    assert "promotes 1.00" in first.why
+    assert (await routed(replace(DEFAULT, refiners=(*DEFAULT.refiners, demotes)))).confidence < 0.1
+
+
+async def test_stages_leave_the_event_loop_over_a_large_catalogue() -> None:
+    seen = list[bool]()
+
+    def where(state: State) -> State:
+        seen.append(threading.current_thread() is threading.main_thread())
+        return state
+
+    pipeline = replace(
+        DEFAULT, first=(*DEFAULT.first, where), refiners=(where, *DEFAULT.refiners), gate=lambda _: False
+    )
+    tools = [tool(f"s{number % 50}:do_{number}", f"Do the thing with the number {number}") for number in range(2_000)]
+    found = []
+    for catalogue in (Catalogue(tools), Catalogue(tools[:-1])):
+        async with Router(catalogue, pipeline=pipeline) as router:
+            found.append(await router.route("do the thing with the number 7", limit=3))
+    assert seen == [False, False, True, True]
+    assert [match.tool.key for match in found[0].matches] == [match.tool.key for match in found[1].matches]
+
+
+async def test_the_leg_of_the_page_votes(tmp_path: Path) -> None:
+    (code,) = python_of("docs/pipelines.md")
+    shown = await asyncio.to_thread(printed, code, tmp_path)
+    assert shown.startswith("[('stripe:list_disputes', 'favourites 0.90'), ('stripe:refund_charge', ")

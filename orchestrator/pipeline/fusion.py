@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.errors import InvalidInput
 from orchestrator.index.calibration import supported, vote
 from orchestrator.pipeline.scoring import Candidates
 from orchestrator.pipeline.select import kept_of
@@ -25,14 +24,23 @@ RRF_K = 60
 def fuse(state: State, default: Fusion = Fusion.LEARNT) -> State:
     """Return the candidates ranked by the request's fusion, else by this one.
 
-    Scores of further legs (`State.lists`) are read as probabilities: a tool has the greatest that a leg gives it.
+    Scores of further legs (`State.lists`) are read as probabilities: a tool has the greatest that a leg gives it, and
+    so has the confidence of the first.
     """
     state = calibrated(state, default)
     for leg, chances in state.lists.items():
         if wrong := next((chance for chance in chances.values() if not 0 <= chance <= 1), None):
-            raise InvalidInput(f"leg {leg!r} gave {wrong!r}: give probabilities, 0 to 1, or use a fusion of your own")
+            remedy = "it is left out; give probabilities, 0 to 1, or use a fusion of your own"
+            state = replace(state, warnings=(*state.warnings, f"leg {leg!r} gave {wrong!r}: {remedy}"))
+            continue
+        led = next(iter(state.scores), None)
         higher = {place: chance for place, chance in chances.items() if chance > state.scores.get(place, -1.0)}
         state = state.rescored(higher).with_evidence(leg, chances)
+        state = state.noted({place: f"{leg} {chance:.2f}" for place, chance in chances.items()})
+        first = next(iter(state.scores), None)
+        if first is not None and first in chances:  # The leg speaks for the first tool, which may be another one now.
+            before = state.confidence if first == led else 0.0
+            state = replace(state, confidence=max(before, chances[first]))
     return state
 
 

@@ -1,13 +1,16 @@
 """Pipelines: legs, gate, fusion, refiners and selection as one value, and the one function that runs them."""
 
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from inspect import isawaitable
 
 from orchestrator import telemetry
 from orchestrator.common.fields import settings
 from orchestrator.errors import InvalidInput
+from orchestrator.pipeline.guard import checked, failed, is_users
 from orchestrator.pipeline.select import select as select_matches
 from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision
@@ -49,6 +52,10 @@ class Pipeline:
     selection. A stage has the name of its function. The second stage of a name has `_2` behind it. `gate` and
     `select` are the names of the pipeline's own gate and selection.
 
+    A leg or a refiner of your own that raises, returns something else than the state, or scores what is no tool, is
+    named in the Decision's warnings, and the others answer. Where a catalogue is large, stages that are not coroutine
+    functions run in another thread than the event loop's (`Router.route`).
+
     Attributes:
         name: The pipeline's name, for people.
         first: The legs that always run, in order.
@@ -77,6 +84,7 @@ class Pipeline:
     stages: Mapping[str, PipelineStage] = field(init=False, repr=False, compare=False)
     _in_fallback: frozenset[str] = field(init=False, repr=False, compare=False)
     _legs: frozenset[str] = field(init=False, repr=False, compare=False)
+    _guarded: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         groups: dict[str, tuple[object, ...]] = {"first": self.first, "gate": (self.gate,), "fallback": self.fallback}
@@ -95,7 +103,10 @@ class Pipeline:
         fallback = frozenset(names[behind : behind + len(self.fallback)])
         object.__setattr__(self, "stages", stages)
         object.__setattr__(self, "_in_fallback", fallback)
-        object.__setattr__(self, "_legs", fallback.union(names[: len(self.first)]))
+        legs = fallback.union(names[: len(self.first)])
+        refiners = names[len(names) - 1 - len(self.refiners) : -1]
+        object.__setattr__(self, "_legs", legs)
+        object.__setattr__(self, "_guarded", frozenset(name for name in (*legs, *refiners) if is_users(stages[name])))
 
     async def run(self, state: State, clock: Clock | None = None, *, start: str = "", until: str = "") -> State:
         """Return the state once the stages from `start` to `until` have run, both included.
@@ -110,17 +121,51 @@ class Pipeline:
             KeyError: There is no stage of this name.
         """
         names = list(self.stages)
-        for name in names[self._place(start, 0) : self._place(until, len(names) - 1) + 1]:
-            if state.gate_open and name in self._in_fallback:
-                continue
-            stage = self.stages[name]
-            before, done = state, stage(state)
-            state = await done if isawaitable(done) else done
-            if clock and ((name in self._legs and state is not before) or name == SELECT):
-                clock.book(_name(stage))
+        left = deque(names[self._place(start, 0) : self._place(until, len(names) - 1) + 1])
+        while left:
+            state, waiting = await state.task.compute(partial(self._advance, state, left, clock))
+            if waiting is not None:
+                state = await self._answered(left.popleft(), state, waiting, clock)
         if clock and state.decision is not None:
             state = replace(state, decision=replace(state.decision, timings_ms=clock.total()))
         return state
+
+    def _advance(self, state: State, left: deque[str], clock: Clock | None) -> tuple[State, Awaitable[State] | None]:
+        """Run the stages that are left, until one returns an awaitable; that one stays among them."""
+        while left:
+            if not (state.gate_open and left[0] in self._in_fallback):
+                name, done = left[0], self._begun(left[0], state)
+                if isawaitable(done):
+                    return state, done
+                state = self._ended(name, state, done, clock)
+            left.popleft()
+        return state, None
+
+    def _begun(self, name: str, state: State) -> State | Awaitable[State]:
+        try:
+            return self.stages[name](state)
+        except Exception as error:
+            if name not in self._guarded:
+                raise
+            return failed(state, name, error, refines=name not in self._legs)
+
+    async def _answered(self, name: str, state: State, waiting: Awaitable[State], clock: Clock | None) -> State:
+        try:
+            return self._ended(name, state, await waiting, clock)
+        except Exception as error:
+            if name not in self._guarded:
+                raise
+            return failed(state, name, error, refines=name not in self._legs)
+
+    def _ended(self, name: str, before: State, after: State, clock: Clock | None) -> State:
+        """Return the state after a stage, once its time is booked."""
+        if name in self._guarded:
+            after = checked(before, name, after, refines=name not in self._legs)
+        elif not isinstance(after, State):
+            raise InvalidInput(f"pipeline {self.name!r}: {name} returned {after!r:.80}: let it return the state")
+        if clock and ((name in self._legs and after is not before) or name == SELECT):
+            clock.book(_name(self.stages[name]))
+        return after
 
     def after(self, name: str) -> str:
         """Return the name of the stage behind this one."""

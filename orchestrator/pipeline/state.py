@@ -5,6 +5,7 @@ Both are frozen. Tools are positions in the catalogue here; keys come back in th
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,22 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Gives, Tool
 from orchestrator.records.usage import Usage
 
+R = TypeVar("R")
+
+
+async def at_once(work: Callable[[], R]) -> R:
+    """Do the work here and now."""
+    return work()
+
+
 Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
 """Returns one row per text, [texts, dimension], or None and the reason why there are none."""
+
+
+class Compute(Protocol):
+    """Does work and returns what it gives."""
+
+    async def __call__(self, work: Callable[[], R], /) -> R: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +62,7 @@ class Task:
         experience: The tenant's past tasks, or None.
         servers: The MCP servers that can be called here, or None for all.
         model: The language model of the route, or None.
+        compute: Does work that holds a processor, in another thread where the catalogue is large.
     """
 
     request: RouteRequest
@@ -61,6 +77,7 @@ class Task:
     experience: Experience | None = None
     servers: frozenset[str] | None = None
     model: RouteModel | None = None
+    compute: Compute = at_once
 
     def calls(self, tool: Tool) -> Calls:
         """Return how the tenant's calls of a tool went."""

@@ -50,7 +50,7 @@ from orchestrator.pipeline.legs.semantic import leaning, why_failed
 from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.pipeline import Clock, Pipeline
 from orchestrator.pipeline.presets import preset
-from orchestrator.pipeline.state import State, Task
+from orchestrator.pipeline.state import State, Task, at_once
 from orchestrator.pipeline.understand import Understood, understand
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near, Outcome, OutcomeSource, Use, uses_of
@@ -68,6 +68,10 @@ from orchestrator.store.store import Store
 logger = logging.getLogger(__package__)
 
 _EMBEDDING_AT_A_TIME = 32
+_IN_THREAD_FROM = 2_000
+"""Tools from which on stages leave the event loop's thread: then a route takes milliseconds, and the way to a thread a
+tenth of one. On a busy machine 50 routes at once over 13,000 tools held the loop for 4,290 ms, now for 380 ms at most, in
+the same processor time."""
 _STORES = "a list of folders, URLs, Stores or Sources"
 LOCAL = "local"
 """The tenant of a request in process that names none."""
@@ -159,6 +163,7 @@ class Router:
         one = len(sources) <= 1 and not any(source.tenant for source in sources)
         read = self.store if one else Sources(sources, options.store_timeout_s)
         self._threads = Threads(_EMBEDDING_AT_A_TIME, "toolroute embedding")
+        self._computing = Threads(1, "toolroute routing")  # More would take the interpreter from the event loop.
         self._indexes = IndexCache(catalogue, read, tuple(capabilities), self.options.cached_tenants)
         self._memories = ExperienceCache(self.store, self.options.cached_tenants, self.options.experience_days)
 
@@ -217,6 +222,7 @@ class Router:
         self._indexes.clear()
         self._memories.clear()
         self._threads.close()
+        self._computing.close()
         if self._own_models is not None:
             await self._own_models.aclose()
         if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
@@ -273,6 +279,8 @@ class Router:
         context: Mapping[str, str] | None = None,
     ) -> Decision:
         """Return the Decision for a task.
+
+        From 2,000 tools on the stages run in a thread of the Router, so that other tasks of the event loop go on.
 
         A failing embedder never empties the answer: the keyword leg's stands, with a warning.
 
@@ -472,7 +480,11 @@ class Router:
     ) -> Task:
         past = self._memories.at_hand(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
-        understood = understand(request.query, earlier, known=index.terms, actions=index.actions, needs=needs)
+        large = isinstance(index, Index) and len(index.catalogue) >= _IN_THREAD_FROM
+        compute = self._computing.run if large else at_once
+        understood = await compute(
+            lambda: understand(request.query, earlier, known=index.terms, actions=index.actions, needs=needs)
+        )
         own = index if isinstance(index, Index) else await self._excerpt(index, request, understood, keys)
         return Task(
             request=request,
@@ -487,6 +499,7 @@ class Router:
             experience=past,
             servers=self._servers,
             model=self._model,
+            compute=compute,
         )
 
     async def _vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:

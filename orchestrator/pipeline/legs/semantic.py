@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,10 @@ async def semantic(state: State) -> State:
         return replace(state, warnings=(*state.warnings, f"{failed}{reason}"))
     own = leaning(vectors, [weight for _, weight in task.understood.earlier])
     search = state.candidates.search if state.candidates else search_of(state)
+    by_meaning = partial(search.by_meaning, side, own, task.no_tool(), words=state.candidates is not None)
     return replace(
         state,
-        candidates=search.by_meaning(side, own, task.no_tool(), words=state.candidates is not None),
+        candidates=await task.compute(by_meaning),
         vectors=own,
         near_flagged=_near_flagged(task.index.flagged, side.vectors, own[0]),
         warnings=(*state.warnings, task.index.note) if task.index.note else state.warnings,
