@@ -33,6 +33,12 @@ _CERTIFICATES = (
 _SHELL = shutil.which("sh")
 _WATCH = 'read -r _; kill -KILL "-$0"'
 """Ends a server with its children once the watcher's input ends, as it does however toolroute ends."""
+_WATCH_RUNNER = """
+read -r _; kill -TERM "-$0"; n=0
+while [ $n -lt 20 ] && kill -0 "-$0" 2>/dev/null; do sleep 1; n=$((n + 1)); done
+kill -KILL "-$0"
+"""
+"""The same for a package runner, which first takes back what it has half installed."""
 _BEGIN = 'read -r _ && exec "$@"'
 """Starts the server once its watcher runs, so that there is no moment in which nobody would end it."""
 
@@ -41,15 +47,17 @@ _TAIL_LINES, _TAIL_CHARS, _TAIL_BYTES = 3, 200, 65_536
 _READ_ON, _PAUSE_S = 2**20, 0.05
 """So much is read of standard error at once; beyond it a server that floods it waits, and takes no time from others."""
 _GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
+_ROLLBACK_S = 20.0
+"""npx took up to 9 s to take back a half install; killed in the midst of one it leaves its cache broken for good."""
 
 
 @contextmanager
-def watched(group: int) -> Iterator[None]:
+def watched(group: int, watch: str = _WATCH) -> Iterator[None]:
     """Have a process group killed should toolroute be; a system without a shell has nobody to do it."""
     if not _SHELL:
         yield
         return
-    command = [_SHELL, "-c", _WATCH, str(group)]
+    command = [_SHELL, "-c", watch, str(group)]
     with Popen(command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True) as watcher:
         try:
             yield
@@ -58,13 +66,22 @@ def watched(group: int) -> Iterator[None]:
 
 
 class Child:
-    """One start of a server's command. `flaw`: why it is read no further, where the server is to blame."""
+    """One start of a server's command.
+
+    Attributes:
+        flaw: Why it is read no further, where the server is to blame.
+        pid: Its process, which leads a session; 0 before it is started.
+        returncode: How it ended by itself: the exit code, or a signal's number below 0.
+        answered: Whether a message has come from it.
+    """
 
     def __init__(self, pace: Pace) -> None:
         self.flaw = ""
+        self.pid = 0
+        self.returncode: int | None = None
         self._pace = pace
         self._said = b""
-        self._answered = False
+        self.answered = False
 
     @asynccontextmanager
     async def streams(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
@@ -78,6 +95,7 @@ class Child:
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         with incoming, read, write, outgoing:
             async with _running(launch) as process, anyio.create_task_group() as tasks:
+                self.pid = process.pid
                 try:
                     tasks.start_soon(self._listen, process.stderr)
                     tasks.start_soon(self._receive, process.stdout, incoming)
@@ -88,7 +106,7 @@ class Child:
                     write.close()
                     with anyio.CancelScope(shield=True):
                         await anyio.lowlevel.checkpoint()  # What was taken to be sent is sent.
-                        await _stop(process, _GRACE_S if self._answered else _HASTE_S)
+                        await self._stop(process, launch.runner)
                     tasks.cancel_scope.cancel()
 
     async def _listen(self, pipe: StreamReader) -> None:
@@ -113,11 +131,32 @@ class Child:
                     begin = time.thread_time()
                     message = _message(line)
                     self._pace.charge(time.thread_time() - begin)
-                    self._answered = True
+                    self.answered = True
                     await incoming.send(message)
         for _ in range(_READ_ON // _CHUNK):
             if not await pipe.read(_CHUNK):
                 break
+
+    async def _stop(self, process: Any, runner: str) -> None:
+        """Close its input and let it end; then ask it and its children to; then end them."""
+        grace_s = _GRACE_S if self.answered else _HASTE_S
+        process.stdin.close()
+        try:
+            await _until(lambda: process.returncode is not None, grace_s)
+            self.returncode = process.returncode
+            if _signal(process, signal.SIGTERM):
+                patience_s = _ROLLBACK_S if runner and not self.answered else grace_s
+                await _until(lambda: process.returncode is not None and not _signal(process, 0), patience_s)
+        finally:
+            _signal(process, signal.SIGKILL)
+        await _until(lambda: process.returncode is not None, _GRACE_S)
+        # A child that left the group may hold the pipes open; nothing public closes them.
+        process._transport.close()  # noqa: SLF001
+
+    @property
+    def said(self) -> str:
+        """The end of what it said on standard error, secrets included."""
+        return self._said.decode("utf-8", "replace")
 
     def tail(self, secrets: Secrets) -> str:
         """Return the last lines on one line, redacted and then shortened: half of a secret is one too."""
@@ -145,7 +184,7 @@ async def _running(launch: Launch) -> AsyncIterator[Any]:
         cwd=launch.cwd,
         start_new_session=True,
     )
-    with watched(process.pid):
+    with watched(process.pid, _WATCH_RUNNER if launch.runner else _WATCH):
         if shell and process.stdin:
             process.stdin.write(b"\n")
         yield process
@@ -163,20 +202,6 @@ async def _send(
             await pipe.drain()
     except OSError:
         await incoming.aclose()  # The session sees an end in place of a request that hangs.
-
-
-async def _stop(process: Any, grace_s: float) -> None:
-    """Close its input and let it end; then ask it and its children to; then end them."""
-    process.stdin.close()
-    try:
-        await _until(lambda: process.returncode is not None, grace_s)
-        if _signal(process, signal.SIGTERM):
-            await _until(lambda: process.returncode is not None and not _signal(process, 0), grace_s)
-    finally:
-        _signal(process, signal.SIGKILL)
-    await _until(lambda: process.returncode is not None, _GRACE_S)
-    # A child that left the group may hold the pipes open; nothing public closes them.
-    process._transport.close()  # noqa: SLF001
 
 
 def _signal(process: Any, number: int) -> bool:
