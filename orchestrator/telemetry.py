@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
+from orchestrator.common.keys import split_key
 from orchestrator.options import captures_content
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Outcome
@@ -116,7 +117,7 @@ def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str]
 def calling(key: str, kind: str = "extension") -> Iterator[dict[str, Any]]:
     """Trace, measure and log a tool's call; an `error.type` in what is yielded says how it failed."""
     began, failed = time.perf_counter(), dict[str, Any]()
-    server = key.partition(":")[0]
+    server, _ = split_key(key)
     about = {"gen_ai.tool.name": key, "gen_ai.tool.type": kind, "toolroute.server": server}
     try:
         with span("execute_tool", key, about) as failed:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.keys import split_key
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 
@@ -15,7 +16,7 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 def tool(key: str, description: str = "", /, **given: Any) -> Tool:
     """A tool from its key, its description, and any further field."""
-    server, _, name = key.partition(":")
+    server, name = split_key(key)
     return Tool(server=server, name=name, description=description, **given)
 
 

@@ -13,7 +13,7 @@ from tests.openai_api import OpenAIModel
 from tests.pages import ROOT, printed, python_of
 
 TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-RESPONSES, CHAT, IN_MEMORY, RERANKED, PLAN, PLUGIN, TESTING = python_of("docs/models.md")
+RESPONSES, CHAT, OWN, IN_MEMORY, RERANKED, PLAN, PLUGIN, TESTING = python_of("docs/models.md")
 
 
 def _said(asked: ModelRequest) -> object:
@@ -35,6 +35,11 @@ async def _printed(code: str, folder: Path) -> str:
 @pytest.mark.parametrize("code", [RESPONSES, CHAT])
 async def test_a_prepass_prints_the_checked_call(code: str, tmp_path: Path) -> None:
     assert await _printed(code, tmp_path) == "stripe:refund_charge {'charge': 'ch_3PqX'}\n"
+
+
+async def test_the_functions_of_the_page_are_called(tmp_path: Path) -> None:
+    shown = TEXT.partition("prints\n\n```\n")[2].partition("```")[0]
+    assert await _printed(OWN, tmp_path) == shown
 
 
 async def test_functions_in_memory_are_routed(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ async def test_a_tool_without_an_executor_names_the_remedy(tool: Tool, remedy: s
 
 @pytest.mark.parametrize(
     ("registered", "said"),
-    [*(({name: print}, "server:name") for name in ("reader", "files:", ":read", "")), ({READ.key: "no"}, "Executor")],
+    [*(({name: print}, "by its key") for name in ("agentt", "files:", ":read", "")), ({READ.key: "no"}, "Executor")],
 )
 def test_a_wrong_registration_is_refused(registered: Any, said: str) -> None:
     with pytest.raises(InvalidConfig, match=said):

@@ -7,6 +7,9 @@ from orchestrator.index.index import Index
 from orchestrator.index.servers import ServerIndex, aliases
 from orchestrator.pipeline.clauses import MAX_CUT
 from orchestrator.pipeline.legs.explicit import Explicit, find_servers
+from orchestrator.pipeline.understand import understand
+from orchestrator.planning.planner import plan
+from orchestrator.records.plan import PlanRequest
 from orchestrator.runtime.router import Router
 from tests.catalogues import tool
 
@@ -50,7 +53,6 @@ def test_a_name_in_the_task_is_its_server(query: str, server: str) -> None:
         "open slack.example.com",
         "add a card with trello",
         "use the trello mcp to add a card",
-        "use slak to do it",
         "text " * (MAX_CUT // 5) + "use slack to post",
     ],
 )
@@ -90,9 +92,33 @@ def test_a_negation_shortly_before_excludes_the_server(query: str, unwanted: tup
     assert named(query).unwanted == unwanted
 
 
-def test_one_server_may_be_wanted_instead_of_another() -> None:
-    found = named("use slack instead of jira to say it")
-    assert (found.wanted, found.unwanted) == (("slack",), ("jira",))
+@pytest.mark.parametrize(
+    "query",
+    [
+        "use slack instead of jira to say it",
+        "instead of jira use slack",
+        "instead of jira use slack to say it",
+        "without jira, say it in slack",
+    ],
+)
+def test_one_server_may_be_wanted_instead_of_another(query: str) -> None:
+    assert (named(query).wanted, named(query).unwanted) == (("slack",), ("jira",))
+    assert not understand(query).asks_nothing
+
+
+async def test_a_server_that_is_left_out_is_named_in_a_warning(router: Router) -> None:
+    decision = await router.route("list the issues that are not in Jira")
+    assert "the query leaves out the server 'jira'; it is not used" in decision.warnings
+
+
+@pytest.mark.parametrize("query", ["use jira-test to create an issue", "with the jira_test mcp create an issue"])
+async def test_an_unknown_name_near_a_servers_is_asked_about(router: Router, query: str) -> None:
+    decision = await router.route(query)
+    (name,) = [own.said for own in decision.named_servers]
+    assert f"the query names the server {name!r}, which is unknown; near: jira" in decision.warnings
+    assert plan(PlanRequest(decision=decision)).needs_input == (
+        f"the task names the server {name!r}, which has no tools here",
+    )
 
 
 def test_a_configured_server_without_tools_is_absent() -> None:

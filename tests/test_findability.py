@@ -53,7 +53,7 @@ def test_tools_that_say_what_they_do_are_all_found(tmp_path: Path, toolroute: Ru
     [
         (("--catalogue", "TOOLS", "--user", "7"), "without --store, --config and a tenant"),
         (("--catalogue", "EMPTY"), "has no tools"),
-        (("--catalogue", "nowhere.jsonl"), "nowhere.jsonl: cannot be read (No such file or directory)"),
+        (("--catalogue", "nowhere.jsonl"), "nowhere.jsonl: there is no such file or folder in /"),
     ],
 )
 def test_a_catalogue_that_cannot_be_examined_is_named(

@@ -24,15 +24,17 @@ def test_the_usual_shapes_are_read(tmp_path: Path) -> None:
         "windsurf": {"serverUrl": "http://localhost:1/mcp", "type": "streamable-http"},
         "off": {"command": "x", "disabled": True},
         "away": {"type": "sse", "url": "http://a", "enabled": False},
+        "older": {"transport": "sse", "url": "http://a"},
         "slow": {"command": "x", "toolroute": {"call_timeout_s": 600}, "trust_annotations": False},
     }
     file.write_text(json.dumps({"mcpServers": entries}))
     servers = McpConfig.read(file).servers
-    assert list(servers) == ["git", "remote", "gemini", "windsurf", "slow"]
+    assert list(servers) == ["git", "remote", "gemini", "windsurf", "older", "slow"]
     launch = servers["git"].launch({})
     assert (launch.command, launch.args, launch.env) == ("uvx", ("mcp-server-git", "3"), {"DEBUG": "true"})
     assert (launch.cwd, servers["git"].source) == ("/srv", str(file))
     assert (servers["remote"].transport, servers["remote"].launch({}).headers) == ("http", {"X-Team": "7"})
+    assert servers["older"].transport == "sse"
     assert (servers["slow"].limits.call_timeout_s, servers["slow"].trust_annotations) == (600, False)
 
 
@@ -127,7 +129,8 @@ def test_what_is_missing_stops_its_server_alone_and_all_of_it_is_named(entry: ob
     [
         ({}, 'give either "command"'),
         ({"url": "ftp://a"}, "begins with http"),
-        ({"url": "http://a", "type": "sse"}, "streamable HTTP url .*, or reach it through a bridge: .*mcp-remote"),
+        ({"url": "http://a", "type": "ws"}, r"type 'ws' is not supported: give .* streamable HTTP url \(type http\)$"),
+        ({"command": "x", "type": "sse"}, "does not fit: give stdio with a command"),
         ({"command": "x", "type": "carrier-pigeon"}, "give stdio with a command"),
         ({"url": "http://a", "type": "stdio"}, "does not fit"),
         ({"command": ["x"]}, "command: Input should be a valid string, but it is a list$"),

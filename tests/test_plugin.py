@@ -15,6 +15,7 @@ from temporalio.converter import DataConverter, PayloadCodec
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Replayer, Worker
 
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
@@ -140,8 +141,8 @@ def test_calls_under_way_have_time_to_end_when_a_worker_stops(register: bool) ->
 def test_what_contradicts_itself_fails_where_it_is_written() -> None:
     with pytest.raises(InvalidConfig, match="a catalogue and a store"):
         OrchestratorPlugin(catalogue="tools.jsonl", store="folder")
-    with pytest.raises(InvalidConfig, match="server:name"):
-        OrchestratorPlugin(executors={"nonsense": print})
+    with pytest.raises(InvalidConfig, match="by its key"):
+        OrchestratorPlugin(executors={"files:": print})
 
 
 def _children() -> list[str]:
@@ -168,3 +169,28 @@ async def test_a_worker_connects_ahead_what_the_matches_probably_need(temporal_a
             return [state.server for state in pool.states() if state.state == "ready"] if pool else []
 
         await until(lambda: connected() == ["time"])
+
+
+def say(text: str) -> str:
+    """Say a text."""
+    return f"said {text}"
+
+
+def test_names_that_no_tool_has_are_refused_when_the_plugin_is_made(tmp_path: Path) -> None:
+    catalogue = Catalogue([say, NOW])
+    with pytest.raises(InvalidConfig, match=r"executors: nothing is called 'sya'; did you mean 'say'\?"):
+        OrchestratorPlugin(catalogue=catalogue, executors={"sya": say})
+    with pytest.raises(InvalidConfig, match=r"only_servers: nothing is called 'tmie'; did you mean 'time'\?"):
+        OrchestratorPlugin(catalogue=catalogue, only_servers=["tmie"])
+    file = tmp_path / "tools.jsonl"
+    file.write_text('{"server": "time", "name": "now"}\n')
+    with pytest.raises(InvalidConfig, match=r"executors: nothing is called 'time:nwo'; did you mean 'time:now'\?"):
+        OrchestratorPlugin(catalogue=file, executors={"time:nwo": say})
+    OrchestratorPlugin(catalogue=catalogue, executors={"say": say, "time:*": say, "mcp": say}, only_servers=["time"])
+    OrchestratorPlugin(catalogue="on/the/worker.jsonl", executors={"a:b": say})
+
+
+async def test_functions_of_a_catalogue_carry_out_their_own_calls() -> None:
+    plugin = OrchestratorPlugin(catalogue=Catalogue.of(say))
+    call = ToolCall(tenant=TENANT, tool=Catalogue.of(say)["say"], arguments={"text": "yes"})
+    assert (await plugin.resources.execute(call)).text == "said yes"

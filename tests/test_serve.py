@@ -325,3 +325,62 @@ async def test_calls_that_follow_a_clients_search_are_remembered_as_its_outcome(
     assert [(use.tool, use.ok, bool(use.ms)) for use in outcome.used] == [("quick:add", True, True)] * 2
     assert outcome.actor == "desk"
     assert store.outcomes.read("user:1").outcomes == ()
+
+
+async def _booked(folder: Path, steps: list[tuple[str, str, str]]) -> dict[str, list[str]]:
+    """The tools that are booked on each task, after these searches (`?`) and calls (`!`) of sessions."""
+    async with gateway(folder) as served:
+        for session, kind, words in steps:
+            if kind == "?":
+                await served.search("org:1", words, 1, RouteHint.AUTO, "desk", session)
+            else:
+                given = {"quick:add": SUM, "time:get_current_time": {"timezone": "UTC"}}[words]
+                await served.call("org:1", words, given, actor="desk", session=session)
+        store = served._store
+    return {task.query: [use.tool for use in task.used] for task in store.outcomes.read("org:1").outcomes}
+
+
+ADD, NOW = "add two numbers", "get the current time"
+
+
+@pytest.mark.parametrize(
+    ("steps", "booked"),
+    [
+        # Two parts of one task, searched together.
+        (
+            [("", "?", ADD), ("", "?", NOW), ("", "!", "quick:add"), ("", "!", "time:get_current_time")],
+            {ADD: ["quick:add"], NOW: ["time:get_current_time"]},
+        ),
+        # Other work has begun: another search follows the call.
+        (
+            [("", "?", ADD), ("", "!", "quick:add"), ("", "?", NOW), ("", "!", "quick:add")],
+            {ADD: ["quick:add"]},
+        ),
+        # Both searches returned the tool: the later one has it.
+        (
+            [("", "?", ADD), ("", "!", "quick:add"), ("", "?", f"{ADD} again"), ("", "!", "quick:add")],
+            {ADD: ["quick:add"], f"{ADD} again": ["quick:add"]},
+        ),
+        # Another conversation of the same client.
+        ([("1", "?", ADD), ("2", "!", "quick:add")], {}),
+        # It was a match, and was not returned.
+        ([("", "?", ADD), ("", "!", "time:get_current_time")], {}),
+    ],
+)
+async def test_a_call_belongs_to_the_search_that_returned_its_tool_until_other_work(
+    tmp_path: Path, steps: list[tuple[str, str, str]], booked: dict[str, list[str]]
+) -> None:
+    assert await _booked(tmp_path, steps) == booked
+
+
+async def test_a_call_under_way_belongs_to_its_search_though_another_follows(tmp_path: Path) -> None:
+    async with gateway(tmp_path) as served:
+        await served.search("org:1", "wait some seconds", 1, RouteHint.AUTO)
+        waiting = asyncio.create_task(served.call("org:1", "quick:wait", {"seconds": 1}))
+        while not any(state["calls_in_flight"] for state in await served.states("org:1")):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        await served.search("org:1", NOW, 1, RouteHint.AUTO)
+        await waiting
+        store = served._store
+    [outcome] = store.outcomes.read("org:1").outcomes
+    assert (outcome.query, [use.tool for use in outcome.used]) == ("wait some seconds", ["quick:wait"])

@@ -129,7 +129,6 @@ async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file:
 
 async def test_a_new_token_is_printed_and_strangers_hosts_and_origins_are_refused(file: Path) -> None:
     async with over_http(file, "--allow-host", "tools.example", "--allow-origin", "https://app.example") as (url, _):
-        ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
         good = {"authorization": f"Bearer {TOKENS['local']}", "accept": "application/json, text/event-stream"}
         async with httpx2.AsyncClient(trust_env=False) as web:
             for headers, status in (
@@ -145,7 +144,7 @@ async def test_a_new_token_is_printed_and_strangers_hosts_and_origins_are_refuse
                 ({**good, "host": "tools.example", "origin": "https://app.example"}, 200),
                 (good, 200),
             ):
-                answer = await web.post(url, json=ask, headers=headers)
+                answer = await web.post(url, json=_HELLO, headers=headers)
                 assert answer.status_code == status, headers
 
 

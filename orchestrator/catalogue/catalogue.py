@@ -1,6 +1,6 @@
 """The Catalogue: the immutable set of tools that one tenant may use."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
@@ -9,6 +9,7 @@ from typing import Any
 
 from orchestrator.catalogue.files import read_tools
 from orchestrator.catalogue.formats import tool_from
+from orchestrator.catalogue.functions import function_tool
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import reading
 from orchestrator.errors import InvalidCatalogue, UnknownTool
@@ -16,13 +17,26 @@ from orchestrator.records.tool import CatalogueVersion, Tool
 
 
 class Catalogue:
-    """Tools ordered by server and name, unique by key. Build one from tools, or with `Catalogue.read(path)`.
+    """The immutable set of tools that one tenant may use, ordered by server and name, unique by key.
 
-    A tool may also be a mapping, as a file would hold it: our own form, MCP's or a function definition's.
-    InvalidCatalogue names the item that is not one.
+    Args:
+        tools: Tools, functions, or mappings as a file would hold them: our own form, MCP's or a function definition's.
+            A path reads that file or folder, as `Catalogue.read` does.
+
+    Raises:
+        InvalidCatalogue: An item is no tool, two tools have one key, or there is no such file.
+
+    Example:
+        >>> def send_email(to: str, subject: str) -> str:
+        ...     "Send an email."
+        ...     return f"sent to {to}"
+        >>> Catalogue.of(send_email)
+        Catalogue(1 tool: send_email)
     """
 
-    def __init__(self, tools: Iterable[Tool | Mapping[str, Any]] = ()) -> None:
+    def __init__(self, tools: Iterable[Tool | Mapping[str, Any] | Callable[..., Any]] | str | Path = ()) -> None:
+        if isinstance(tools, str | Path):
+            tools = read_tools(tools)
         read = [own if isinstance(own, Tool) else _tool(number, own) for number, own in enumerate(tools, start=1)]
         once: dict[str, Tool] = {}
         for tool in sorted(read, key=attrgetter("server", "name")):
@@ -35,12 +49,32 @@ class Catalogue:
         """Each key's position in `tools`."""
 
     @classmethod
+    def of(cls, *functions: Callable[..., Any]) -> "Catalogue":
+        """Return a catalogue of functions and methods, each a tool by its own name.
+
+        Their signatures and docstrings make the definitions; `Decision.resolve(call).run()` calls them.
+
+        Raises:
+            InvalidCatalogue: A function cannot be a tool, or two have the same name.
+        """
+        tools = [_tool(number, own) for number, own in enumerate(functions, start=1)]
+        names = [tool.name for tool in tools]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InvalidCatalogue(f"two functions are called {twice!r}: rename one, or give it once")
+        return cls(tools)
+
+    @classmethod
     def read(cls, path: str | Path, server: str | None = "") -> "Catalogue":
         """Read a tools.jsonl (one tool a line), a .json list, or a folder of them; errors name file and line.
 
         Tools that name no server get `server`; None: the name of their file, without its suffix.
         """
         return cls(read_tools(path, server))
+
+    def __repr__(self) -> str:
+        count = len(self.tools)
+        first = ", ".join(tool.key for tool in self.tools[:3])
+        return f"Catalogue({count:,} tool{'s' * (count != 1)}: {first}{', ...' * (count > 3)})"
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -101,9 +135,11 @@ class Excerpt(Catalogue):
         return Excerpt(tools, self._version)
 
 
-def _tool(number: int, record: Mapping[str, Any]) -> Tool:
+def _tool(number: int, record: Any) -> Tool:
     with reading(f"tool {number}", error=InvalidCatalogue):
-        return tool_from(record)
+        if isinstance(record, list | tuple):
+            raise InvalidCatalogue("it is a list: give its items, Catalogue.of(*functions) or Catalogue(tools)")
+        return function_tool(record) if callable(record) else tool_from(record)
 
 
 def places_of_servers(tools: Sequence[Tool]) -> dict[str, slice]:

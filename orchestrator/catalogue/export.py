@@ -4,9 +4,11 @@ Names: OpenAI and Anthropic allow `[a-zA-Z0-9_-]{1,64}`, MCP allows `[A-Za-z0-9.
 changed carries a hash of the key, so it stays unique and the same in every Decision.
 """
 
+import asyncio
+import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -40,6 +42,33 @@ class ResolvedCall:
     tool: Tool
     arguments: dict[str, Any]
     call_id: str = ""
+
+    def __repr__(self) -> str:
+        return f"ResolvedCall({self.tool.key!r}, {self.arguments!r})"
+
+    def run(self) -> Any:
+        """Call the tool's function, with the arguments as its signature types them, and return what it returns.
+
+        An async function returns its coroutine: `await call.run()`. `run_async` takes functions of both kinds.
+
+        Raises:
+            InvalidArguments: The function's own types refuse an argument.
+            InvalidInput: The tool is no function of this process.
+        """
+        return self._function()(**self.arguments)
+
+    async def run_async(self) -> Any:
+        """Do the same from a coroutine. A function that is not async runs in a thread, so that it holds no other."""
+        function = self._function()
+        if inspect.iscoroutinefunction(function):
+            return await function(**self.arguments)
+        return await asyncio.to_thread(function, **self.arguments)
+
+    def _function(self) -> Callable[..., Any]:
+        if (function := self.tool.function) is None:
+            remedy = "call it where it is (Connections.call for a server's), or route by Catalogue.of(functions)"
+            raise InvalidInput(f"{self.tool.key!r} is no function of this process: {remedy}")
+        return function
 
 
 def export(tools: Sequence[Tool], provider: Provider) -> list[dict[str, Any]]:

@@ -67,6 +67,9 @@ def _stem(file: Path) -> str:
 def _files(path: Path) -> list[Path]:
     """Return the file itself; of a folder its tools.jsonl, else its tools.json, else all its .jsonl and .json."""
     with reading(path, _FORM, InvalidCatalogue):
+        if not path.exists():
+            within = "" if path.is_absolute() else f" in {Path.cwd()}"
+            raise InvalidCatalogue(f"there is no such file or folder{within}; {_FORM}")
         if not path.is_dir():
             return [path]
         if (path / "tenants").is_dir() or ((path / "meta.json").is_file() and (path / "collection").is_dir()):

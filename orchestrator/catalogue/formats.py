@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from orchestrator.common.json_input import slip, spellings
+from orchestrator.common.keys import key_of
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
@@ -41,7 +42,7 @@ class _Relation(BaseModel):
     weight: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     def of(self, server: str) -> Relation:
-        to = self.to if ":" in self.to else f"{server}:{self.to}"
+        to = self.to if ":" in self.to else key_of(server, self.to)
         return Relation(to=to, type=self.type, weight=self.weight)
 
 

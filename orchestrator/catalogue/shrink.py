@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Tool, altered
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
@@ -16,7 +15,7 @@ def _full(tool: Tool) -> Tool:
 
 def _short_descriptions(tool: Tool) -> Tool:
     """First sentences only, of the tool and of its parameters."""
-    return replace(
+    return altered(
         tool, description=_first_sentence(tool.description), input_schema=_map_schema(tool.input_schema, _shorten)
     )
 
@@ -28,7 +27,7 @@ def _required_parameters(tool: Tool) -> Tool:
         required = schema.get("required")
         needed = required if isinstance(required, list) else []
         schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k in needed}}
-    return replace(tool, description=_first_sentence(tool.description), input_schema=schema)
+    return altered(tool, description=_first_sentence(tool.description), input_schema=schema)
 
 
 LADDER = (_full, _short_descriptions, _required_parameters)

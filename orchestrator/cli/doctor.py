@@ -80,9 +80,9 @@ def _examine(place: Place, options: Options) -> Iterator[Finding]:
 
 
 def _flagged(flags: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    vouch = "remove it, or vouch for it in a file with the label reviewed=yes: it is never matched first"
     for key, reasons in flags.items():
-        yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", vouch)
+        remedy = f"it is never recommended: remove it, or read it and vouch for it with `toolroute tools accept {key}`"
+        yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", remedy)
 
 
 def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:

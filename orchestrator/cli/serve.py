@@ -65,10 +65,16 @@ async def serve(
         else:
             token = "" if tokens else new_token()
             known = BearerTokens.read(tokens) if tokens else BearerTokens({token: place.tenant})
-            served = make_server(gateway, approve=approve, most_calls=most_pending())
-            app = make_app(served, known, allow_host, allow_origin)
+            most = most_pending() // 2
+            served = make_server(gateway, approve=approve, most_calls=most)
+            app = make_app(served, known, allow_host, allow_origin, most_sessions=most)
             address = host if host is not None else "127.0.0.1", 8765 if port is None else port
-            await serve_http(app, *address, lambda at: _started(at, place.tenant, token), gateway.stop)
+
+            async def stop(after_s: float) -> None:
+                await app.state.end_sessions()
+                await gateway.stop(after_s)
+
+            await serve_http(app, *address, lambda at: _started(at, place.tenant, token), stop)
             interrupted = False
     if interrupted:
         # Python would wait for the thread that reads standard input, which only the client can end.

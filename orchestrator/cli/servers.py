@@ -8,6 +8,7 @@ import click
 
 from orchestrator.cli.options import Place, connecting, taking
 from orchestrator.cli.output import console, note, present, table, warn
+from orchestrator.common.keys import split_key
 from orchestrator.errors import ToolrouteError
 from orchestrator.experience.calls import Calls, uses_by
 from orchestrator.mcp.config import McpConfig
@@ -62,7 +63,7 @@ async def _used(store: Store, tenant: str) -> dict[str, list[Use]]:
     except ToolrouteError as error:
         warn([f"past calls are not shown: {error}"])
         return {}
-    return uses_by(lambda use: use.tool.partition(":")[0], kept.outcomes)
+    return uses_by(lambda use: split_key(use.tool)[0], kept.outcomes)
 
 
 def _show(states: list[dict[str, Any]]) -> None:

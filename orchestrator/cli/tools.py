@@ -1,10 +1,11 @@
-"""`toolroute tools`: import a file, sync MCP servers, list and show what is known, remove a server's."""
+"""`toolroute tools`: import a file, sync MCP servers, list, show and accept what is known, remove a server's."""
 
 import asyncio
 import json
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store
 from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn_of_flagged
 from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
+from orchestrator.index.safety import VOUCHED
 from orchestrator.mcp.config import McpConfig
 from orchestrator.records.tool import Tool
 
@@ -26,7 +28,7 @@ _ALL_SHOWN = "`toolroute tools list` shows all tools"
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show, graph and remove tools."""
+    """Import, sync, list, show, graph, accept and remove tools."""
 
 
 tools.add_command(graph)
@@ -155,6 +157,30 @@ def _show(tool: Tool) -> None:
         kind, required = parameter.get("type", "any"), ", required" if name in (schema.get("required") or ()) else ""
         kind = kind if isinstance(kind, str) else json.dumps(kind)
         click.echo("  " + one_line(f"{name} ({kind}{required}) {parameter.get('description', '')}"))
+
+
+@tools.command("accept")
+@click.argument("keys", metavar="[SERVER:NAME]...", nargs=-1, type=TEXT)
+@click.option("--withdraw", is_flag=True, help="Take the acceptance of these tools back.")
+@taking("tenant", "output")
+def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: str) -> None:
+    """Vouch for flagged tools after you have read them.
+
+    An acceptance holds for this tenant, and until the definition changes. Without a key, the accepted tools are listed.
+    """
+    tenant, store = place.owner, place.known_store()
+    own = {tool.key: tool for server in store.servers(tenant, own=True) for tool in store.of_server(tenant, server)}
+    if unknown := [key for key in keys if key not in own]:
+        raise InvalidInput(f"{tenant} has stored no tool {unknown[0]!r}; {meant(unknown[0], own, _ALL_SHOWN)}")
+    for key in keys:
+        labels = {name: value for name, value in own[key].labels.items() if name != VOUCHED}
+        own[key] = replace(own[key], labels=labels if withdraw else {**labels, VOUCHED: "yes"}, hash="")
+    for server in sorted({own[key].server for key in keys}):
+        store.replace_server(tenant, server, [tool for tool in own.values() if tool.server == server])
+    accepted = sorted(key for key, tool in own.items() if tool.labels.get(VOUCHED) == "yes")
+    lines = "".join(f"{key}\n" for key in map(one_line, accepted))
+    present(output, {"tenant": tenant, "accepted": accepted}, lambda: click.echo(lines, nl=False))
+    note(f"{counted(len(accepted), 'tool')} accepted, {tenant}")
 
 
 @tools.command("sync")

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.errors import InvalidInput
+from orchestrator.errors import InvalidConfig, InvalidInput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -113,6 +113,19 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
 
 def _bare(name: str) -> str:
     return name.replace("_", "").replace("-", "").lower()
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'x'?" for the known name that is most like this one; "" where none is."""
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise InvalidConfig for the first name that is not known."""
+    for name in given:
+        if name not in known:
+            raise InvalidConfig(f"{what}: nothing is called {name!r}{meant(name, known)}")
 
 
 @cache

@@ -12,6 +12,7 @@ from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.json_input import first_problem, numbered_lines, read_json, reading
+from orchestrator.common.keys import key_of
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import embed_ahead
 from orchestrator.pipeline.legs.semantic import why_failed
@@ -207,7 +208,7 @@ def _task(decision: dict[str, Any], used: Sequence[str]) -> ReplayTask:
 
 
 def _key(tool: str | dict[str, Any]) -> str:
-    return tool if isinstance(tool, str) else f"{tool['server']}:{tool['name']}"
+    return tool if isinstance(tool, str) else key_of(tool["server"], tool["name"])
 
 
 def _payloads(value: Any) -> Iterator[dict[str, Any]]:

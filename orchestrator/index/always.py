@@ -124,8 +124,8 @@ class AlwaysIndex:
 
 
 def position_of(tool: str, keys: Mapping[str, int]) -> int | None:
-    """Return the tool of a key; of a bare name the built-in one, else the only one of that name."""
-    for key in (tool, f"builtin:{tool}", f":{tool}"):
+    """Return the tool of a key; of a bare name the built-in one, or the only one of that name."""
+    for key in (tool, f"builtin:{tool}"):
         if key in keys:
             return keys[key]
     ends = f":{tool}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from operator import itemgetter
 
+from orchestrator.common.keys import key_of
 from orchestrator.index.documents import Document
 from orchestrator.index.intent import READING_VERBS, name_words
 from orchestrator.index.reading import Documents
@@ -98,7 +99,7 @@ class Prerequisites:
 
     def _named_in(self, description: str, tool: Tool) -> tuple[int, ...]:
         """Return the tools of the same server that a parameter's description names."""
-        keys = dict.fromkeys(f"{tool.server}:{name}" for name in _TOOL.findall(description))
+        keys = dict.fromkeys(key_of(tool.server, name) for name in _TOOL.findall(description))
         return tuple(self._positions[key] for key in keys if key in self._positions and key != tool.key)
 
     def _giving(self, thing: frozenset[str], document: Document) -> tuple[int, ...]:
@@ -125,7 +126,7 @@ def sought(document: Document) -> tuple[frozenset[str], frozenset[str]]:
     required = _required(document.tool)
     things = frozenset().union(*(_identified(parameter, document) for parameter in required))
     names = {name for said in required.values() for name in _TOOL.findall(said)}
-    keys = frozenset(f"{document.tool.server}:{name}" for name in names)
+    keys = frozenset(key_of(document.tool.server, name) for name in names)
     return things, keys
 
 

@@ -1,7 +1,9 @@
 """Safety: texts of a tool that are meant for the model or for the ranking, and the tool without them.
 
 Known forms of instructions to the model, praise that asks to be chosen, text that a person does not see, and stuffing
-with keywords. The author of a file can vouch for a tool with the label `reviewed` = `yes`; a server cannot, since
+with keywords. An imperative alone is no such form: of 32,460 public tools and those of 21 well-known servers, one is
+flagged ("Always use this tool before ..." and "Do not include API keys" were 12 more, all honest). The label `reviewed`
+= `yes`, which `toolroute tools accept` or the author of a file sets, vouches for a tool; a server cannot set it, since
 labels never come from its listing. A flag is a warning; approval is the guard.
 """
 
@@ -9,12 +11,11 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from orchestrator.catalogue.tokens import compact
 from orchestrator.index.text import SENTENCE_END, STOP_WORDS, spaced
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Tool, altered
 
 VOUCHED = "reviewed"
 """The label that says, with `yes`, that a person has read the tool."""
@@ -30,10 +31,15 @@ _HIDDEN = re.compile(
 )
 _INVISIBLE = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u200c\u2060\ufeff]+")
 _BLOCK = re.compile(rf"(?is)<({_MARKS})>.*?(?:</\1>|$)")
+_GIVE = r"\b(?:read|send|open|fetch|cat|copy|pass(?:ed)?|upload|include|attach|append|repeat|reveal)\b"
+_PRIVATE = (
+    r"(?:~/\.(?:ssh|aws|cursor|config|gnupg|kube|netrc|npmrc)\b(?![\w./-]*\.pub\b)|/etc/(?:passwd|shadow)\b"
+    r"|\byour system prompt\b)"
+)
 _HINTS = tuple(
     "instruction|prompt|tell|mention|reveal|inform|~/.|/etc/|<|[inst|[system|[admin|other tool|other function|"
     "other server|other api|other plugin|always|must|only use|instead of|before |password|credential|private key|"
-    "api key|conversation|regardless|no matter".split("|")
+    "api key|conversation|regardless|no matter|for every|for any|for all|for each|over ".split("|")
 )
 """Without one of these, in lower case, none of the forms below can match."""
 _ORDERS = re.compile(
@@ -43,15 +49,18 @@ _ORDERS = re.compile(
     r"|\b(?:do not|don'?t|never|without) (?:tell|mention|inform|notify|reveal)(?:ing)?(?: this| it| that| anything)?"
     r"(?: to)? (?:the )?users?\b"
     rf"|\bbefore (?:using|calling|invoking|you (?:use|call)) (?:any|this|the|other|any other|another) {_TOOLS}"
-    r"[^.\n]{0,40}\b(?:read|send|open|fetch|cat|copy|pass|upload|include)\b"
-    r"|~/\.(?:ssh|aws|cursor|config|gnupg|kube|netrc|npmrc)\b|/etc/(?:passwd|shadow)\b|\b(?:your|the) system prompt\b"
-    r"|\b(?:pass|send|include|attach|append)\b[^.\n]{0,60}\b(?:api keys|private keys|passwords|credentials)\b"
+    rf"[^.\n]{{0,40}}{_GIVE}|{_GIVE}[^.\n]{{0,60}}{_PRIVATE}|{_PRIVATE}[^\n]{{0,60}}{_GIVE}"
+    r"|\b(?:repeat|reveal) the system prompt\b"
+    r"|(?<!not )(?<!n't )(?<!never )(?<!whether to )\b(?:pass|send|include|attach|append)\b[^.\n]{0,60}"
+    r"\b(?:api keys|private keys|passwords|credentials)\b"
     r"|\bmust (?:pass|include|send) (?:the )?(?:full|entire|whole|complete) conversation\b"
 )
 _PRAISE = re.compile(
-    rf"(?i)\b(?:always|must|only|should) (?:choose|pick|select|prefer|use|call) (?:me|it|this(?: {_TOOLS})?)"
-    r"(?= *(?:[.,;!\n]|$| for (?:every|any|all|each)\b| over | instead of ))"
-    r"|\b(?:ignore|avoid|disregard|never use|do not use|don'?t use|instead of) (?:(?:all|any|every|the) )*"
+    rf"(?i)\b(?:always|must|only|should) (?:choose|pick|select) (?:me|it|this(?: {_TOOLS})?)(?= *(?:[.,;!\n]|$))"
+    r"|\b(?:choose|pick|select|prefer|use|call) (?:me|it|this(?: \w+)?) for (?:every|any|all|each) "
+    r"(?:user |single )?(?:tasks?|requests?|quer(?:y|ies)|questions?|messages?|prompts?)(?= *(?:[.,;!\n]|$))"
+    r"|\b(?:ignore|avoid|disregard|never use|do not use|don'?t use|instead of|(?:it|me|this(?: \w+)?) over) "
+    r"(?:(?:all|any|every|the) )*"
     rf"other {_TOOLS}\b"
     rf"|\bother {_TOOLS} (?:are|is) (?:\w+ )?(?:deprecated|broken|outdated|unsafe|obsolete|unreliable|disabled|worse)\b"
     r"|\b(?:no matter what|regardless of(?: what)?) (?:the |your )?(?:user|task|request|query|question)s?"
@@ -118,7 +127,7 @@ def cleaned(tool: Tool) -> Tool:
     """Return the tool without what is suspicious in it, for searching and for a model to read. The hash stays."""
     keywords = tool.keywords if len(tool.keywords) <= MAX_KEYWORDS else ()
     description = "" if _is_stuffed(tool.description) else _clean(tool.description)
-    return replace(tool, description=description, keywords=keywords, input_schema=_in_schema(tool.input_schema))
+    return altered(tool, description=description, keywords=keywords, input_schema=_in_schema(tool.input_schema))
 
 
 def _clean(text: str) -> str:

@@ -10,8 +10,9 @@ from functools import wraps
 from typing import Annotated, Any
 
 from orchestrator.integrations.toolbox import Exchange, Toolbox, missing, named, own_tool
+from orchestrator.records.outcome import Use
 from orchestrator.runtime.router import LOCAL
-from orchestrator.server.outcome_recorder import OutcomeRecorder
+from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
 
 try:
     from fastmcp import Context
@@ -59,22 +60,27 @@ class ToolRouterSearch(BaseSearchTransform):
         decision = await self._toolbox.decide(mine, [Exchange(text=query)], named(self._toolbox.tenant, context))
         if decision is None:
             return list(tools)[: self._max_results]
-        self._outcomes.searched(decision, named(self._toolbox.actor, context), self._toolbox.over(mine))
-        return [own[match.tool.name] for match in decision.matches if decision.recommended][: self._max_results]
+        found = [match.tool for match in decision.matches if decision.recommended][: self._max_results]
+        keys = {tool.key for tool in found}
+        self._outcomes.searched(decision, keys, self._who(context), self._toolbox.over(mine))
+        return [own[tool.name] for tool in found]
+
+    def _who(self, context: Context) -> Conversation:
+        tenant, actor = named(self._toolbox.tenant, context) or LOCAL, named(self._toolbox.actor, context)
+        return Conversation(tenant, actor, "")  # FastMCP's own `session_id` is another one for each request.
 
     def _make_call_tool(self) -> Tool:
         proxy: Any = super()._make_call_tool()
 
         @wraps(proxy.fn)
         async def call_tool(name: str, *given: Any, **more: Any) -> Any:
-            begin, ok = time.monotonic(), False
-            try:
-                result = await proxy.fn(name, *given, **more)
-                ok = not getattr(result, "is_error", False)
-                return result
-            finally:
-                context, ms = get_context(), (time.monotonic() - begin) * 1_000
-                tenant, actor = named(self._toolbox.tenant, context) or LOCAL, named(self._toolbox.actor, context)
-                self._outcomes.called(tenant, actor, own_tool(name, "", None).key, ok=ok, ms=ms)
+            begin, ok, key = time.monotonic(), False, own_tool(name, "", None).key
+            with self._outcomes.call(self._who(get_context()), key) as used:
+                try:
+                    result = await proxy.fn(name, *given, **more)
+                    ok = not getattr(result, "is_error", False)
+                    return result
+                finally:
+                    used(Use(tool=key, ok=ok, ms=(time.monotonic() - begin) * 1_000))
 
         return Tool.from_function(fn=call_tool, name=self._call_tool_name)

@@ -105,15 +105,14 @@ class ServerSpec(BaseModel):
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
         kind = self.type.lower()
-        if kind in {"sse", "ws", "websocket"}:
-            bridge = ', or reach it through a bridge: "command": "npx", "args": ["-y", "mcp-remote", URL]'
-            remedy = f"give the server's streamable HTTP url (type http){bridge if kind == 'sse' else ''}"
-            raise ValueError(f"type {self.type!r} is not supported: {remedy}")
+        if kind in {"ws", "websocket"}:
+            raise ValueError(f"type {self.type!r} is not supported: give the server's streamable HTTP url (type http)")
         if bool(self.command) == bool(self.url):
-            raise ValueError('give either "command" (a program to run) or "url" (a streamable HTTP server)')
-        fitting = {"stdio"} if self.command else {"http", "streamablehttp"}
+            raise ValueError('give either "command" (a program to run) or "url" (a server over HTTP)')
+        fitting = {"stdio"} if self.command else {"http", "streamablehttp", "sse"}
         if kind.replace("-", "").replace("_", "") not in {"", *fitting}:
-            raise ValueError(f"type {self.type!r} does not fit: give stdio with a command, http with a url, or none")
+            remedy = "give stdio with a command, http or sse with a url, or none"
+            raise ValueError(f"type {self.type!r} does not fit: {remedy}")
         if self.url and self.env_file:
             raise ValueError("envFile is for a command, which gets its variables: write ${NAME} in headers or url")
         if self.url and not self.url.startswith(("http://", "https://", "${")):
@@ -135,8 +134,10 @@ class ServerSpec(BaseModel):
 
     @property
     def transport(self) -> str:
-        """`stdio` or `http`; "" where the entry is broken."""
-        return "stdio" if self.command else "http" if self.url else ""
+        """`stdio`, `http` or `sse`; "" where the entry is broken."""
+        if not self.url:
+            return "stdio" if self.command else ""
+        return "sse" if self.type.lower() == "sse" else "http"
 
     @property
     def identity(self) -> str:

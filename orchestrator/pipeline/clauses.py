@@ -27,9 +27,11 @@ _CUT = re.compile(
 _MARK = (
     r"(?i:(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
     r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b(?!-)|(?:\A|(?<=[,;:(])\s?)not?\b(?!-)"
-    r"|\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b)"
+    r"|(?P<thing>\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b))"
 )
-_LEFT_OUT = re.compile(rf"{_MARK}(?i:(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*)")
+_LEFT_OUT = re.compile(
+    rf"{_MARK}(?i:(?:(?!\s(?:but|then)\s)(?(thing)(?!\suse\s))(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*)"
+)
 
 
 _NEGATION = re.compile(

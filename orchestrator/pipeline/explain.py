@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from orchestrator.common.keys import split_key
 from orchestrator.index.bm25 import Columns
 from orchestrator.index.keyword import FIELDS
 from orchestrator.pipeline.state import State, Task
@@ -125,17 +126,23 @@ def warnings_of(
     wanted = task.request.route_hint
     if wanted.ordered_by and not state.lists.get(wanted.ordered_by):
         warnings.append(f"route_hint {wanted!s}: this pipeline found nothing so, and all that it found counts")
-    fits = {index.catalogue.tools[p].server for p in state.lifted} | {k.partition(":")[0] for k in best_of_clauses}
+    fits = {index.catalogue.tools[p].server for p in state.lifted} | {split_key(k)[0] for k in best_of_clauses}
     fits |= {match.tool.server for match in kept[:1] if stage is not Stage.NONE}
     warnings += [
         f"the query names the server {server!r}, but none of its tools fits"
         for server in state.explicit.wanted
         if server not in fits
     ]
-    warnings += [
-        f"the query names the server {name!r}, which is configured but has no tools here; run `toolroute tools sync`"
-        for name in state.explicit.absent
-    ]
+    for name in state.explicit.absent:
+        is_known = name in index.servers.named
+        why = (
+            "which is configured but has no tools here; run `toolroute tools sync`" if is_known else "which is unknown"
+        )
+        near = "" if is_known else f"; near: {', '.join(get_close_matches(name, index.servers.named))}"
+        warnings.append(f"the query names the server {name!r}, {why}{near}")
+    for server in dict.fromkeys(state.explicit.unwanted):
+        used = "wants it, too: it may be used" if server in state.explicit.wanted else "it is not used"
+        warnings.append(f"the query leaves out the server {server!r}; {used}")
     return warnings + _why_little(state, stage, kept, room)
 
 

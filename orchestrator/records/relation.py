@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from annotated_types import Interval, MinLen, Predicate
+from annotated_types import Interval, MinLen
 
 from orchestrator.common.fields import Give, check
+from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidCatalogue
 
 NEEDS, USED_WITH, USED_AFTER, SIMILAR, REPLACES = "needs", "used_with", "used_after", "similar", "replaces"
@@ -20,7 +21,7 @@ class Relation:
     InvalidCatalogue where a field is of another type or value.
     """
 
-    to: Annotated[str, Predicate(lambda key: ":" in key), Give("the key of a tool, server:name")]
+    to: Annotated[str, MinLen(1), Give("the key of a tool, server:name")]
     type: Annotated[str, MinLen(1), Give(f"{NEEDS}, {', '.join(sorted(ASIDE))}, or a type of your own")] = NEEDS
     weight: Annotated[float, Interval(gt=0, le=1), Give("a number above 0, at most 1")] = 1.0
 
@@ -29,7 +30,7 @@ class Relation:
 
     @property
     def name(self) -> str:
-        return self.to.partition(":")[2]
+        return split_key(self.to)[1]
 
     @property
     def replaces(self) -> bool:

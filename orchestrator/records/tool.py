@@ -1,12 +1,14 @@
 """Routing: tools and matches."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any
 
 from orchestrator.common.digests import digest
 from orchestrator.common.fields import Give, Text, check, member
+from orchestrator.common.keys import key_of
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.relation import Relation
 
@@ -51,8 +53,14 @@ class Annotations:
     open_world: bool | None = None
 
 
+class _Local:
+    """What only the process of a tool knows: no field, so that no history, hash, JSON or comparison has it."""
+
+    __slots__ = ("_function",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(_Local):
     """One callable capability. `hash` names its definition and survives a shortened schema.
 
     InvalidCatalogue where a field is of another type.
@@ -77,8 +85,13 @@ class Tool:
 
     @property
     def key(self) -> str:
-        """Return `server:name`; the server never holds a colon."""
-        return f"{self.server}:{self.name}"
+        """Return `server:name`, or the plain name where no server has the tool. No server holds a colon."""
+        return key_of(self.server, self.name)
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """The function behind a tool of this process: it validates its arguments, which it takes by name."""
+        return getattr(self, "_function", None)
 
     def has_replaced(self, key: str) -> bool:
         """Tell whether this tool states that it replaces the one of this key."""
@@ -97,6 +110,17 @@ class Tool:
     def filtered_by(self) -> dict[str, str]:
         """Return what filters ask for: its kind, server and name, and its labels of other names."""
         return {**self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
+
+
+def running(tool: Tool, function: Callable[..., Any] | None) -> Tool:
+    """Return the tool, with the function that carries out its calls in this process."""
+    object.__setattr__(tool, "_function", function)
+    return tool
+
+
+def altered(tool: Tool, **fields: Any) -> Tool:
+    """Return the tool with other fields; its function stays."""
+    return running(replace(tool, **fields), tool.function)
 
 
 def _definition_hash(tool: Tool) -> str:

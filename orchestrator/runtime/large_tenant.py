@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Excerpt
 from orchestrator.common.digests import digest
+from orchestrator.common.keys import split_key
 from orchestrator.index.always import Capability, position_of
 from orchestrator.index.bm25 import code_of, inverse_frequency
 from orchestrator.index.corpus_statistics import CorpusStatistics
@@ -168,7 +169,7 @@ class LargeTenant:
 
     def _always_of(self, capabilities: Sequence[Capability]) -> Iterable[tuple[Capability, Candidate]]:
         """Yield the capabilities that these tools have, by their keys."""
-        names = {own.tool.rpartition(":")[2] for own in capabilities}
+        names = {split_key(own.tool)[1] for own in capabilities}
         found = self._search((), Where().having("name", sorted(names)), _MOST_NAMED) if names else {}
         found |= {own.tool.key: own for own in self._few}
         keys = list(found)

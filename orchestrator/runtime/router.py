@@ -15,6 +15,7 @@ from uuid import uuid4
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import ResolvedCall
+from orchestrator.common.keys import split_key
 from orchestrator.common.threads import Threads
 from orchestrator.errors import (
     EmbedderUnavailable,
@@ -198,7 +199,7 @@ class Router:
             return index
         if not keys:
             return await asyncio.to_thread(self._indexes.whole, tenant)
-        names = " ".join(key.rpartition(":")[2] for key in keys)
+        names = " ".join(split_key(key)[1] for key in keys)
         asked = CandidateRequest(
             request=RouteRequest(query=names, tenant=tenant), understood=understand(names), keys=keys
         )

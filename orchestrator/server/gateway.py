@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
+from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, UnknownTool
 from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.config import McpConfig
@@ -18,12 +19,13 @@ from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.results import as_mcp_result
 from orchestrator.mcp.sync import keep_current
 from orchestrator.pipeline import select
+from orchestrator.records.outcome import Use
 from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
 from orchestrator.server.initial_sync import InitialSync, Note
-from orchestrator.server.outcome_recorder import OutcomeRecorder
+from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -81,10 +83,18 @@ class Gateway:
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         await self._outcomes.close()
 
-    async def search(self, tenant: str, query: str, limit: int, hint: RouteHint, actor: str = "") -> dict[str, Any]:
+    async def search(
+        self, tenant: str, query: str, limit: int, hint: RouteHint, actor: str = "", session: str = ""
+    ) -> dict[str, Any]:
         """Return the best tools for a task as JSON, each with its schema, score and why, and how sure the whole is.
 
-        `actor`: the client that asks.
+        Args:
+            tenant: Whose tools are searched.
+            query: The task, in words.
+            limit: The most tools to return.
+            hint: Whether meaning is searched, too.
+            actor: The client that asks.
+            session: The client's session, "" where it has none.
         """
         await self._follow()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
@@ -97,10 +107,12 @@ class Gateway:
         cap = _MOST_TOKENS * width // limit
         asked = RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=cap)
         decision = await self._router.route(asked)
-        self._outcomes.searched(decision, actor)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
         matches, dropped = select.fit(usable[:limit], _MOST_TOKENS, select.definition_tokens)
+        self._outcomes.searched(
+            decision, {match.tool.key for match in usable[:limit]}, Conversation(tenant, actor, session)
+        )
         for match in matches:
             self._remember(tenant, match.tool)
         shown, matching = {match.tool.key for match in matches}, {match.tool.server for match in matches}
@@ -126,6 +138,7 @@ class Gateway:
         arguments: Mapping[str, Any],
         *,
         actor: str = "",
+        session: str = "",
         allow: Allow | None = None,
         idempotency_key: str | None = None,
         on_progress: OnProgress | None = None,
@@ -138,18 +151,18 @@ class Gateway:
         tool = await self._tool(tenant, key)
         chosen = self._offered.get((tenant, tool.key), tool)
         given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
-        if allow is not None:
-            await allow(tool, given)
-        call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
-        began = time.perf_counter()
-        result = as_mcp_result(await self._pool(tenant).exchange(call))
-        took = (time.perf_counter() - began) * 1000
-        self._outcomes.called(tenant, actor, tool.key, ok=not result.is_error, ms=took)
+        with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
+            if allow is not None:
+                await allow(tool, given)
+            call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
+            began = time.perf_counter()
+            result = as_mcp_result(await self._pool(tenant).exchange(call))
+            used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
         return result
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
-        server = key.partition(":")[0]
+        server, _ = split_key(key)
         listed = await self._listed(tenant, server)
         why = listed.why.get(server)
         await self._read_again(tenant, listed)
@@ -179,7 +192,7 @@ class Gateway:
 
     def _meant(self, key: str, catalogue: Catalogue) -> str:
         """Return which of the tenant's tools may be meant by a key that none has."""
-        name = key.rpartition(":")[2]
+        _, name = split_key(key)
         own = [tool for tool in catalogue if self._callable(tool)]
         near = [tool.key for tool in own if tool.name == name][:3]
         near = near or get_close_matches(key, [tool.key for tool in own][:2_000], n=3)

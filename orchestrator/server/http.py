@@ -6,16 +6,25 @@ import errno
 import hashlib
 import secrets
 import socket
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import uvicorn
-from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from orchestrator.common.json_input import read_json, reading
 from orchestrator.common.tenant import is_tenant
@@ -29,6 +38,9 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _SHORTEST = 16
 _GRACE_S = 5.0
 """How long requests under way may take after the signal."""
+
+_IDLE_S = 30 * 60.0
+"""How long a session lasts without a request or an open stream."""
 
 _QUEUE = 1024
 """Connections that wait to be accepted, which cost nothing here."""
@@ -90,21 +102,103 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.strip().encode("utf-8", "surrogatepass")).digest()
 
 
-def make_app(server: Server[Any], tokens: BearerTokens, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> Any:
-    """Return the ASGI app, streamable HTTP at /mcp. It answers 401 without a known token, 421 to a foreign host, and
-    403 to a page of a foreign origin, such as one whose name was led to this machine."""
+def make_app(
+    server: Server[Any],
+    tokens: BearerTokens,
+    hosts: Iterable[str] = (),
+    origins: Iterable[str] = (),
+    most_sessions: int = 1_000,
+) -> Any:
+    """Return the ASGI app, streamable HTTP at /mcp.
+
+    It answers 401 without a known token, 421 to a foreign host, and 403 to a page of a foreign origin, such as one
+    whose name was led to this machine.
+
+    Args:
+        server: The MCP server.
+        tokens: The known tokens and their tenants.
+        hosts: Further host names that clients may use.
+        origins: Further origins whose pages may call.
+        most_sessions: The sessions that a tenant keeps. One more ends its session that was idle for longest.
+    """
     known = [*_LOOPBACK, *hosts]
     pages = [f"{scheme}://{host}" for scheme in ("http", "https") for host in _LOOPBACK]
     guard = TransportSecuritySettings(
         allowed_hosts=[*known, *(f"{host}:*" for host in known)],
         allowed_origins=[*origins, *pages, *(f"{page}:*" for page in pages)],
     )
-    # Answers are streams where they take long: a client that hangs up ends its call, and is sent progress.
-    app = server.streamable_http_app(
-        streamable_http_path=PATH, stateless_http=True, transport_security=guard, token_verifier=tokens
-    )
+    # Clients before the protocol of 2026-07-28 get sessions: only there can they be asked, and cancel a call.
+    manager = StreamableHTTPSessionManager(server, security_settings=guard, session_idle_timeout=_IDLE_S)
+    sessions = _Sessions(manager, most_sessions)
+    routes = [Route(PATH, endpoint=RequireAuthMiddleware(sessions, []))]
+    app = Starlette(routes=routes, lifespan=lambda _: manager.run())
     app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(tokens))
+    app.state.end_sessions = sessions.end
     return app
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session of a tenant's client: the scope of its first request, and the requests under way by their method.
+
+    A GET is under way for as long as the client listens for what the server says unasked.
+    """
+
+    scope: Any
+    under_way: Counter[str] = field(default_factory=Counter)
+
+
+class _Sessions:
+    """The endpoint. It bounds the sessions of each tenant, so that one tenant takes no place that another needs."""
+
+    def __init__(self, manager: StreamableHTTPSessionManager, most: int) -> None:
+        self._manager, self._most = manager, most
+        # By tenant: its sessions, the one that was used last at the end.
+        self._of = defaultdict[str, dict[str, _Session]](dict)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        own, method = self._of[scope["user"].access_token.client_id], scope["method"]
+        if method == "GET" and sum(session.under_way["GET"] for session in own.values()) >= self._most:
+            await PlainTextResponse(f"{self._most} streams are open, no more: close one", 503)(scope, receive, send)
+            return
+        name = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        session = own.get(name) if name else None
+        if name and session:
+            own[name] = own.pop(name)  # Last, as the one that was used last.
+        session = session or _Session(scope)
+
+        async def watched(message: Any) -> None:
+            if message["type"] == "http.response.start" and not name and message["status"] < HTTPStatus.BAD_REQUEST:
+                given = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
+                own.update({given: session} if given else {})
+            await send(message)
+
+        session.under_way[method] += 1
+        try:
+            await self._manager.handle_request(scope, receive, watched)
+        finally:
+            session.under_way[method] -= 1
+            await self._end_idle(own)
+
+    async def end(self) -> None:
+        """End the sessions, so that their clients stop listening: with calls under way, once they are answered."""
+        self._most = 0
+        for own in self._of.values():
+            await self._end_idle(own)
+
+    async def _end_idle(self, own: dict[str, _Session]) -> None:
+        """End, as their client does, the sessions that were idle for longest, beyond the most of a tenant."""
+        idle = [
+            name for name, one in own.items() if not (one.under_way["POST"] or (self._most and one.under_way["GET"]))
+        ]
+        for name in idle[: max(0, len(own) - self._most)]:
+            headers = [(b"host", b"127.0.0.1"), (MCP_SESSION_ID_HEADER.encode(), name.encode())]
+            scope = {**own.pop(name).scope, "method": "DELETE", "headers": headers}
+            await self._manager.handle_request(scope, _nothing, _nothing)
+
+
+async def _nothing(*_: Any) -> Any:
+    return {"type": "http.request"}
 
 
 async def _at_once(within_s: float) -> None: ...

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from uuid import uuid4
 
 from orchestrator.errors import ToolrouteError
@@ -13,65 +15,111 @@ from orchestrator.runtime.router import Router
 
 QUIET_S = 30.0
 """How long after the last call of a search its Outcome is recorded."""
-_SEARCHES = 20
-"""The latest searches of a tenant that a call may follow."""
+_MOST_SEARCHES = 20
+"""The searches of a conversation that a call may follow."""
+_MOST_CONVERSATIONS = 1_000
+
+
+class Conversation(NamedTuple):
+    """Whose searches and calls belong together; `session` is "" where the client has none."""
+
+    tenant: str
+    actor: str
+    session: str
 
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """A search's Decision, and the calls that followed it."""
+    """A search's Decision, the tools that it returned, and the calls that followed it."""
 
     decision: Decision
+    returned: Collection[str]
     actor: str
     router: Router
-    name: str = field(default_factory=lambda: uuid4().hex)
     used: list[Use] = field(default_factory=list)
+    under_way: int = 0
+    over: bool = False
     timer: asyncio.TimerHandle | None = None
 
 
 class OutcomeRecorder:
-    """Remembers which tools a client called after which search. No answer waits for it; `note` says what failed."""
+    """Remembers which tools a client called after which search. No answer waits for it; `note` says what failed.
+
+    A call belongs to the latest search of its conversation that returned the tool. A search that comes after a call
+    begins other work: no later call belongs to the searches before it. Searches without a call between them all stay
+    open, because agents search for several parts of one task at once.
+    """
 
     def __init__(self, router: Router, note: Callable[[str], None], quiet_s: float = QUIET_S) -> None:
         self._router, self._note, self._quiet_s = router, note, quiet_s
-        self._searches: dict[str, OrderedDict[str, _Search]] = {}
+        self._open = OrderedDict[Conversation, list[_Search]]()
+        self._called = set[Conversation]()
         self._recording: set[asyncio.Task[None]] = set()
 
-    def searched(self, decision: Decision, actor: str, router: Router | None = None) -> None:
-        """Keep a search that a call may follow, and the Router that made it, if it is another one."""
-        own = self._searches.setdefault(decision.tenant, OrderedDict())
-        made = _Search(decision, actor, router or self._router)
-        own[made.name] = made
-        while len(own) > _SEARCHES:
-            self._record(own.popitem(last=False)[1])
+    def searched(
+        self, decision: Decision, returned: Collection[str], who: Conversation, router: Router | None = None
+    ) -> None:
+        """Keep a search that a call may follow.
 
-    def called(self, tenant: str, actor: str, key: str, *, ok: bool, ms: float) -> None:
-        """Keep a call with its client's latest search that offered the tool."""
-        latest = reversed(self._searches.get(tenant, {}).values())
-        found = next((search for search in latest if search.actor == actor and search.decision.tool(key)), None)
+        Args:
+            decision: The search's Decision.
+            returned: The keys of the tools that the client was given.
+            who: The conversation that the search belongs to.
+            router: The Router that made the Decision, if it is another one.
+        """
+        if who in self._called:
+            self._end(who)
+        own = self._open.setdefault(who, [])
+        self._open.move_to_end(who)
+        own.append(_Search(decision, returned, who.actor, router or self._router))
+        if len(own) > _MOST_SEARCHES:
+            self._finish(own.pop(0))
+        if len(self._open) > _MOST_CONVERSATIONS:
+            self._end(next(iter(self._open)))
+
+    @contextmanager
+    def call(self, who: Conversation, key: str) -> Iterator[Callable[[Use], None]]:
+        """Open a call of a tool; the function that is given keeps how it went, and without it the call is not kept."""
+        own = self._open.get(who, [])
+        found = next((search for search in reversed(own) if key in search.returned), None)
+        if own:
+            self._called.add(who)
         if found is None:
+            yield lambda _: None
             return
-        found.used.append(Use(tool=key, ok=ok, ms=ms))
+        found.under_way += 1
         if found.timer is not None:
             found.timer.cancel()
-        found.timer = asyncio.get_running_loop().call_later(self._quiet_s, self._end, tenant, found)
+        try:
+            yield found.used.append
+        finally:
+            found.under_way -= 1
+            if found.over:
+                self._finish(found)
+            elif not found.under_way:
+                found.timer = asyncio.get_running_loop().call_later(self._quiet_s, self._quiet, who, found)
 
     async def close(self) -> None:
         """Record what is left."""
-        for own in self._searches.values():
-            for search in own.values():
-                self._record(search)
-        self._searches.clear()
+        for who in list(self._open):
+            self._end(who)
         await asyncio.gather(*self._recording)
 
-    def _end(self, tenant: str, search: _Search) -> None:
-        self._searches.get(tenant, OrderedDict()).pop(search.name, None)
-        self._record(search)
+    def _quiet(self, who: Conversation, search: _Search) -> None:
+        self._open[who].remove(search)
+        self._finish(search)
 
-    def _record(self, search: _Search) -> None:
+    def _end(self, who: Conversation) -> None:
+        self._called.discard(who)
+        for search in self._open.pop(who, []):
+            self._finish(search)
+
+    def _finish(self, search: _Search) -> None:
+        """Record the search's Outcome, or have that done when its calls under way have ended."""
+        search.over = True
         if search.timer is not None:
             search.timer.cancel()
-        if search.used:
+        if search.used and not search.under_way:
             task = asyncio.create_task(self._keep(search))
             self._recording.add(task)
             task.add_done_callback(self._recording.discard)
@@ -79,7 +127,7 @@ class OutcomeRecorder:
     async def _keep(self, search: _Search) -> None:
         try:
             await search.router.record(
-                search.decision, used=search.used, actor=search.actor, source="serve", name=search.name
+                search.decision, used=search.used, actor=search.actor, source="serve", name=uuid4().hex
             )
         except ToolrouteError as error:
             self._note(f"an outcome is not remembered: {error}")

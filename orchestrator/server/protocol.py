@@ -14,7 +14,6 @@ from mcp import MCPError
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
-from mcp.shared.exceptions import NoBackChannelError
 from mcp.types import (
     INVALID_PARAMS,
     CallToolRequestParams,
@@ -205,9 +204,10 @@ async def _answer(
     gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, approve: Approve
 ) -> CallToolResult:
     tool, arguments = params.name, params.arguments or {}
+    actor, session = _client_of(context), _session_of(context)
     if tool == "search":
         asked = _parsed(SearchArguments, arguments)
-        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, _client_of(context))
+        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
         # Only as text: all clients read that, and some would give a model the same JSON twice.
         return _text(compact(found))
     if tool == "call_tool":  # Models also write a tool's key in its place.
@@ -218,7 +218,8 @@ async def _answer(
         tenant,
         tool,
         arguments,
-        actor=_client_of(context),
+        actor=actor,
+        session=session,
         allow=partial(_allow, context, params, approve),
         idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
         on_progress=context.session.report_progress if "progress_token" in meta else None,
@@ -233,7 +234,8 @@ async def _allow(
         return
     shown = json.dumps(dict(arguments), ensure_ascii=False, sort_keys=True)
     capabilities = context.session.client_capabilities
-    if capabilities is None or capabilities.elicitation is None:
+    can = capabilities.elicitation if capabilities else None
+    if can is None or (can.url and not can.form):
         raise _cannot_ask(tool)
     message, nothing = f"May {inline(tool.key)} be called with {shown}?", {"type": "object", "properties": {}}
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -246,7 +248,7 @@ async def _allow(
     else:
         try:
             answer = await context.session.elicit_form(message, nothing, context.request_id)
-        except NoBackChannelError:  # An older client over HTTP, whose session ends with its request.
+        except MCPError:  # It said that it can ask, and cannot.
             raise _cannot_ask(tool) from None
     if getattr(answer, "action", "") != "accept":
         raise NeedsApproval(f"{tool.key} was not called: the user did not approve it")
@@ -280,6 +282,11 @@ def _client_of(context: Context) -> str:
     user = context.request.scope.get("user") if context.request is not None else None
     params = context.session.client_params
     return ((user and user.access_token.subject) or (params.client_info.name if params else ""))[:_LONGEST_CLIENT]
+
+
+def _session_of(context: Context) -> str:
+    """Return the session over HTTP; "" over stdio, where the process is the session, and where a client has none."""
+    return context.request.headers.get("mcp-session-id", "") if context.request is not None else ""
 
 
 def _text(text: str, *, is_error: bool = False) -> CallToolResult:

@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.common.digests import digest
+from orchestrator.common.keys import key_of
 from orchestrator.common.tenant import SHARED
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
 from orchestrator.records.relation import Relation
@@ -93,7 +94,7 @@ class Manifest:
         """Yield id, definition hash and key of each tool's point."""
         for server, tools in self.tools.items():
             for name, hash_ in tools.items():
-                key = f"{server}:{name}"
+                key = key_of(server, name)
                 yield tool_id(self.tenant, key, hash_), hash_, key
 
     def payload(self) -> dict[str, str]:

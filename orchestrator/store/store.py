@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
+from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, StoreUnavailable
 from orchestrator.index.embed import Embedder
@@ -168,7 +169,7 @@ class Store:
     def tool(self, tenant: str, key: str, entry: str = "") -> Tool | None:
         """Return one tool's definition, read without the rest; None where the tenant has no such tool, or what is
         stored of its server is not of the one that this entry means."""
-        server, _, name = key.partition(":")
+        server, name = split_key(key)
         owner = next((owner for owner in self._visible(tenant) if name in owner.tools.get(server, {})), None)
         if owner is None or (entry and not same_server(owner.entries.get(server, entry), entry)):
             return None
@@ -183,7 +184,7 @@ class Store:
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
         """Return a server's tools, read without the rest; without those whose records are damaged."""
         owner = next((owner for owner in self._visible(tenant) if server in owner.tools), Manifest(tenant=tenant))
-        points = [tool_id(owner.tenant, f"{server}:{n}", hash_) for n, hash_ in owner.tools.get(server, {}).items()]
+        points = [tool_id(owner.tenant, key_of(server, n), hash_) for n, hash_ in owner.tools.get(server, {}).items()]
         found = self.qdrant.read(owner.tenant, lambda opened: opened.get(owner.collection, points)) if points else {}
         return tuple(tool for record in found.values() if (tool := stored_tool(record.payload)))
 

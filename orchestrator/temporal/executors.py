@@ -17,6 +17,8 @@ from orchestrator import telemetry
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut, plain_size
 from orchestrator.common.endpoints import address
+from orchestrator.common.json_input import nearly
+from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.redact import LogFilter, Secrets, setting_secrets, url_secrets
 from orchestrator.common.threads import Threads
 from orchestrator.errors import (
@@ -61,7 +63,7 @@ KEPT_FROM = MAX_RESULTS_BYTES // MAX_STEPS
 
 
 class Executors:
-    """Finds a call's executor: by `server:name`, then `server:*`, then the kind, then the MCP connections."""
+    """Finds a call's executor: by the tool's key, then `server:*`, then the kind, then the MCP connections."""
 
     def __init__(self, registered: Mapping[str, Registered] | None = None, keep: Keep | None = None) -> None:
         self._keep = keep
@@ -234,15 +236,17 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
 
 
 def _executor(name: str, given: Registered, threads: Threads, limit: ConcurrencyLimit) -> Executor:
-    server, colon, tool = name.partition(":")
-    if not (colon and server and tool) and name not in tuple(Kind):
+    is_kind, (server, tool) = name in tuple(Kind), split_key(name)
+    is_key = bool(tool.strip()) and (tool == "*" or key_of(server, tool) == name)
+    if not is_kind and (not is_key or nearly(name, Kind)):
         kinds = ", ".join(Kind)
-        raise InvalidConfig(f"executor {name!r}: register it as `server:name`, `server:*` or one of the kinds {kinds}")
+        form = f"register it by its key, as `server:*` for a whole server, or by one of the kinds {kinds}"
+        raise InvalidConfig(f"executor {name!r}: {form}")
     if isinstance(given, Executor):
         return given
     if not callable(given):
         raise InvalidConfig(f"executor {name!r} is {given!r}: give a function or an Executor")
-    return _FunctionExecutor(given, not colon or tool == "*", threads, limit)
+    return _FunctionExecutor(given, is_kind or tool == "*", threads, limit)
 
 
 def _remedy(tool: Tool) -> str:

@@ -16,8 +16,10 @@ from temporalio.worker import WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from orchestrator.activities.activities import Activities
+from orchestrator.common.json_input import check_known
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.records.run import Approval, RunRequest
+from orchestrator.records.tool import Kind
 from orchestrator.temporal.executors import Registered
 from orchestrator.temporal.payload import prepare
 from orchestrator.temporal.resources import SLOTS, Resources, ServerConfig
@@ -48,14 +50,24 @@ FastMCP brings: its import hook would else be loaded again for each workflow."""
 class OrchestratorPlugin(SimplePlugin):
     """Registers toolroute's activities and workflows and lets `orchestrator` through the workflow sandbox.
 
-    `catalogue` (records, a tools.jsonl or a folder of them; shared by all tenants) or `store` (a folder or a Qdrant
-    URL with each tenant's own; by default the user's) or several `stores`, `embedder` and `options` are those of
-    `Router`; `mcp_servers` is an `mcpServers` configuration, its path, or a function from the tenant to one;
-    `executors` are functions and Executors by `server:name`, `server:*` or kind; `models` makes the language models, by
-    default those that `options` name; `only_servers` are the MCP servers whose tools may be matches. Give the plugin to
-    the client (its workers inherit it) or to a worker; given to both it registers once. It sets no data converter.
-    Everything opens when an activity first asks and closes when the last worker ends. `register=False` is for workers
-    that only run workflows. `warm`: how many servers are prewarmed, those that a Decision's matches probably need.
+    Give the plugin to the client (its workers inherit it) or to a worker; given to both it registers once. It sets no
+    data converter. Everything opens when an activity first asks and closes when the last worker ends.
+
+    Args:
+        catalogue: Shared by all tenants: a Catalogue, a tools.jsonl or a folder of them. Its functions are executors.
+        store: A folder or a Qdrant URL with each tenant's own tools. Default: the user's store.
+        stores: Several of these, as `Router` takes them.
+        embedder: As `Router` takes it.
+        options: As `Router` takes them. Default: those of the environment.
+        mcp_servers: An `mcpServers` configuration, its path, or a function from the tenant to one.
+        executors: Functions and Executors by a tool's key, `server:*` or kind.
+        models: Makes the language models. Default: those that the options name.
+        only_servers: The MCP servers whose tools may be matches. Default: all.
+        register: False for workers that only run workflows.
+        warm: How many servers are prewarmed, those that a Decision's matches probably need.
+
+    Raises:
+        InvalidConfig: Settings contradict each other, or the catalogue has no tool or server of a name given.
     """
 
     def __init__(
@@ -76,6 +88,11 @@ class OrchestratorPlugin(SimplePlugin):
         if catalogue is not None and (store is not None or stores):
             raise InvalidConfig("a catalogue and a store were given: give the catalogue, or the store that holds one")
 
+        if isinstance(catalogue, str | Path) and (executors or only_servers) and Path(catalogue).exists():
+            catalogue = _catalogue_of(catalogue)  # A client may name a file that only its workers have.
+        if catalogue is not None and not isinstance(catalogue, str | Path):
+            executors = _executors_for(catalogue, executors or {})
+            check_known("only_servers", only_servers or (), catalogue.places)
         named = [store] if store else stores
 
         def settings() -> "Options":
@@ -152,6 +169,19 @@ class OrchestratorPlugin(SimplePlugin):
                 "or the same object to both; for other settings use another client or register=False"
             )
         return [*given, *Activities(self.resources).all()]
+
+
+def _catalogue_of(path: str | Path) -> "Catalogue":
+    from orchestrator.catalogue.catalogue import Catalogue
+
+    return Catalogue.read(path)
+
+
+def _executors_for(catalogue: "Catalogue", given: Mapping[str, Registered]) -> Mapping[str, Registered]:
+    """Return the executors given and the catalogue's own functions; InvalidConfig for a name that no tool has."""
+    whole = [f"{server}:*" for server in catalogue.places]
+    check_known("executors", given, [*catalogue.positions, *whole, *Kind])
+    return {**{tool.key: tool.function for tool in catalogue if tool.function}, **given}
 
 
 def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:

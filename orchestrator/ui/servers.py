@@ -7,6 +7,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orchestrator.common.keys import split_key
 from orchestrator.experience.calls import Calls, uses_by
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
@@ -30,7 +31,7 @@ async def _page(request: Request, *, check: bool) -> Response:
     places = (await scope.router.index(scope.tenant)).catalogue.places
     counts = {server: place.stop - place.start for server, place in places.items()}
     states = {state.server: state for state in await _states(scope, counts, check=check)}
-    uses = uses_by(lambda use: use.tool.partition(":")[0], await asyncio.to_thread(scope.outcomes))
+    uses = uses_by(lambda use: split_key(use.tool)[0], await asyncio.to_thread(scope.outcomes))
     rows = [
         {
             "server": name,

@@ -1,7 +1,8 @@
-// An MCP client of another library: node ask.mjs accept|decline|none TOOL ARGUMENTS COMMAND ...
+// An MCP client of another library: node ask.mjs accept|decline|none TOOL ARGUMENTS (COMMAND ... | URL TOKEN)
 // Its user answers each question so; with none it cannot ask. Prints what the call answered, and how often it was asked.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 
 const [action, tool, given, command, ...args] = process.argv.slice(2);
@@ -14,7 +15,12 @@ if (action !== 'none') {
     return { action, content: {} };
   });
 }
-await client.connect(new StdioClientTransport({ command, args, stderr: 'ignore' }));
+const requestInit = { headers: { Authorization: `Bearer ${args[0]}` } };
+await client.connect(
+  command.startsWith('http')
+    ? new StreamableHTTPClientTransport(new URL(command), { requestInit })
+    : new StdioClientTransport({ command, args, stderr: 'ignore' }),
+);
 const result = await client.callTool({ name: 'call_tool', arguments: { tool, arguments: JSON.parse(given) } });
 console.log(JSON.stringify({ asked, text: result.content[0].text }));
 await client.close();

@@ -3,8 +3,13 @@
 A name counts wherever it stands. It excludes the server where a negation stands within three words before it, or where
 the task says what is not wanted. A name that is made of ordinary words ("time", "memory") needs a cue: "X mcp",
 "X server", "@X" or "use X to". Names that are listed ("slack, jira and github") share what stands around the list.
+
+On the development sets 254 of 10,231 tasks name a server. 15 of them do so by chance: no right tool is of that server.
+No task excludes the server of a right tool, and none has an unknown name near a server's, such as stripe-test where
+only stripe-live is configured. Such a name is asked about, because another environment is no replacement.
 """
 
+import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,8 +25,11 @@ _WORD = re.compile(r"@?[^\W_](?:[\w.+&'’/-]*[\w+])?|[^\w\s]|\n")
 _IN_BACKTICKS = re.compile(r"`([^`\s]+)`")
 _OWNED = re.compile(r"['’]s\Z")
 _PAUSE = re.compile(r"[.,;:!?()\n]")
+_COMPOUND = re.compile(r"\w[-_]\w")
 _ARTICLES = frozenset("the my our your this that a an only just".split())
 _JOINTS = frozenset(", and or nor &".split())
+_NEAR = 0.6
+"""From this likeness on, an unknown name in a server's place is near a known one: stripe-test, stripe-live."""
 _NEGATED_WITHIN = 3
 """Words before a name within which a negation excludes the server."""
 
@@ -39,17 +47,27 @@ def find_servers(text: str, servers: ServerIndex) -> Explicit:
     for names in _lists(words, servers):
         start, end = names[0][0], names[-1][1]
         place = found[start].start()
-        unwanted = _is_negated(said[past:place]) or any(a <= place < b for a, b in left_out_spans(said))
+        # What says that something is not wanted leaves out the first name behind it: "instead of jira use slack".
+        unwanted = _is_negated(said[past:place]) or any(past <= a <= place < b for a, b in left_out_spans(said))
         past = found[end - 1].end()
         cued = _is_cued(words, start, end)
         for name in names:
             alias = servers.alias(words, *name)
             if cued or alias not in servers.ordinary or _is_cued(words, *name):
                 mentions += [Mention(server=own, said=alias, unwanted=unwanted) for own in servers.named[alias]]
+    absent = [m.said for m in mentions if m.server in servers.absent and not m.unwanted]
     return Explicit(
         mentions=tuple(mention for mention in mentions if mention.server in servers.present),
-        absent=tuple(m.said for m in mentions if m.server in servers.absent and not m.unwanted),
+        absent=(*absent, *_unknown(words, servers)),
     )
+
+
+def _unknown(words: Sequence[str], servers: ServerIndex) -> Iterator[str]:
+    """Yield each word used as a server ("use X to", "X mcp") that is written as such names are, and near one's."""
+    for place, name in enumerate(words):
+        is_used = _COMPOUND.search(name) and name not in servers.named and _is_used(words, place, place + 1)
+        if is_used and difflib.get_close_matches(name, servers.named, 1, _NEAR):
+            yield name
 
 
 def _lists(words: Sequence[str], servers: ServerIndex) -> Iterator[list[Span]]:
@@ -71,12 +89,16 @@ def _is_negated(before: str) -> bool:
     return affirmed(last) != last
 
 
-def _is_cued(words: Sequence[str], start: int, end: int) -> bool:
+def _is_cued(words: list[str], start: int, end: int) -> bool:
     """Return whether words[start:end] stand as in "X mcp", "X server", "@X" or "use X to"."""
+    return _is_used(words, start, end) or words[end : end + 1] == ["server"] or words[start].startswith("@")
+
+
+def _is_used(words: Sequence[str], start: int, end: int) -> bool:
+    """Return whether words[start:end] stand as in "X mcp" or "use X to"."""
     after = words[end] if end < len(words) else ""
     before = next((word for word in reversed(words[:start]) if word not in _ARTICLES), "")
-    used = before in ("use", "using") and after in ("to", "for")
-    return used or after in ("mcp", "server") or words[start].startswith("@")
+    return after == "mcp" or (before in ("use", "using") and after in ("to", "for"))
 
 
 def explicit(state: State) -> State:

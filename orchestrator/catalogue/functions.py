@@ -1,0 +1,140 @@
+"""Functions as tools: a definition from the signature and the docstring, and a call with validated arguments."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+
+from orchestrator.common.json_input import first_problem
+from orchestrator.errors import InvalidArguments, InvalidCatalogue
+from orchestrator.records.tool import Kind, Tool, running
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+_OPEN = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+
+
+def function_tool(function: Callable[..., Any]) -> Tool:
+    """Return the tool of a function: its name, its docstring, its parameters as a JSON Schema, and how to call it.
+
+    The docstring may be in Google's, numpy's or Sphinx's style; its descriptions of parameters go into the schema. A
+    `Field(description=...)` or a text within `Annotated` takes precedence.
+
+    Raises:
+        InvalidCatalogue: The function cannot be a tool; the message says why.
+    """
+    name = getattr(function, "__name__", "")
+    if not inspect.isroutine(function) or name == "<lambda>":
+        raise InvalidCatalogue(f"{function!r:.80} cannot be a tool: give a function or a method that has a name")
+    signature = _signature(function, name)
+    text, described = _documented(function)
+    model = _model(name, signature)
+    schema = _schema(name, model, signature, described)
+    tool = Tool(server="", name=name, description=text, input_schema=schema, kind=Kind.BUILTIN)
+    return running(tool, _validated(function, signature, model))
+
+
+def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except (NameError, ValueError, TypeError, SyntaxError) as error:
+        raise InvalidCatalogue(f"function {name!r}: its signature cannot be read ({error})") from None
+    for place, own in enumerate(signature.parameters.values()):
+        if own.kind in _OPEN:
+            taken = f"{_OPEN[own.kind]}{own.name}"
+            raise InvalidCatalogue(f"function {name!r} takes {taken}, which no schema describes: name its parameters")
+        if not place and own.name in ("self", "cls") and own.annotation is own.empty:
+            where = f"{function.__qualname__!r} is a method without its object"
+            raise InvalidCatalogue(f"{where}: give it as object.{name}")
+    return signature
+
+
+def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return the description of a function and those of its parameters."""
+    from docstring_parser import ParseError, parse
+
+    text = inspect.getdoc(function) or ""
+    try:
+        read = parse(text)
+    except ParseError:
+        return text, {}
+    return (read.description or "").strip(), {own.arg_name: own.description for own in read.params if own.description}
+
+
+def _model(name: str, signature: inspect.Signature) -> "type[BaseModel]":
+    """Return what validates arguments. Its fields are numbered, since a parameter may be called as a model's method."""
+    from pydantic import ConfigDict, Field, create_model
+    from pydantic.errors import PydanticUserError
+
+    fields: dict[str, Any] = {}
+    for place, own in enumerate(signature.parameters.values()):
+        kind = Any if own.annotation is own.empty else own.annotation
+        default = ... if own.default is own.empty else own.default
+        fields[f"p{place}"] = (Annotated[kind, Field(alias=own.name)], default)
+    try:
+        return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+    except PydanticUserError as error:
+        raise _no_json(name, error) from None
+
+
+def _schema(
+    name: str, model: "type[BaseModel]", signature: inspect.Signature, described: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the parameters as a JSON Schema, without the titles that only repeat their names."""
+    from pydantic.errors import PydanticUserError
+    from pydantic.json_schema import GenerateJsonSchema
+
+    class Untitled(GenerateJsonSchema):
+        ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  (pydantic's own)
+
+        def field_title_should_be_set(self, schema: Any) -> bool:
+            return False
+
+    try:
+        schema = model.model_json_schema(schema_generator=Untitled)
+    except PydanticUserError as error:
+        raise _no_json(name, error) from None
+    schema.pop("title")
+    for own in signature.parameters.values():
+        within = get_args(own.annotation)[1:] if get_origin(own.annotation) is Annotated else ()
+        text = next((part for part in within if isinstance(part, str)), described.get(own.name))
+        if text:
+            schema["properties"][own.name].setdefault("description", text)
+    return schema
+
+
+def _no_json(name: str, error: Exception) -> InvalidCatalogue:
+    why = str(error).partition("\n")[0]
+    return InvalidCatalogue(f"function {name!r}: a parameter has a type that JSON cannot give ({why})")
+
+
+def _validated(
+    function: Callable[..., Any], signature: inspect.Signature, model: "type[BaseModel]"
+) -> Callable[..., Any]:
+    """Return the function with its arguments taken by name and validated; asynchronous as it is."""
+    from pydantic import ValidationError
+
+    def bound(given: dict[str, Any]) -> inspect.BoundArguments:
+        try:
+            read = model.model_validate(given)
+        except ValidationError as error:
+            raise InvalidArguments(f"{function.__name__}: {first_problem(error)}") from None
+        values = {name: getattr(read, f"p{place}") for place, name in enumerate(signature.parameters)}
+        return inspect.BoundArguments(signature, values)
+
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def call_async(**given: Any) -> Any:
+            arguments = bound(given)
+            return await function(*arguments.args, **arguments.kwargs)
+
+        return call_async
+
+    @wraps(function)
+    def call(**given: Any) -> Any:
+        arguments = bound(given)
+        return function(*arguments.args, **arguments.kwargs)
+
+    return call
