@@ -16,6 +16,7 @@ import anyio.lowlevel
 
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp import faults
+from orchestrator.mcp.last_words import cause
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.transport import Pace
 
@@ -43,7 +44,8 @@ _BEGIN = 'read -r _ && exec "$@"'
 """Starts the server once its watcher runs, so that there is no moment in which nobody would end it."""
 
 _CHUNK = 65_536
-_TAIL_LINES, _TAIL_CHARS, _TAIL_BYTES = 3, 200, 65_536
+_TAIL_CHARS, _TAIL_BYTES = 200, 65_536
+_LATEST = 40
 _READ_ON, _PAUSE_S = 2**20, 0.05
 """So much is read of standard error at once; beyond it a server that floods it waits, and takes no time from others."""
 _GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
@@ -158,12 +160,17 @@ class Child:
         """The end of what it said on standard error, secrets included."""
         return self._said.decode("utf-8", "replace")
 
-    def tail(self, secrets: Secrets) -> str:
-        """Return the last lines on one line, redacted and then shortened: half of a secret is one too."""
+    def last_words(self, secrets: Secrets) -> str:
+        """Return on one line how it ended, and what it said of that on standard error, redacted and shortened."""
         lines = self._said.splitlines()[len(self._said) == _TAIL_BYTES :]
-        last = [line.decode("utf-8", "replace").strip() for line in lines if line.strip()][-_TAIL_LINES:]
-        shown = map(secrets.redact, last)
-        return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
+        if self.answered:  # Older lines are about what it did before.
+            lines = lines[-_LATEST:]
+        # Redacted first and then shortened: half of a secret is one too.
+        shown = [secrets.redact(line) for line in cause(line.decode("utf-8", "replace") for line in lines)]
+        text = " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
+        code = self.returncode
+        ended = "" if code is None else f"; exit code {code}" if code >= 0 else f"; ended by signal {-code}"
+        return f"{ended}; last stderr output: {text}" if text else ended
 
 
 @asynccontextmanager

@@ -178,8 +178,7 @@ class Connection:
         return ServerUnavailable(f"server {self.spec.name!r}{why}")
 
     def _hint(self) -> str:
-        tail = self._child.tail(self.secrets)
-        return f"; last stderr output: {tail}" if tail else ""
+        return self._child.last_words(self.secrets)
 
     async def call(self, call: "Call") -> "Answer":
         """Return the server's result, or the error that stands for one (a RuntimeError: it ran, but its answer ...);
@@ -254,7 +253,9 @@ class Connection:
         except Exception as error:
             if self._child.flaw:
                 self._settle(error=self._unavailable(f": {self._child.flaw}{self._hint()}"))
-            self._settle(error=faults.connect_error(self.spec, launch, error, self._hint()))
+            # A runner that has ended by itself may have started the server or not.
+            phase = f"{launch.runner}: installing or starting" if self.phase == "installing" else self.phase
+            self._settle(error=faults.connect_error(self.spec, launch, error, f" ({phase}){self._hint()}"))
             self._die(faults.in_words(error, self.secrets))
         finally:
             self._settle(error=self._unavailable(": its task was cancelled"))

@@ -66,8 +66,7 @@ class Connections:
             "idle_ttl_s": idle_ttl_s,
         }
         counts = {"max_open": max_open, "max_connecting": max_connecting, "max_installing": max_installing}
-        counts["backoff_s"] = backoff_s
-        for name, value in {**times, **counts}.items():
+        for name, value in {**times, **counts, "backoff_s": backoff_s}.items():
             if not value > 0:
                 raise InvalidConfig(f"{name}={value!r}: give a number above 0")
         self._limits = ServerLimits.model_validate(times)
