@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
@@ -15,7 +14,7 @@ from orchestrator.store.points import Vectors, is_whole
 from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.vectors import ToolPoints
 
-_Definition = tuple[Tool, Sequence[float] | NDArray[np.float32] | None]
+_Definition = tuple[Tool, Vectors | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The Store: Qdrant as the record of every tenant's tools and their vectors; in memory, in a folder, or at a URL.
+"""The Store: Qdrant as the record of every tenant's tools and their vectors; in a folder, or at a URL.
 
 A tool's point is named by its definition, so adding points never changes what a reader reads. A write then replaces one
 record, the tenant's manifest: readers see the old catalogue or the new one, never a mixture, wherever a writer dies.
