@@ -157,9 +157,8 @@ def _own(config: Path) -> ClientFile | None:
     if not config.exists():
         return None
     McpConfig.read(config)
-    form = {"name": "toolroute", "title": "toolroute", "places": ("mcp.json",)}
-    own = [Client(**form, key=key) for key in ("mcpServers", "servers")]
-    read = [ClientFile.read(client, config) for client in own]
+    own = Client(name=OURS, title=OURS, places=("mcp.json",))
+    read = [ClientFile.read(replace(own, key=key), config) for key in ("mcpServers", "servers")]
     return next((file for file in read if file.has_entries), read[0])
 
 
