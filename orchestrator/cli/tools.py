@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, noting_reports, store_tools, taking
@@ -150,8 +151,8 @@ def _show(tool: Tool) -> None:
     for name, value in shown.items():
         if value:
             click.echo(f"{name:12} {one_line(value)}")
-    schema = tool.input_schema or {}
-    for name, value in (schema.get("properties") or {}).items():
+    schema = parameters(tool)
+    for name, value in schema["properties"].items():
         parameter = value if isinstance(value, dict) else {}
         kind, required = parameter.get("type", "any"), ", required" if name in (schema.get("required") or ()) else ""
         kind = kind if isinstance(kind, str) else json.dumps(kind)

@@ -21,6 +21,7 @@ import Stemmer
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
+from orchestrator.catalogue.schema import gathered
 from orchestrator.records.tool import Tool
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?")
@@ -200,7 +201,7 @@ def parameter_text(schema: dict[str, Any] | None, depth: int = 3) -> str:
     if not isinstance(schema, dict) or depth == 0:
         return ""
     parts: list[str] = []
-    properties = schema.get("properties")
+    properties = gathered(schema).get("properties")
     for name, value in properties.items() if isinstance(properties, dict) else ():
         parts.append(str(name))
         if not isinstance(value, dict):

@@ -128,7 +128,7 @@ class Connections:
         try:
             async with self.using(call.server, call.deadline) as connection:
                 live = await self._live_tool(connection, call)
-                warnings = (*call.rename(live), *call.compare(live))
+                warnings = (*call.rename(live), *await asyncio.to_thread(call.compare, live))
                 answer = await connection.call(call)
         except CallLost as lost:
             if lost.sent and not call.replayable:

@@ -150,7 +150,9 @@ class Gateway:
         await self._follow()
         tool = await self._tool(tenant, key)
         chosen = self._offered.get((tenant, tool.key), tool)
-        given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
+        is_same = chosen.hash == tool.hash
+        # In a thread: a stranger's schema may take seconds, in which others are served.
+        given = await asyncio.to_thread(check_arguments, tool, arguments) if is_same else dict(arguments)
         with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
             if allow is not None:
                 await allow(tool, given)
