@@ -65,8 +65,8 @@ def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Run, mc
 
 
 def test_a_broken_entry_names_its_server_and_the_others_are_stored(toolroute: Run, mcp_file: Path) -> None:
-    mcp_file.write_text(json.dumps(config(old={"type": "sse", "url": "http://a"}, quick=entry("quick.py"))))
-    said = "server 'old': type 'sse' is not supported"
+    mcp_file.write_text(json.dumps(config(old={"type": "ws", "url": "http://a"}, quick=entry("quick.py"))))
+    said = "server 'old': type 'ws' is not supported"
     synced = toolroute("tools", "sync", "-o", "json")
     assert synced.exit_code == 4
     old, quick = json.loads(synced.stdout)["servers"]

@@ -77,8 +77,7 @@ def answering(answer: Callable[[Request], Awaitable[Response]], path: str = "/mc
             r'\(HTTP 403 Forbidden: \{"error":"x{181} \*\*\* yyyy\.\.\.\): check its headers',
         ),
         ("/mcp", HTMLResponse("<html>oops</html>", 503), ServerUnavailable, r"HTTP 503 Service Unavailable$"),
-        ("/mcp", PlainTextResponse("Method Not Allowed", 405), ServerUnavailable, "HTTP 405 .*; .*older SSE transport"),
-        ("/v1/sse", PlainTextResponse("", 404), ServerUnavailable, r"HTTP 404 Not Found; .*older SSE transport"),
+        ("/mcp", PlainTextResponse("Method Not Allowed", 405), ServerUnavailable, "HTTP 405 Method Not Allowed$"),
         ("/mcp", Response(status_code=401), Unauthorised, r"check its headers \(OAuth is not supported: .*\)$"),
     ],
 )

@@ -24,15 +24,17 @@ def test_the_usual_shapes_are_read(tmp_path: Path) -> None:
         "windsurf": {"serverUrl": "http://localhost:1/mcp", "type": "streamable-http"},
         "off": {"command": "x", "disabled": True},
         "away": {"type": "sse", "url": "http://a", "enabled": False},
+        "older": {"transport": "sse", "url": "http://a"},
         "slow": {"command": "x", "toolroute": {"call_timeout_s": 600}, "trust_annotations": False},
     }
     file.write_text(json.dumps({"mcpServers": entries}))
     servers = McpConfig.read(file).servers
-    assert list(servers) == ["git", "remote", "gemini", "windsurf", "slow"]
+    assert list(servers) == ["git", "remote", "gemini", "windsurf", "older", "slow"]
     launch = servers["git"].launch({})
     assert (launch.command, launch.args, launch.env) == ("uvx", ("mcp-server-git", "3"), {"DEBUG": "true"})
     assert (launch.cwd, servers["git"].source) == ("/srv", str(file))
     assert (servers["remote"].transport, servers["remote"].launch({}).headers) == ("http", {"X-Team": "7"})
+    assert servers["older"].transport == "sse"
     assert (servers["slow"].limits.call_timeout_s, servers["slow"].trust_annotations) == (600, False)
 
 
@@ -127,7 +129,8 @@ def test_what_is_missing_stops_its_server_alone_and_all_of_it_is_named(entry: ob
     [
         ({}, 'give either "command"'),
         ({"url": "ftp://a"}, "begins with http"),
-        ({"url": "http://a", "type": "sse"}, "streamable HTTP url .*, or reach it through a bridge: .*mcp-remote"),
+        ({"url": "http://a", "type": "ws"}, r"type 'ws' is not supported: give .* streamable HTTP url \(type http\)$"),
+        ({"command": "x", "type": "sse"}, "does not fit: give stdio with a command"),
         ({"command": "x", "type": "carrier-pigeon"}, "give stdio with a command"),
         ({"url": "http://a", "type": "stdio"}, "does not fit"),
         ({"command": ["x"]}, "command: Input should be a valid string, but it is a list$"),
@@ -177,6 +180,20 @@ def test_another_server_is_another_identity_and_another_secret_is_not(other: dic
     base, changed = one(BASE).identity, one({**BASE, **other}).identity
     assert same_server(base, changed) is same
     assert (base == changed) is (same and not {"disabledTools", "trust_annotations"} & other.keys())
+
+
+def test_a_path_from_the_working_folder_is_another_server_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        (folder / "server.py").touch()
+        monkeypatch.chdir(folder)
+        seen.append(
+            [one({"command": "python", "args": [word]}).identity for word in ("server.py", "-m", "/x/server.py")]
+        )
+    assert [first == second for first, second in zip(*seen, strict=True)] == [False, True, True]
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ class LogFilter(logging.Filter):
     """Mask secrets in what the MCP and HTTP libraries log while a connection is open, or a request under way."""
 
     LOGGERS = (
-        *(f"mcp.client.{module}" for module in ("caching", "client", "stdio", "streamable_http")),
+        *(f"mcp.client.{module}" for module in ("caching", "client", "sse", "stdio", "streamable_http")),
         *(f"mcp.shared.{module}" for module in ("dispatcher", "jsonrpc_dispatcher")),
         *(f"httpcore{two}.{part}" for two in ("2", "") for part in ("connection", "http11", "http2", "proxy", "socks")),
         *("client", "httpx2", "httpx", "openai._base_client"),  # The last two: of openai 2.

@@ -102,15 +102,14 @@ class ServerSpec(BaseModel):
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
         kind = self.type.lower()
-        if kind in {"sse", "ws", "websocket"}:
-            bridge = ', or reach it through a bridge: "command": "npx", "args": ["-y", "mcp-remote", URL]'
-            remedy = f"give the server's streamable HTTP url (type http){bridge if kind == 'sse' else ''}"
-            raise ValueError(f"type {self.type!r} is not supported: {remedy}")
+        if kind in {"ws", "websocket"}:
+            raise ValueError(f"type {self.type!r} is not supported: give the server's streamable HTTP url (type http)")
         if bool(self.command) == bool(self.url):
-            raise ValueError('give either "command" (a program to run) or "url" (a streamable HTTP server)')
-        fitting = {"stdio"} if self.command else {"http", "streamablehttp"}
+            raise ValueError('give either "command" (a program to run) or "url" (a server over HTTP)')
+        fitting = {"stdio"} if self.command else {"http", "streamablehttp", "sse"}
         if kind.replace("-", "").replace("_", "") not in {"", *fitting}:
-            raise ValueError(f"type {self.type!r} does not fit: give stdio with a command, http with a url, or none")
+            remedy = "give stdio with a command, http or sse with a url, or none"
+            raise ValueError(f"type {self.type!r} does not fit: {remedy}")
         if self.url and self.env_file:
             raise ValueError("envFile is for a command, which gets its variables: write ${NAME} in headers or url")
         if self.url and not self.url.startswith(("http://", "https://", "${")):
@@ -127,22 +126,27 @@ class ServerSpec(BaseModel):
 
     @property
     def transport(self) -> str:
-        """`stdio` or `http`; "" where the entry is broken."""
-        return "stdio" if self.command else "http" if self.url else ""
+        """`stdio`, `http` or `sse`; "" where the entry is broken."""
+        if not self.url:
+            return "stdio" if self.command else ""
+        return "sse" if self.type.lower() == "sse" else "http"
 
     @property
     def identity(self) -> str:
         """Name what the entry starts or reaches in 16 hexadecimal digits, and which tools it chooses in 8 more.
 
         A store keeps it, so no secret counts in it: of variables and headers only names and `${NAME}`, of arguments
-        and address no secret. A new token is no new server.
+        and address no secret. A new token is no new server. A word that is a file or folder seen from the working
+        folder means another one elsewhere, so that folder counts.
         """
         hidden = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
         given = {**self.env, **self.headers}
         named = {name: [found["name"] for found in VARIABLE.finditer(text)] for name, text in given.items()}
         meant = [hidden.redact(text) for text in (self.command, *self.args, self.url)]
         chosen = [self.only_tools and sorted(self.only_tools), sorted(self.disabled_tools), self.trust_annotations]
-        server = json.dumps([meant, self.cwd, self.env_file, named], sort_keys=True)
+        base, words = Path(self.cwd or "").expanduser().absolute(), (self.command, *self.args, self.env_file)
+        here = self.command and any(not Path(word).is_absolute() and _exists(base / word) for word in words if word)
+        server = json.dumps([meant, str(base) if here else self.cwd, self.env_file, named], sort_keys=True)
         return digest(server, OF_SERVER) + digest(json.dumps(chosen), 8)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
@@ -210,6 +214,16 @@ class McpConfig:
         specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
         return cls({spec.name: spec for spec in specs}, source, off)
 
+    @property
+    def entries(self) -> dict[str, str]:
+        """The servers by name with the identity of each one's entry."""
+        return {name: spec.identity for name, spec in self.servers.items()}
+
+    @property
+    def file(self) -> str:
+        """The file's whole path, "" for none."""
+        return "" if self.source == "mcpServers" else str(Path(self.source).absolute())
+
     def keeping(self, before: "McpConfig") -> "McpConfig":
         """Return this one with an earlier one's entries in place of those that are broken now; a warning says so."""
         broken = {name: spec.problem for name, spec in self.servers.items() if spec.problem}
@@ -229,6 +243,13 @@ def find_config(folder: Path | None = None) -> Path | None:
     """Return `.mcp.json` or `mcp.json` of the folder (default: the working folder), or None."""
     folder = folder or Path.cwd()
     return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # What is no path, such as a whole program.
+        return False
 
 
 def _is_off(entry: Any) -> bool:

@@ -19,7 +19,7 @@ from orchestrator.mcp.child import Child
 from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
-from orchestrator.mcp.transport import Pace, Watched, http
+from orchestrator.mcp.transport import Pace, Watched, http, sse
 from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Connection:
         self._pace, self._listing = Pace(), Listing(spec)
         self._child = Child(self._pace)
         self._scope = anyio.CancelScope()
-        self._greeted = False
+        self._greeted, self._sse = False, spec.transport == "sse"
         self._client: Client | None = None
 
     @property
@@ -202,7 +202,7 @@ class Connection:
             self._die(message)
             raise CallLost(message, sent=False)
         # Over stdio a server may use this code itself; there the end of its output tells the two apart.
-        closed = error.code == CONNECTION_CLOSED and (self.death or self.spec.transport == "http")
+        closed = error.code == CONNECTION_CLOSED and (self.death or self.spec.url)
         if closed or error.code == faults.LOST:
             self.doubt()
             raise CallLost(f"{self.death or message}{self._hint()}", sent=True)
@@ -266,21 +266,36 @@ class Connection:
 
     @asynccontextmanager
     async def _session(self, launch: Launch) -> AsyncIterator["Client"]:
-        """Open a session, by the older protocol's first request where the server ended over the newer one.
+        """Open a session, in an older way where the server does not take the newer one.
 
-        Such a server is started once more, and what it took is remembered.
+        A process that ended over the first request is started once more and gets that of the older protocol, which is
+        remembered. A URL that refused the first message is asked for the stream of the older transport.
         """
         async with AsyncExitStack() as session:
             try:
                 client = await session.enter_async_context(self._new_client(launch))
             except Exception as error:
-                if self.handshake or launch.url or self._child.flaw or not faults.is_end(error):
+                if not self._has_older_way(launch, error):
                     raise
-                self.handshake, self._child = True, Child(self._pace)
-                client = await session.enter_async_context(self._new_client(launch))
+                try:
+                    client = await session.enter_async_context(self._new_client(launch))
+                except Exception as second:
+                    # A URL that takes neither: why it refused the newer transport says more.
+                    raise error if self._sse and not faults.is_denied(second) else second from None
             self._greeted = True
             self.handshake = not launch.url and client.session.initialize_result is not None
             yield client
+
+    def _has_older_way(self, launch: Launch, error: Exception) -> bool:
+        """Switch to the older way of opening a session, where the error says that the server may want it."""
+        if launch.url:
+            older = not self._sse and faults.is_refused(error)
+            self._sse = self._sse or older
+        else:
+            older = not self.handshake and not self._child.flaw and faults.is_end(error)
+            if older:
+                self.handshake, self._child = True, Child(self._pace)
+        return older
 
     def _new_client(self, launch: Launch) -> "Client":
         from mcp import Client
@@ -294,12 +309,13 @@ class Connection:
             message_handler=self._on_message,
             client_info=Implementation(name="toolroute", version=version("toolroute")),
             cache=None,
-            mode="legacy" if self.handshake else "auto",
+            mode="legacy" if self.handshake or self._sse else "auto",
         )
 
     @asynccontextmanager
     async def _watched(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
-        transport = http(launch, self._streaming.set) if launch.url else self._child.streams(launch)
+        remote = sse if self._sse else http
+        transport = remote(launch, self._streaming.set) if launch.url else self._child.streams(launch)
         async with transport as (read, write):
             yield Watched(read, self._pace, self._listing.mend, self._ended), write
 
@@ -380,7 +396,7 @@ class Connection:
                     async for _ in events:
                         self._changed.set()
             except ListenNotSupportedError:
-                if self.spec.transport == "http":
+                if self.spec.url:
                     await self._streaming.wait()
                     self._changed.set()
                 return

@@ -91,6 +91,15 @@ def is_end(error: BaseException) -> bool:
     return isinstance(cause, MCPError) and cause.code == CONNECTION_CLOSED
 
 
+def is_refused(error: BaseException) -> bool:
+    """Return whether a URL refused a message (HTTP 4xx) for another reason than who sent it."""
+    return getattr(_leaf(error), "code", None) == REFUSED
+
+
+def is_denied(error: BaseException) -> bool:
+    return getattr(_leaf(error), "code", None) == DENIED
+
+
 def _leaf(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

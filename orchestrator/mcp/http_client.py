@@ -4,14 +4,17 @@ The MCP library ends the whole connection in place of that, and hides the status
 """
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx2
 
 from orchestrator.mcp import faults
 from orchestrator.mcp.launch import Launch
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
 
 _LONGEST_REASON = 200
 _UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
@@ -46,7 +49,7 @@ class GuardedClient(httpx2.AsyncClient):
             return _answer(request, faults.LOST, f"gave no answer: {str(error) or type(error).__name__}")
 
     async def _guarded(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        kind = response.headers.get("content-type", "").lower()
+        kind = _kind(response)
         fine = response.status_code < 400
         if fine and (response.status_code == 202 or not kind.startswith("application/json")):
             return response  # The library reads nothing of it, or event by event, up to a limit.
@@ -66,9 +69,42 @@ class GuardedClient(httpx2.AsyncClient):
         reason = " ".join(self._secrets.redact(words).split())
         if reason not in ("", response.reason_phrase):
             said += f": {reason[:_LONGEST_REASON]}{'...' if len(reason) > _LONGEST_REASON else ''}"
-        if status == 405 or (status in (400, 404) and response.request.url.path.rstrip("/").endswith("/sse")):
-            said += "; this looks like the older SSE transport: give its streamable HTTP address"
         return said
+
+
+class SseClient(GuardedClient):
+    """The client of the older transport, whose messages are answered elsewhere: `refused` gets what a refusal answers.
+
+    A stream that is refused raises the MCPError that says so.
+    """
+
+    def __init__(
+        self, launch: Launch, streams: Callable[[], None], refused: Callable[["SessionMessage"], Awaitable[None]]
+    ) -> None:
+        super().__init__(launch, streams)
+        self._refused = refused
+
+    async def send(self, request: httpx2.Request, **given: Any) -> httpx2.Response:
+        from mcp import MCPError
+        from mcp.shared.message import SessionMessage
+        from mcp.types import ErrorData, JSONRPCError
+
+        response = await super().send(request, **given)
+        if response.status_code < 400:
+            return response
+        if request.method != "POST":
+            whole = await _read(response)
+            raise MCPError(_code(whole) or faults.REFUSED, self._refusal(whole, _kind(whole)))
+        asked = json.loads(request.content).get("id")
+        if asked is not None:
+            error = ErrorData.model_validate(response.json()["error"])
+            await self._refused(SessionMessage(JSONRPCError(jsonrpc="2.0", id=asked, error=error)))
+        return httpx2.Response(202, request=request)
+
+
+def _kind(response: httpx2.Response) -> str:
+    kind: str = response.headers.get("content-type", "")
+    return kind.lower()
 
 
 async def _read(response: httpx2.Response) -> httpx2.Response:

@@ -84,3 +84,36 @@ async def http(launch: Launch, streams: Callable[[], None]) -> AsyncIterator["Tr
         streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as both,
     ):
         yield both
+
+
+@asynccontextmanager
+async def sse(launch: Launch, streams: Callable[[], None]) -> AsyncIterator["TransportStreams"]:
+    """Reach the URL by the older transport: the stream of a GET names the address that takes the messages.
+
+    The library only logs that a message was refused. Here its request gets that as its answer.
+    """
+    from mcp.client.sse import sse_client
+    from mcp.shared.message import SessionMessage
+
+    from orchestrator.mcp.http_client import SseClient
+
+    incoming, both = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+    async def pass_on(read: Any) -> None:
+        async with incoming:
+            async for message in read:
+                await incoming.send(message)
+
+    def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> SseClient:
+        # All three are the client's own: it has the entry's headers, and no limit on the time between events.
+        return SseClient(launch, streams, incoming.send)
+
+    async with (
+        incoming,
+        both,
+        sse_client(launch.url, httpx_client_factory=client) as (read, write),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(pass_on, read)
+        yield both, write
+        tasks.cancel_scope.cancel()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import replace
@@ -84,6 +84,8 @@ class Router:
         calibration: A fit to your own queries, or its file (docs/calibration.md).
         pipeline: The name of a preset, or a Pipeline.
         servers: The names of the MCP servers whose tools may match. Default: all.
+        entries: Those of a configuration (`McpConfig.entries`): of all that the store's servers listed, only what these
+            listed is seen. Default: each server as it was listed last.
         models: Returns language models, which stay the caller's. Default: those of the options.
     """
 
@@ -99,6 +101,7 @@ class Router:
         calibration: Calibration | Fit | str | Path | None = None,
         pipeline: Pipeline | str = "",
         servers: Collection[str] | None = None,
+        entries: Mapping[str, str] | None = None,
         models: Callable[[], Any] | None = None,
     ) -> None:
         _check_types(catalogue, store, stores, embedder, options, calibration, pipeline)
@@ -109,6 +112,7 @@ class Router:
         self._owns_embedder = embedder is None and not isinstance(given, Store)
         self._given_embedder = embedder
         self._servers = None if servers is None else frozenset(servers)
+        self._entries = entries
         self._fit = _fit_from(calibration or options.calibration)
         if embedder is not None:
             self._fit.check(embedder.id)
@@ -143,10 +147,18 @@ class Router:
         """The store, of several the first: what is listed, stored and learnt goes there."""
         return self.stores[0] if self.stores else None
 
+    def see(self, entries: Mapping[str, str]) -> None:
+        """From now on, route to what these entries of a configuration listed, and to no other MCP server."""
+        self._servers = frozenset(entries)
+        if self.store is not None:
+            self.store.see(entries)
+
     def _open(self, place: Store | str | Path) -> Store:
         if isinstance(place, Store):
             return place
         limits: dict[str, Any] = {"timeout_s": self.options.store_timeout_s, "index_limit": self.options.index_limit}
+        # The first one alone: others are named for all that they have.
+        limits["entries"] = None if self._opened else self._entries
         store = Store(place, embedder=lambda: self.embedder, **limits)
         self._opened.append(store)
         return store

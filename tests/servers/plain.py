@@ -1,7 +1,8 @@
 """A small server that works, with tools that end its process, wait, count calls in a file, or change its listing.
 
-Run: `python plain.py`, or `python plain.py http PORT [legacy]`, where `legacy` refuses the protocol of 2026 and so
-makes clients open sessions. COUNT_FILE names a file to which some tools add a line for each call.
+Run: `python plain.py`, or `python plain.py http PORT [legacy|sse]`, where `legacy` refuses the protocol of 2026 and so
+makes clients open sessions, and `sse` speaks the older transport alone. COUNT_FILE names a file to which some tools
+add a line for each call.
 """
 
 import asyncio
@@ -103,7 +104,7 @@ def _legacy_only(app: ASGIApp) -> ASGIApp:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["http"]:
-        app: ASGIApp = server.streamable_http_app()
+        app: ASGIApp = server.sse_app() if "sse" in sys.argv else server.streamable_http_app()
         uvicorn.run(_legacy_only(app) if "legacy" in sys.argv else app, port=int(sys.argv[2]), log_level="error")
     else:
         server.run("stdio")
