@@ -43,6 +43,15 @@ async def test_a_server_without_tools_is_connected_and_has_none() -> None:
         assert (servers.states()[0].state, servers.states()[0].tools) == (Readiness.READY, 0)
 
 
+@pytest.mark.parametrize(("fault", "names"), [("circle", ["it"]), ("repeating", ["it", "other"])])
+async def test_a_listing_that_repeats_a_page_ends_with_a_warning(
+    fault: str, names: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Connections(config(bad=entry("faulty.py", fault))) as servers:
+        assert [tool.name for tool in await servers.tools("bad")] == names
+    assert "server bad: it repeats a page of its tools; the listing ends there" in caplog.messages
+
+
 @pytest.mark.parametrize("fault", ["restart", "twins"])
 async def test_an_empty_cursor_is_the_end_and_a_name_stands_for_one_tool(fault: str) -> None:
     async with Connections(config(bad=entry("faulty.py", fault))) as servers:

@@ -162,6 +162,16 @@ class Connections:
                 return await connection.list_again()
             return tuple(connection.tools.values())
 
+    async def list_after_calls(self, server: str) -> bool:
+        """List a server again if it was called since, as a call may add tools; return whether it was."""
+        connection = self._servers[server].connection if server in self._servers else None
+        if connection is None or not connection.called:
+            return False
+        tools = await self.tools(server, fresh=True)
+        if self._on_listed is not None:
+            await self._on_listed(server, tools)
+        return True
+
     def warm(self, servers: Iterable[str]) -> None:
         """Prewarm servers: begin to connect them and return at once; unknown, open and failing ones are skipped."""
         now = asyncio.get_running_loop().time()

@@ -96,13 +96,17 @@ class Listing:
         return tuple(found.values())
 
     async def _records(self, client: "Client") -> list[Any]:
-        """Follow cursors to the end."""
+        """Follow cursors to the end, or to a page that was there before."""
         items, cursors, refused = list[Any](), set[str](), f"server {self._spec.name!r} lists"
+        names = set[str]()
         page = await tools_page(client)
         while cursor := page.next_cursor:  # Some servers mean the end by an empty one, too.
+            again = {tool.name for tool in page.tools}
+            if cursor in cursors or (again and again <= names):
+                logger.warning("server %s: it repeats a page of its tools; the listing ends there", self._spec.name)
+                return items + ([] if again <= names else page.tools)
             items += page.tools
-            if cursor in cursors:
-                raise InvalidCatalogue(f"{refused} a page of its tools without end (the same cursor twice)")
+            names |= again
             cursors.add(cursor)
             if len(items) > MAX_TOOLS or len(cursors) >= MAX_PAGES:
                 raise InvalidCatalogue(f"{refused} over {MAX_TOOLS:,} tools or {MAX_PAGES:,} pages; that is refused")

@@ -12,7 +12,7 @@ from typing import Any
 from byhand import HELLO, OBJECT, serve, text, tool
 
 LISTINGS: dict[str, dict[str, Any]] = {
-    "circle": {"tools": [], "nextCursor": "again"},
+    "circle": {"tools": [tool("it")], "nextCursor": "again"},
     "twins": {"tools": [tool("it"), tool("other"), tool("it")]},
     "misshapen": {"tools": [{"name": 7, "inputSchema": "none"}]},
     "nameless": {"tools": [tool("")]},
@@ -75,6 +75,10 @@ class Faulty:
 
     def list_toolless(self, params: dict[str, Any]) -> dict[str, Any]:
         raise LookupError("tools/list")
+
+    def list_repeating(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The same page for ever, with another cursor each time."""
+        return {"tools": [tool("it"), tool("other")], "nextCursor": str(int(params.get("cursor", 0)) + 1)}
 
     def list_endless(self, params: dict[str, Any]) -> dict[str, Any]:
         number = int(params.get("cursor", 0))
