@@ -132,11 +132,13 @@ def keys_by_name(tools: Sequence[Tool]) -> dict[str, str]:
 
 def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
     if provider == "mcp":
-        return {"name": name, "description": tool.description, "inputSchema": _as_object(tool)}
+        titled = {"title": tool.title} if tool.title else {}
+        return {"name": name, **titled, "description": tool.description, "inputSchema": _as_object(tool)}
+    description = tool.description or tool.title
     schema = accepted(_as_object(tool))
     if provider == "anthropic":
-        return {"name": name, "description": tool.description, "input_schema": with_plain_names(schema)}
-    function = {"name": name, "description": tool.description, "parameters": schema, "strict": False}
+        return {"name": name, "description": description, "input_schema": with_plain_names(schema)}
+    function = {"name": name, "description": description, "parameters": schema, "strict": False}
     return {"type": "function", "function": function} if provider == "openai-chat" else {"type": "function", **function}
 
 

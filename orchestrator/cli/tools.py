@@ -128,7 +128,7 @@ def _of_others(place: Place, known: Catalogue) -> str:
 
 def _list(found: Iterable[Tool]) -> None:
     """Print a line for each tool: whole names, and on a terminal as much of the description as fits."""
-    rows = [(one_line(tool.key), str(tool.kind), one_line(tool.description)) for tool in found]
+    rows = [(one_line(tool.key), str(tool.kind), one_line(tool.description or tool.title)) for tool in found]
     if not sys.stdout.isatty():
         click.echo("".join("\t".join(row) + "\n" for row in rows), nl=False)
         return
@@ -156,6 +156,7 @@ def _show(tool: Tool) -> None:
 
     shown = {
         "tool": tool.key,
+        "title": tool.title,
         "kind": str(tool.kind),
         "description": tool.description,
         "keywords": ", ".join(tool.keywords),

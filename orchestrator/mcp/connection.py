@@ -178,17 +178,17 @@ class Connection:
         within, pass_on = asyncio.timeout(limit_s), call.progress(self.secrets)
         longest = asyncio.get_running_loop().time() + _PROGRESS_TIMES * limit_s
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
+        async def keep_alive(progress: float, total: float | None, message: str | None) -> None:
             if call.deadline is None and not within.expired():
                 within.reschedule(min(longest, asyncio.get_running_loop().time() + limit_s))
             if pass_on is not None:
-                await pass_on(done, total, message)
+                await pass_on(progress, total, message)
 
         self._pace.allow_call()
         self.called = True
         try:
             async with within:
-                return await self._client.call_tool(call.name, call.arguments, progress_callback=progress, meta=meta)
+                return await self._client.call_tool(call.name, call.arguments, progress_callback=keep_alive, meta=meta)
         except TimeoutError:
             # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
             self.doubt()

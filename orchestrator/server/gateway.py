@@ -256,6 +256,7 @@ class Gateway:
 def _match_json(match: Match) -> dict[str, Any]:
     return {
         "tool": match.tool.key,
+        **({"title": match.tool.title} if match.tool.title else {}),
         "description": match.tool.description,
         "input_schema": parameters(match.tool),
         "score": round(match.score, 4),

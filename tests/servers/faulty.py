@@ -115,6 +115,11 @@ class Faulty:
         self.list_restless(params)
         return {"tools": [tool("it"), tool(f"it_{self.grown}")]}
 
+    def list_titles(self, params: dict[str, Any]) -> dict[str, Any]:
+        first = {**tool("inv_07"), "title": "List unpaid invoices"}
+        second = {**tool("inv_08"), "title": None, "annotations": {"title": "Pay an invoice", "readOnlyHint": False}}
+        return {"tools": [first, second, {**tool("inv_09"), "annotations": {"title": None}}]}
+
     def list_javascript(self, params: dict[str, Any]) -> dict[str, Any]:
         letters = {"type": "string", "pattern": r"^\p{L}+$"}
         properties = {"word": letters, "sort": {"type": "any"}, "count": {"type": "integer"}}
