@@ -82,7 +82,7 @@ async def test_servers_that_hang_crash_flood_or_lie_starve_no_healthy_one(order:
     assert max(came.index(server) for server in came if server.startswith("good")) < came.index("sleep_0")
 
 
-@pytest.mark.parametrize("damaged", ["head.json", "*.zip"])
+@pytest.mark.parametrize("damaged", ["head.json", "*.points"])
 async def test_a_sync_mends_a_damaged_tenant_and_keeps_what_it_could_not_read(damaged: str, store: Store) -> None:
     store.replace_server("org:1", "quick", BEFORE)
     folder = store.qdrant.place("org:1")

@@ -31,6 +31,8 @@ from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, 
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
+CLIENT_SETS = "clients"
+"""The part of a file that says which of its servers each client has."""
 
 logger = logging.getLogger(__name__)
 
@@ -194,14 +196,17 @@ class McpConfig:
         return cls.parse(config) if isinstance(config, Mapping) else cls.read(config)
 
     @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy."""
+    def read(cls, path: str | Path, client: str = "") -> Self:
+        """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy.
+
+        client: Only its servers, as `toolroute setup` has noted them in the file.
+        """
         with reading(path, "give an mcpServers JSON file", InvalidConfig):
             value = read_json(without_comments(Path(path).read_text(encoding="utf-8-sig")))
-        return cls.parse(value, source=str(path))
+        return cls.parse(value, str(path), client)
 
     @classmethod
-    def parse(cls, value: Any, source: str = "mcpServers") -> Self:
+    def parse(cls, value: Any, source: str = "mcpServers", client: str = "") -> Self:
         """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`."""
         given = value if isinstance(value, dict) else {}
         entries = given.get("mcpServers", given.get("servers"))
@@ -210,6 +215,12 @@ class McpConfig:
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
+        if client:
+            sets = given.get(CLIENT_SETS)
+            if not isinstance(sets, dict) or not isinstance(chosen := sets.get(client), list):
+                named = ", ".join(sets) if isinstance(sets, dict) else "none"
+                raise InvalidConfig(f"{source}: no servers of a client {client!r}; {CLIENT_SETS!r} names: {named}")
+            entries = {name: entry for name, entry in entries.items() if name in chosen}
         off = frozenset(name for name, entry in entries.items() if _is_off(entry))
         specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
         return cls({spec.name: spec for spec in specs}, source, off)

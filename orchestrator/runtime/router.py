@@ -12,6 +12,9 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
+import numpy as np
+from numpy.typing import NDArray
+
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import ResolvedCall
@@ -291,29 +294,39 @@ class Router:
         conversation explains is not remembered. Raises UnknownTool, EmbedderUnavailable, and what the store raises.
         """
         query, tenant = _asked(decision, tenant)
-        keys = [use.tool for use in uses_of(used)]
-        state = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock(), keys=keys)
         outcome = Outcome(
             id=name or uuid4().hex,
             query=query,
-            used=uses(state.task.index, used),
+            used=uses_of(used),
             ok=ok,
-            actor=actor,
+            actor=person(actor),
             at=time.time() if at is None else at,
             source=source,
             chosen=chosen,
         )
-        outcome = replace(outcome, actor=person(actor))
-        if not self.learns or (isinstance(decision, Decision) and decision.leans):
+        learns = self.learns and not (isinstance(decision, Decision) and decision.leans)
+        outcome, vector = await self._studied(outcome, tenant, learns)
+        if vector is None:
             return outcome
-        task = replace(state.task, calibration=self._calibration)
-        outcome, vector = await study(self.pipeline, replace(state, task=task), outcome)
         telemetry.learnt(outcome)
         logger.info("an outcome of %s: %d tools used, ok: %s, from %s", tenant, len(outcome.used), ok, source)
         if vector.any():
             text = masked(query) if self.options.experience == "texts" else ""
             await self.memories.keep(tenant, replace(outcome, query=text), vector)
         return outcome
+
+    async def _studied(self, outcome: Outcome, tenant: str, learns: bool) -> tuple[Outcome, NDArray[np.float32] | None]:
+        """Return the Outcome with its tools' definitions and what routing makes of it, and its vector.
+
+        Nothing else of it is kept while a write is waited for: the past of each of many Outcomes would be another one.
+        """
+        request = _checked(RouteRequest(query=outcome.query, tenant=tenant), (), {})
+        state = await self.begin(request, Clock(), keys=[use.tool for use in outcome.used])
+        outcome = replace(outcome, used=uses(state.task.index, outcome.used))
+        if not learns:
+            return outcome, None
+        task = replace(state.task, calibration=self._calibration)
+        return await study(self.pipeline, replace(state, task=task), outcome)
 
     async def past_like(self, request: RouteRequest) -> tuple[Near, ...]:
         """Return the past tasks that speak for this one, nearest first."""
