@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import Place, noting_reports, taking
+from orchestrator.cli.options import Place, connecting, taking
 from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
@@ -174,11 +174,10 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
     from orchestrator.mcp.sync import sync
 
     names = list(dict.fromkeys(move.name for one in taken for move in one.moves if move.name))
-    async with Connections(config) as connections:
-        with noting_reports(len(names)) as noted:
-            store = place.open_store()
-            store.see(config.entries)
-            report = await sync(connections, store, place.tenant, noted, names)
+    async with Connections(config) as connections, connecting(connections, "listing servers", len(names)) as noted:
+        store = place.open_store()
+        store.see(config.entries)
+        report = await sync(connections, store, place.tenant, noted, names)
     failed = [one.server for one in report.servers if one.error]
     if failed:
         warn([f"not taken over, as listing failed: {', '.join(failed)}"])

@@ -27,6 +27,7 @@ from orchestrator.common.json_input import first_problem, read_json, reading, sl
 from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import VARIABLE, Expansion, Launch, environment, read_env_file
+from orchestrator.mcp.runners import runner_of
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")
@@ -49,13 +50,15 @@ _Text = Annotated[str, BeforeValidator(_shell_text)]
 
 
 class ServerLimits(BaseModel):
-    """How long a server may take to connect and to answer, and how long it stays open unused; 0 where not given.
+    """How long a server may take to connect, to be installed by a package runner first, and to answer, and how long it
+    stays open unused; 0 where not given.
 
     The rest is for its tools' calls on Temporal, as the labels of a tool are: `labels` are those that it stands for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     connect_timeout_s: _Seconds = 0.0
+    install_timeout_s: _Seconds = 0.0
     call_timeout_s: Annotated[_Seconds, Field(validation_alias=AliasChoices("call_timeout_s", TIMEOUT))] = 0.0
     idle_ttl_s: _Seconds = 0.0
     retries: Annotated[int, Field(ge=0, le=MOST_RETRIES)] | None = None
@@ -125,6 +128,11 @@ class ServerSpec(BaseModel):
     def lists(self, tool: str) -> bool:
         """Return whether the entry leaves this tool of its server in."""
         return tool not in self.disabled_tools and (self.only_tools is None or tool in self.only_tools)
+
+    @property
+    def runner(self) -> str:
+        """The package runner that the command starts, "" where it starts none."""
+        return runner_of(self.command, self.args)
 
     @property
     def transport(self) -> str:

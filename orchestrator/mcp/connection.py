@@ -19,6 +19,7 @@ from orchestrator.mcp.child import Child
 from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
+from orchestrator.mcp.runners import Work, mend_cache, work_of
 from orchestrator.mcp.transport import Pace, Watched, http, sse
 from orchestrator.records.tool import Tool
 
@@ -35,6 +36,7 @@ OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 """Called with a server's name and its whole listing: at a connect, and after the server said that it changed."""
 
 _PROBE_S = 2.0
+_SAMPLE_S, _PATIENCE, _WITH_SERVER = 2.0, 4, 2
 _GAP_S, _MOST_GAP_S = 0.5, 30.0
 """The pause before a server is listed again, which doubles where that shows nothing new or fails."""
 _PROGRESS_TIMES = 60
@@ -82,6 +84,7 @@ class Connection:
         self._child = Child(self._pace)
         self._scope = anyio.CancelScope()
         self._greeted, self._sse = False, spec.transport == "sse"
+        self._work: Work | None = None
         self._client: Client | None = None
 
     @property
@@ -103,6 +106,21 @@ class Connection:
         if self.error is not None:
             return f"not connected ({type(self.error).__name__})"
         return f"connected, {len(self.tools)} {'tool' if len(self.tools) == 1 else 'tools'}"
+
+    @property
+    def phase(self) -> str:
+        """What connecting is about now."""
+        if not self._begun.is_set():
+            return "waiting"
+        if self._greeted:
+            return "listing"
+        if self.spec.transport != "stdio":
+            return "connecting"
+        if self._child.answered:
+            return "handshake"
+        # A package runner is alone until it starts the server.
+        alone = self.spec.runner and (self._work is None or self._work.processes < _WITH_SERVER)
+        return "installing" if alone else "starting"
 
     @property
     def client(self) -> "Client":
@@ -163,8 +181,7 @@ class Connection:
         return ServerUnavailable(f"server {self.spec.name!r}{why}")
 
     def _hint(self) -> str:
-        tail = self._child.tail(self.secrets)
-        return f"; last stderr output: {tail}" if tail else ""
+        return self._child.last_words(self.secrets)
 
     async def call(self, call: "Call") -> "Answer":
         """Return the server's result, or the error that stands for one (a RuntimeError: it ran, but its answer ...);
@@ -249,7 +266,9 @@ class Connection:
         except Exception as error:
             if self._child.flaw:
                 self._settle(error=self._unavailable(f": {self._child.flaw}{self._hint()}"))
-            self._settle(error=faults.connect_error(self.spec, launch, error, self._hint()))
+            # A runner that has ended by itself may have started the server or not.
+            phase = f"{launch.runner}: installing or starting" if self.phase == "installing" else self.phase
+            self._settle(error=faults.connect_error(self.spec, launch, error, f" ({phase}){self._hint()}"))
             self._die(faults.in_words(error, self.secrets))
         finally:
             self._settle(error=self._unavailable(": its task was cancelled"))
@@ -258,7 +277,7 @@ class Connection:
         await self._begun.wait()
         # Loading the library takes a second once, longer on a busy machine: none of that is the server's time.
         import_module("mcp")
-        too_late = asyncio.get_running_loop().call_later(self.limits.connect_timeout_s, self._too_late)
+        too_late = asyncio.create_task(self._end_late_start(launch.runner))
         try:
             async with self._session(launch) as client, anyio.create_task_group() as tasks:
                 tools = await self._list(client)
@@ -271,10 +290,33 @@ class Connection:
         finally:
             too_late.cancel()
 
-    def _too_late(self) -> None:
-        """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more."""
-        why = f": not connected within {self.limits.connect_timeout_s:g} s{self._hint()}"
-        self._settle(error=self._unavailable(why))
+    async def _end_late_start(self, runner: str) -> None:
+        """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more.
+
+        What a package runner does is not timed while it works, up to a limit of its own. Where it waits, as npx does
+        for a lock that a killed npx has left (65 s), it has four times as long as a server.
+        """
+        connect_s, install_s = self.limits.connect_timeout_s, self.limits.install_timeout_s
+        if not runner:
+            await anyio.sleep(connect_s)
+            self._too_late(f"not connected within {connect_s:g} s ({self.phase})", "connect_timeout_s")
+            return
+        begun = worked = anyio.current_time()
+        while (now := anyio.current_time()) < begun + install_s:
+            before, self._work = self._work, await asyncio.to_thread(work_of, self._child.pid)
+            patience_s = connect_s if self.phase != "installing" else _PATIENCE * connect_s
+            if self._work is None or self._work.since(before):
+                worked = now
+            elif now - worked >= patience_s:
+                did = f"{runner} did nothing for {patience_s:g} s ({self.phase})"
+                self._too_late(f"not connected: {did}", "connect_timeout_s")
+                return
+            await anyio.sleep(min(_SAMPLE_S, connect_s / 2))
+        self._too_late(f"not connected by {runner} within {install_s:g} s ({self.phase})", "install_timeout_s")
+
+    def _too_late(self, why: str, limit: str) -> None:
+        remedy = f'; to wait longer, raise {limit} under "toolroute" in its entry'
+        self._settle(error=self._unavailable(f": {why}{self._hint()}{remedy}"))
         self._scope.cancel()
 
     @asynccontextmanager
@@ -282,7 +324,8 @@ class Connection:
         """Open a session, in an older way where the server does not take the newer one.
 
         A process that ended over the first request is started once more and gets that of the older protocol, which is
-        remembered. A URL that refused the first message is asked for the stream of the older transport.
+        remembered. So is one whose package runner failed. A URL that refused the first message is asked for the stream
+        of the older transport.
         """
         async with AsyncExitStack() as session:
             try:
@@ -305,8 +348,11 @@ class Connection:
             older = not self._sse and faults.is_refused(error)
             self._sse = self._sse or older
         else:
-            older = not self.handshake and not self._child.flaw and faults.is_end(error)
+            again = not self.handshake or launch.runner
+            older = bool(again) and not self._child.flaw and faults.is_end(error)
             if older:
+                if launch.runner and (mended := mend_cache(self._child.said)):
+                    logger.warning("server %s: %s was half installed, and is installed again", self.spec.name, mended)
                 self.handshake, self._child = True, Child(self._pace)
         return older
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from orchestrator.common.json_input import reading
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.runners import runner_of
 
 VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
@@ -27,6 +28,11 @@ class Launch:
     url: str = field(default="", repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
     secrets: Secrets = field(default_factory=Secrets, repr=False)
+
+    @property
+    def runner(self) -> str:
+        """The package runner that the command starts, which may install before it starts a server."""
+        return runner_of(self.command, self.args)
 
     @property
     def executable(self) -> str | None:
