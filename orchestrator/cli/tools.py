@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
@@ -128,7 +129,7 @@ def _of_others(place: Place, known: Catalogue) -> str:
 
 def _list(found: Iterable[Tool]) -> None:
     """Print a line for each tool: whole names, and on a terminal as much of the description as fits."""
-    rows = [(one_line(tool.key), str(tool.kind), one_line(tool.description)) for tool in found]
+    rows = [(one_line(tool.key), str(tool.kind), one_line(tool.description or tool.title)) for tool in found]
     if not sys.stdout.isatty():
         click.echo("".join("\t".join(row) + "\n" for row in rows), nl=False)
         return
@@ -156,6 +157,7 @@ def _show(tool: Tool) -> None:
 
     shown = {
         "tool": tool.key,
+        "title": tool.title,
         "kind": str(tool.kind),
         "description": tool.description,
         "keywords": ", ".join(tool.keywords),
@@ -166,8 +168,8 @@ def _show(tool: Tool) -> None:
     for name, value in shown.items():
         if value:
             click.echo(f"{name:12} {one_line(value)}")
-    schema = tool.input_schema or {}
-    for name, value in (schema.get("properties") or {}).items():
+    schema = parameters(tool)
+    for name, value in schema["properties"].items():
         parameter = value if isinstance(value, dict) else {}
         kind, required = parameter.get("type", "any"), ", required" if name in (schema.get("required") or ()) else ""
         kind = kind if isinstance(kind, str) else json.dumps(kind)

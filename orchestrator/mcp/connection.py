@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
@@ -39,6 +39,8 @@ _PROBE_S = 2.0
 _SAMPLE_S, _PATIENCE, _WITH_SERVER = 2.0, 4, 2
 _GAP_S, _MOST_GAP_S = 0.5, 30.0
 """The pause before a server is listed again, which doubles where that shows nothing new or fails."""
+_PROGRESS_TIMES = 60
+"""A call that reports progress may take so many times its timeout: an hour by default."""
 _LISTEN_AGAIN_S = 2.0
 """Pause before a stream of notices is opened again: proxies end such streams often."""
 
@@ -73,6 +75,7 @@ class Connection:
         self.death = ""
         self.tools: dict[str, Tool] = {}
         self.users = 0
+        self.called = False  # Since its tools were listed.
         self.last_used = math.inf
         self.retired = self.suspect = False
         self._on_settled, self.settled, self._begun = on_settled, asyncio.Event(), asyncio.Event()
@@ -188,16 +191,25 @@ class Connection:
 
         if self._client is None or self.death:
             raise CallLost(self.death or "it is not connected", sent=False)
-        limit_s, progress = call.seconds_left(self.limits.call_timeout_s), call.progress(self.secrets)
-        meta: Any = call.meta or None
+        limit_s, meta = call.seconds_left(self.limits.call_timeout_s), cast("Any", call.meta or None)
+        within, pass_on = asyncio.timeout(limit_s), call.progress(self.secrets)
+        longest = asyncio.get_running_loop().time() + _PROGRESS_TIMES * limit_s
+
+        async def keep_alive(progress: float, total: float | None, message: str | None) -> None:
+            if call.deadline is None and not within.expired():
+                within.reschedule(min(longest, asyncio.get_running_loop().time() + limit_s))
+            if pass_on is not None:
+                await pass_on(progress, total, message)
+
         self._pace.allow_call()
+        self.called = True
         try:
-            async with asyncio.timeout(limit_s):
-                return await self._client.call_tool(call.name, call.arguments, progress_callback=progress, meta=meta)
+            async with within:
+                return await self._client.call_tool(call.name, call.arguments, progress_callback=keep_alive, meta=meta)
         except TimeoutError:
             # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
             self.doubt()
-            after = f"no answer within {round(limit_s, 2):g} s of being sent{self._hint()}"
+            after = f"no answer within {round(limit_s, 2):g} s of being sent or of its last progress{self._hint()}"
             raise CallLost(after, sent=True, timed_out=True) from None
         except ValidationError as error:
             return RuntimeError(f"cannot be read ({self.secrets.redact(first_problem(error))})")
@@ -235,6 +247,7 @@ class Connection:
             raise self._unavailable(f" did not list its tools: {faults.in_words(error, self.secrets)}") from None
 
     async def _list(self, client: "Client") -> tuple[Tool, ...]:
+        self.called = False
         tools = await self._listing.tools(client)
         self.tools = {tool.name: tool for tool in tools}
         return tools

@@ -136,7 +136,7 @@ class Connections:
         try:
             async with self.using(call.server, call.deadline) as connection:
                 live = await self._live_tool(connection, call)
-                warnings = (*call.rename(live), *call.compare(live))
+                warnings = (*call.rename(live), *await asyncio.to_thread(call.compare, live))
                 answer = await connection.call(call)
         except CallLost as lost:
             if lost.sent and not call.replayable:
@@ -169,6 +169,16 @@ class Connections:
             if fresh and connection is was_open:
                 return await connection.list_again()
             return tuple(connection.tools.values())
+
+    async def list_after_calls(self, server: str) -> bool:
+        """List a server again if it was called since, as a call may add tools; return whether it was."""
+        connection = self._servers[server].connection if server in self._servers else None
+        if connection is None or not connection.called:
+            return False
+        tools = await self.tools(server, fresh=True)
+        if self._on_listed is not None:
+            await self._on_listed(server, tools)
+        return True
 
     def warm(self, servers: Iterable[str]) -> None:
         """Prewarm servers: begin to connect them and return at once; unknown, open and failing ones are skipped."""
