@@ -69,6 +69,16 @@ async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
     assert owners() == []
 
 
+async def test_a_tool_that_a_call_has_just_added_is_callable_at_once(tmp_path: Path) -> None:
+    async with gateway(tmp_path, config(library=PLAIN)) as served:
+        await search(served)
+        with pytest.raises(UnknownTool, match="no tool 'library:extended'"):
+            await served.call("org:1", "library:extended", {"text": "a"})
+        await served.call("org:1", "library:extend", {})
+        assert text_of(await served.call("org:1", "library:extended", {"text": "a"})) == "a"
+        assert "library:extended" in keys(await search(served, "a tool that was not there before"))
+
+
 async def test_one_tenants_tool_is_unknown_to_another(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         for tenant in ("org:1", "user:1"):
@@ -284,7 +294,7 @@ async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
         assert {"library:add", "quick:add"} <= keys(await search(served))
         assert text_of(await served.call("org:1", "quick:pid", {})) == pid
         write(file, library=PLAIN)
-        with pytest.raises(UnknownTool, match="not among the servers' tools here"):
+        with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
             await served.call("org:1", "quick:add", SUM)
         assert [state["server"] for state in await served.states("org:1")] == ["library"]
         await until(lambda: not alive(pid))

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.regular import regular
 from orchestrator.index.always import Capability
 from orchestrator.index.bm25 import Corpus
 from orchestrator.index.index import Index, Sizes
@@ -26,7 +27,7 @@ from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.store.snapshot import Stored
 
-_FIELDS = "server name description input_schema kind keywords labels annotations hash relations".split()
+_FIELDS = "server name description input_schema kind keywords labels annotations hash relations title".split()
 _PUT = [Tool.__dict__[name].__set__ for name in _FIELDS]
 _KINDS = {str(kind): kind for kind in Kind}
 
@@ -54,7 +55,7 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
     arrays |= {name: own for name, own in given.items() if own is not None}
     new = file.with_name(f"{file.stem}-{os.urandom(4).hex()}.tmp")
     try:
-        with new.open("xb") as out:
+        with open(new, "xb", opener=regular) as out:
             np.savez(out, **arrays)
         new.replace(file)
     finally:
@@ -66,7 +67,11 @@ def load(
 ) -> tuple[Stored, Index] | None:
     """Return what is stored and the Index of it; None where the file holds another version, or cannot be read."""
     try:
-        with _no_collection(), file.open("rb") as source, np.load(source, allow_pickle=False) as arrays:
+        with (
+            _no_collection(),
+            open(file, "rb", opener=regular) as source,
+            np.load(source, allow_pickle=False) as arrays,
+        ):
             head = json.loads(arrays["head"].tobytes())
             if head["key"] != _key(version, embedder):
                 return None
@@ -100,7 +105,13 @@ def _reading(head: Mapping[str, Any], arrays: Any) -> Reading:
 
 def _row(tool: Tool) -> list[Any]:
     own = [getattr(tool, name) for name in _FIELDS]
-    return [*own[:7], astuple(tool.annotations), tool.hash, [astuple(relation) for relation in tool.relations]]
+    return [
+        *own[:7],
+        astuple(tool.annotations),
+        tool.hash,
+        [astuple(relation) for relation in tool.relations],
+        tool.title,
+    ]
 
 
 def _tool(row: list[Any]) -> Tool:

@@ -63,6 +63,7 @@ class Gateway:
             raise InvalidInput("a Gateway needs a Router over a store")
         self.config = config
         self._store, self._router = router.store, router
+        router.see(config.entries)
         self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
         self._pools: dict[str, Connections] = {}
         self._initial_syncs: dict[str, InitialSync] = {}
@@ -150,7 +151,9 @@ class Gateway:
         await self._follow()
         tool = await self._tool(tenant, key)
         chosen = self._offered.get((tenant, tool.key), tool)
-        given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
+        is_same = chosen.hash == tool.hash
+        # In a thread: a stranger's schema may take seconds, in which others are served.
+        given = await asyncio.to_thread(check_arguments, tool, arguments) if is_same else dict(arguments)
         with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
             if allow is not None:
                 await allow(tool, given)
@@ -169,6 +172,8 @@ class Gateway:
         catalogue = (await self._router.index(tenant, key)).catalogue
         if why:
             raise ServerUnavailable(f"unknown tool {key}: server {server!r} has not been listed yet: {why}")
+        if key not in catalogue.positions and await self._pool(tenant).list_after_calls(server):
+            catalogue = (await self._router.index(tenant, key)).catalogue
         former, key = key, catalogue.current(key)
         if former != key:
             self._note(f"{former} is called {key} now; a call of the former name is answered for the time being")
@@ -211,6 +216,7 @@ class Gateway:
         config = self._changed()
         if config is not None:
             self.config = config
+            self._router.see(config.entries)
             for pool in self._pools.values():
                 pool.renew(config)
             outdated, self._initial_syncs = self._initial_syncs, {}
@@ -250,6 +256,7 @@ class Gateway:
 def _match_json(match: Match) -> dict[str, Any]:
     return {
         "tool": match.tool.key,
+        **({"title": match.tool.title} if match.tool.title else {}),
         "description": match.tool.description,
         "input_schema": parameters(match.tool),
         "score": round(match.score, 4),
