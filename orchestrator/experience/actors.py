@@ -77,7 +77,7 @@ def evened(weights: NDArray[np.float64], actors: NDArray[np.int64]) -> NDArray[n
     """Return the near tasks' weights, one person's in all no more than the second person's, if there is one."""
     totals = np.bincount(actors, weights, minlength=2)
     second = np.sort(totals)[-2]
-    return weights * np.minimum(1.0, second / totals[actors]) if second else weights
+    return np.asarray(weights * np.minimum(1.0, second / totals[actors]), np.float64) if second else weights
 
 
 def behind_first(
