@@ -173,7 +173,7 @@ class Gateway:
         if why:
             raise ServerUnavailable(f"unknown tool {key}: server {server!r} has not been listed yet: {why}")
         if key not in catalogue.positions and await self._pool(tenant).list_after_calls(server):
-            catalogue = (await self._router.index(tenant, key)).catalogue
+            catalogue = (await self._router._index(tenant, key)).catalogue
         former, key = key, catalogue.current(key)
         if former != key:
             self._note(f"{former} is called {key} now; a call of the former name is answered for the time being")
