@@ -113,10 +113,10 @@ async def test_a_search_looks_at_its_matches_alone(tmp_path: Path, monkeypatch: 
         await search(served)
         await stored(served, "org:1", quick=[tool(f"quick:add_{n}", f"Add {n} to a number") for n in range(500)])
         counting(ServerSpec, "lists")
-        counting(Router, "index")
+        counting(Router, "_index")
         assert len((await search(served, "add 7 to a number", 5))["matches"]) == 5
     assert looked["lists"] <= 10, "each tool of the catalogue is looked at"
-    assert looked["index"] == 0, "a large tenant's store is searched once more"
+    assert looked["_index"] == 0, "a large tenant's store is searched once more"
 
 
 async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_whole(tmp_path: Path) -> None:
