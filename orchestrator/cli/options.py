@@ -187,7 +187,7 @@ class Place:
                 await asyncio.to_thread(store.servers, self.tenant)  # One that does not answer is reported here.
             elif unknown := await asyncio.to_thread(self._to_list, servers, store):
                 note(f"listing {', '.join(unknown)} (once) ...")
-                async with Connections(servers) as connections:
+                async with Connections(servers, tenant=self.tenant) as connections:
                     with noting_reports(len(unknown)) as noted:
                         await sync(connections, store, self.tenant, noted, unknown)
 

@@ -127,7 +127,7 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
     from orchestrator.mcp.sync import sync
 
     names = list(dict.fromkeys(move.name for one in taken for move in one.moves if move.name))
-    async with Connections(config) as connections:
+    async with Connections(config, tenant=place.tenant) as connections:
         with noting_reports(len(names)) as noted:
             report = await sync(connections, place.open_store(), place.tenant, noted, names)
     failed = [one.server for one in report.servers if one.error]

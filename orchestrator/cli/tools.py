@@ -214,7 +214,7 @@ async def sync_tools(
         raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ': name one'}")
     tenant, store = place.tenant, place.open_store()
     note(f"listing {', '.join(only or servers.servers)} ...")
-    async with Connections(servers, connect_timeout_s=timeout) as connections:
+    async with Connections(servers, tenant=tenant, connect_timeout_s=timeout) as connections:
         with noting_reports(len(only or servers.servers)) as noted:
             report = await sync(connections, store, tenant, noted, only or None)
     gone = await asyncio.to_thread(left_over, servers, store, tenant)

@@ -66,6 +66,40 @@ class ServerLimits(BaseModel):
         return {name: str(value) for name, value in given.items() if value is not None}
 
 
+class OAuth(BaseModel):
+    """How to sign in to a server, as Claude Code, Gemini CLI ("oauth") and Cursor ("auth") write it. All is optional.
+
+    A `client_id` is one that the server's operator gave out, or the https address of a client-ID metadata document;
+    without one, toolroute registers itself. `callback_port` is that of the redirect http://localhost:PORT/callback.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+    client_id: str = Field("", validation_alias=AliasChoices("clientId", "client_id", "CLIENT_ID"))
+    client_secret: str = Field(
+        "", repr=False, validation_alias=AliasChoices("clientSecret", "client_secret", "CLIENT_SECRET")
+    )
+    scopes: tuple[str, ...] = Field((), validation_alias=AliasChoices("scopes", "scope"))
+    callback_port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        0, validation_alias=AliasChoices("callbackPort", "callback_port")
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of(cls, given: Any) -> Any:
+        """Read `true`, `false` and `"oauth"` as no settings, and scopes in one text as several."""
+        if isinstance(given, bool) or given == "oauth":
+            return {}
+        if isinstance(given, str):
+            raise ValueError('it is a text: put a token into "headers", as {"Authorization": "Bearer ${TOKEN}"}')
+        if isinstance(given, dict):
+            return {
+                key: value.split() if key in ("scope", "scopes") and isinstance(value, str) else value
+                for key, value in given.items()
+                if value is not None
+            }
+        return given
+
+
 class ServerSpec(BaseModel):
     """One entry, unexpanded, as the common clients write it: a command to run or a URL to reach.
 
@@ -84,6 +118,7 @@ class ServerSpec(BaseModel):
     env_file: str = Field("", validation_alias=AliasChoices("envFile"))
     url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"), repr=False)
     headers: dict[str, _Text] = Field(default_factory=dict, repr=False)
+    oauth: OAuth = Field(OAuth(), validation_alias=AliasChoices("oauth", "auth"))
     type: str = Field("", validation_alias=AliasChoices("type", "transport"))
     disabled: StrictBool = False
     enabled: StrictBool = True
@@ -158,6 +193,8 @@ class ServerSpec(BaseModel):
         cwd = text.of("cwd", self.cwd) if self.cwd else None
         url = text.of("url", self.url)
         headers = {name: text.of(f"headers.{name}", value) for name, value in self.headers.items()}
+        client_id = text.of("oauth.clientId", self.oauth.client_id)
+        client_secret = text.of("oauth.clientSecret", self.oauth.client_secret)
         text.check(where)
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
@@ -165,8 +202,18 @@ class ServerSpec(BaseModel):
         if env_file:
             env = {**read_env_file(env_file, f"{where}: envFile {self.env_file!r}"), **env}
         given = [secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)]
-        secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
-        return Launch(command=command, args=args, env=env, cwd=cwd, url=url, headers=headers, secrets=secrets)
+        secrets = Secrets([*given, client_secret, *url_secrets(url), *argument_secrets([command, *args])])
+        return Launch(
+            command=command,
+            args=args,
+            env=env,
+            cwd=cwd,
+            url=url,
+            headers=headers,
+            client_id=client_id,
+            client_secret=client_secret,
+            secrets=secrets,
+        )
 
 
 _FIELD_OF = {name: field for name, field in spellings(ServerSpec).items() if field not in {"name", "source", "problem"}}

@@ -243,7 +243,7 @@ class Gateway:
         if tenant not in self._pools:
             at_hand = partial(self._router.catalogue_at_hand, tenant)
             on_listed = keep_current(self._store, tenant, at_hand, self._entry)
-            self._pools[tenant] = Connections(self.config, on_listed=on_listed, **self._limits)
+            self._pools[tenant] = Connections(self.config, tenant=tenant, on_listed=on_listed, **self._limits)
         return self._pools[tenant]
 
 
