@@ -16,12 +16,21 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from temporalio.common import RawValue
+from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
-from orchestrator import Connections
+from orchestrator import Connections, OrchestratorPlugin, Router
+from orchestrator.activities.activities import Activities
 from orchestrator.errors import ServerUnavailable, Unauthorised
 from orchestrator.mcp.auth import Callback, login, logout
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.sign_ins import SignIn, SignInFile, folder
+from orchestrator.records.call import ToolCall
+from orchestrator.records.request import RouteHint
+from orchestrator.records.tool import Kind, Tool
+from orchestrator.server.gateway import Gateway
 from tests.command_line import COMMAND, Run
 from tests.loopback import served
 from tests.servers.signing import Accounts, signing
@@ -375,3 +384,45 @@ def test_a_token_in_auth_is_refused_with_the_remedy() -> None:
     assert "secret-token" not in entry.problem
     for own in ({"oauth": False}, {"auth": "oauth"}, {"oauth": {"enabled": True}}):
         assert not McpConfig.parse(config(it={"url": "http://a", **own})).servers["it"].problem
+
+
+WHOAMI = ToolCall(tenant="user:ada", tool=Tool(server="it", name="whoami", kind=Kind.MCP))
+
+
+async def test_a_worker_is_refused_without_a_retry_until_somebody_signs_in(web: str) -> None:
+    entry = Entry(web, "user:ada")
+    plugin = OrchestratorPlugin(catalogue="unused.jsonl", mcp_servers=entry.config)
+    call = Activities(plugin.resources).call_tool
+    given = RawValue(DataConverter.default.payload_converter.to_payload(WHOAMI))
+    async with plugin.resources.held():
+        with pytest.raises(ApplicationError, match=r"toolroute login it --config FILE --tenant user:ada`") as refused:
+            await ActivityEnvironment().run(call, given)
+        assert (refused.value.type, refused.value.non_retryable) == ("Unauthorised", True)
+        connections = plugin.resources.connections("user:ada")
+        assert connections is not None
+        assert ["wants a sign-in" in said for said in connections.refused(["it", "other"])] == [True]
+        await entry.login()
+        assert connections.refused(["it"]) == []
+        assert (await plugin.resources.execute(WHOAMI)).text == "ada"
+
+
+async def test_a_search_says_which_of_its_servers_want_a_sign_in(web: str, tmp_path: Path) -> None:
+    entry = Entry(web)
+    async with Gateway(entry.config, Router(stores=[str(tmp_path / "store")])) as gateway:
+
+        async def search() -> tuple[list[str], str]:
+            found = await gateway.search("local", "who is signed in?", 5, RouteHint.AUTO)
+            return [match["tool"] for match in found["matches"]], " ".join(found["warnings"])
+
+        tools, warned = await search()
+        assert tools == []
+        assert "`toolroute login it --config FILE`" in warned
+        await entry.login()
+        assert (await gateway.call("local", "it:whoami", {})).content[0].text == "ada"  # type: ignore[union-attr]
+        assert await search() == (["it:whoami"], "")
+        await entry.logout()
+        with pytest.raises(Unauthorised):
+            await gateway.call("local", "it:whoami", {})
+        tools, warned = await search()
+        assert tools == ["it:whoami"]
+        assert "`toolroute login it --config FILE`" in warned

@@ -83,18 +83,18 @@ class SignedIn(httpx2.Auth):
         One process at a time renews, and looks first whether another one has: a renewal may make the former one's
         tokens worthless. It is not cut short, as the answer holds the only token that renews the next time.
         """
+        newer: SignIn | None = None
         with anyio.CancelScope(shield=True):
             async with self._lock, self._file.locked():
-                now = self._file.read()
-                if now is None or now.token != kept.token:
-                    return now
-                newer = await _Provider(self._spec, self._launch).renewed(now) if now.renewable else None
-                if newer is None:
-                    self._file.remove()
-                else:
-                    self._launch.secrets.add(newer.secrets)
-                    self._file.write(newer)
-                return newer
+                newer = self._file.read()
+                if newer is not None and newer.token == kept.token:
+                    newer = await _Provider(self._spec, self._launch).renewed(kept) if kept.renewable else None
+                    if newer is None:
+                        self._file.remove()
+                    else:
+                        self._launch.secrets.add(newer.secrets)
+                        self._file.write(newer)
+        return newer
 
 
 class _Metadata(OAuthClientMetadata):

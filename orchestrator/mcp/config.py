@@ -74,13 +74,13 @@ class OAuth(BaseModel):
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
-    client_id: str = Field("", validation_alias=AliasChoices("clientId", "client_id", "CLIENT_ID"))
+    client_id: str = Field(default="", validation_alias=AliasChoices("clientId", "client_id", "CLIENT_ID"))
     client_secret: str = Field(
-        "", repr=False, validation_alias=AliasChoices("clientSecret", "client_secret", "CLIENT_SECRET")
+        default="", repr=False, validation_alias=AliasChoices("clientSecret", "client_secret", "CLIENT_SECRET")
     )
-    scopes: tuple[str, ...] = Field((), validation_alias=AliasChoices("scopes", "scope"))
-    callback_port: Annotated[int, Field(ge=0, le=65535)] = Field(
-        0, validation_alias=AliasChoices("callbackPort", "callback_port")
+    scopes: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("scopes", "scope"))
+    callback_port: int = Field(
+        default=0, ge=0, le=65535, validation_alias=AliasChoices("callbackPort", "callback_port")
     )
 
     @model_validator(mode="before")

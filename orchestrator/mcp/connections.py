@@ -131,6 +131,9 @@ class Connections:
                 live = await self._live_tool(connection, call)
                 warnings = (*call.rename(live), *call.compare(live))
                 answer = await connection.call(call)
+        except Unauthorised as error:
+            self._servers[call.server].refuse(error)
+            raise
         except CallLost as lost:
             if lost.sent and not call.replayable:
                 if not lost.timed_out:
@@ -139,6 +142,7 @@ class Connections:
             if lost.timed_out or not again:
                 raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
             return await self._exchange(call, again=False)
+        self._servers[call.server].refuse(None)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )
@@ -175,6 +179,11 @@ class Connections:
         for name in servers:
             if (connection := self._servers[name].connection) is not None:
                 connection.retire()
+
+    def refused(self, servers: Iterable[str]) -> list[str]:
+        """Return, for those of these servers that refused who asked at the last try, why; none that were signed in to
+        since."""
+        return [said for server in filter(None, map(self._servers.get, servers)) if (said := server.refused)]
 
     def know(self, counts: Mapping[str, int], errors: Mapping[str, str] | None = None) -> None:
         """Take the stored number of tools and last error of each server; what it listed itself stands."""

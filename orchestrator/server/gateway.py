@@ -115,7 +115,7 @@ class Gateway:
         )
         for match in matches:
             self._remember(tenant, match.tool)
-        shown, matching = {match.tool.key for match in matches}, {match.tool.server for match in matches}
+        shown, matching = {match.tool.key for match in matches}, sorted({match.tool.server for match in matches})
         self._pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
@@ -128,7 +128,7 @@ class Gateway:
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": [server for server in decision.servers if server in matching],
-            "warnings": [*decision.warnings, *warnings],
+            "warnings": [*decision.warnings, *warnings, *self._pool(tenant).refused(matching)],
         }
 
     async def call(

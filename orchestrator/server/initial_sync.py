@@ -46,9 +46,11 @@ class InitialSync:
         For one `server`: at once where it is stored, else when it is, whatever others take.
         """
         now = asyncio.get_running_loop().time()
-        again = now >= self._again_at or self._signed_in != sign_ins.stamp()
+        signed_in = self._signed_in != sign_ins.stamp()
+        again = now >= self._again_at or signed_in
         if self._listing is None or (self._listing.done() and not self._complete and again):
-            self._until = self._until or (now + _WAIT_S, now + _WAIT_KNOWN_S)
+            if signed_in or not self._until:
+                self._until = now + _WAIT_S, now + _WAIT_KNOWN_S
             self._listing = asyncio.create_task(self._list())
         await self._looked.wait()
         if server is not None and server not in self._missing:

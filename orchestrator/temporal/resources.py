@@ -141,6 +141,8 @@ class Resources:
         if (found := self._limits.get(decision.tenant)) is None:
             found = self._limits[decision.tenant] = await self._limits_of(decision.tenant)
         labels, warnings = found
+        if (connections := self._tenants.get(decision.tenant)) is not None:
+            warnings = (*warnings, *connections.refused(sorted({match.tool.server for match in decision.matches})))
 
         def limited(match: "Match") -> "Match":
             own = labels.get(match.tool.server) if match.tool.kind is Kind.MCP else None
