@@ -61,8 +61,8 @@ def headline(out: Console, number: int, text: str) -> None:
 
 
 async def learn(out: Console, config: McpConfig) -> None:
-    """List the servers once and store their tools with the sample catalogue's, in embedded Qdrant."""
-    headline(out, 1, "List three real MCP servers once and store what they offer (embedded Qdrant)")
+    """List the servers once and store their tools with the sample catalogue's in a folder store."""
+    headline(out, 1, "List three real MCP servers once and store what they offer (a folder store)")
     options = Options()
     store = Store(STORE, embedder=lambda: embedder_for(options))
 

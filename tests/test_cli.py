@@ -237,7 +237,6 @@ def test_tools_of_servers_that_the_file_does_not_name_are_no_matches(toolroute: 
         decision = decision.get("decision", decision)
         servers = {match["server"] for match in decision["matches"]}
         assert ("other" in servers, "quick" in servers) == (False, True)
-        assert any("no tool of other is among these" in warning for warning in decision["warnings"])
     toolroute("tools", "import", EXAMPLES / "tools.jsonl")
     refund = toolroute("route", "refund the customer who paid twice", "--config", mcp_file, "-o", "json")
     assert "stripe:refund_charge" in json.loads(refund.stdout)["recommended"]

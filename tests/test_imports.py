@@ -44,7 +44,7 @@ WHEN_CALLED = {
 }
 """A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models that its
 options name."""
-ENGINES = {"numpy", "qdrant_client", "qdrant_edge", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
+ENGINES = {"numpy", "qdrant_client", "openai", "mcp", "rank_bm25", "jsonschema", "httpx2"}
 
 
 def imports() -> Iterator[tuple[str, str]]:

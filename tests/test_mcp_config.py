@@ -182,6 +182,20 @@ def test_another_server_is_another_identity_and_another_secret_is_not(other: dic
     assert (base == changed) is (same and not {"disabledTools", "trust_annotations"} & other.keys())
 
 
+def test_a_path_from_the_working_folder_is_another_server_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        folder.mkdir()
+        (folder / "server.py").touch()
+        monkeypatch.chdir(folder)
+        seen.append(
+            [one({"command": "python", "args": [word]}).identity for word in ("server.py", "-m", "/x/server.py")]
+        )
+    assert [first == second for first, second in zip(*seen, strict=True)] == [False, True, True]
+
+
 @pytest.mark.parametrize(
     ("form", "same"), [("https://h/mcp?team={}", False), ("https://h/?key={}-s3cret", True), ("https://u:{}@h", True)]
 )

@@ -82,7 +82,7 @@ def test_a_task_that_cannot_be_read_is_forgotten_by_what_is_known_of_it(store: S
         name = collection_of("tool_experience", shipped())
         (ann,) = [record for record in points.find(name, vectors=True) if record.payload["actor"] == "ann"]
         newer = json.dumps({**json.loads(ann.payload["outcome"]), "colour": "blue"})
-        points.append(name, {ann.id: {**ann.payload, "outcome": newer}}, np.array([ann.vector]))
+        points.put(name, {ann.id: {**ann.payload, "outcome": newer}}, np.array([ann.vector]))
     for actor, gone, left in (("nobody", 0, 1), ("bob", 1, 1), ("ann", 1, 0)):
         assert store.outcomes.forget("local", lambda task, actor=actor: task.actor == actor) == gone
         assert store.outcomes.read("local").damaged == left
@@ -106,7 +106,7 @@ def test_nothing_of_what_is_forgotten_stays_on_the_disk(tasks: int, tmp_path: Pa
         str(number): number for number in range(1, tasks)
     }
     assert store.outcomes.forget("local", lambda _: True) == tasks - 1
-    assert [*tmp_path.rglob("*.zip")] == []
+    assert [*tmp_path.rglob("*.points")] == []
     store.outcomes.add("local", own, vectors, days=365)
     assert store.outcomes.forget_all("local") == tasks
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["lock"]
@@ -194,7 +194,7 @@ def test_one_more_task_rewrites_none_of_those_that_are_packed(tmp_path: Path) ->
     vectors = np.eye(100, shipped().dimension, dtype=np.float32)
 
     def files() -> set[str]:
-        return {file.name for file in tmp_path.rglob("*.zip")}
+        return {file.name for file in tmp_path.rglob("*.points")}
 
     def known() -> dict[str, int]:
         kept = store.outcomes.read("local")

@@ -284,7 +284,7 @@ async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
         assert {"library:add", "quick:add"} <= keys(await search(served))
         assert text_of(await served.call("org:1", "quick:pid", {})) == pid
         write(file, library=PLAIN)
-        with pytest.raises(UnknownTool, match="not among the servers' tools here"):
+        with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
             await served.call("org:1", "quick:add", SUM)
         assert [state["server"] for state in await served.states("org:1")] == ["library"]
         await until(lambda: not alive(pid))

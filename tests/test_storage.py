@@ -128,7 +128,7 @@ def test_a_store_without_a_location_is_empty_once_it_is_closed() -> None:
     store = Store(embedder=shipped())
     store.replace_server("org:1", "mail", MAIL)
     folder = store.qdrant._folder
-    assert (store.servers("org:1"), str(store), folder is not None) == ({"mail": 2}, "in memory", True)
+    assert (store.servers("org:1"), str(store), folder is not None) == ({"mail": 2}, "(a temporary folder)", True)
     store.close()
     assert store.servers("org:1") == {}
     store.replace_server("org:1", "mail", MAIL)

@@ -1,5 +1,8 @@
 """A store in a folder: each tenant's cost, lock and damage are its own, and nothing that stands in it runs."""
 
+import asyncio
+import base64
+import errno
 import json
 import os
 import re
@@ -7,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
-import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +24,8 @@ from orchestrator.cli import cli
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.records.outcome import Outcome, Use
+from orchestrator.runtime import index_file
+from orchestrator.runtime.router import Router
 from orchestrator.store import manifest
 from orchestrator.store.folder import Folder
 from orchestrator.store.qdrant import EXPERIENCE, TOOLS
@@ -49,7 +54,7 @@ SHARED_FOLDER = digest(SHARED, 32)
 
 
 def archive(store: Store, tenant: str) -> Path:
-    (found,) = place(store, tenant).glob("*.zip")
+    (found,) = place(store, tenant).glob("*.points")
     return found
 
 
@@ -107,58 +112,48 @@ def _over(offset: int, data: bytes) -> Damage:
     return write
 
 
-def _within(name: str, change: Callable[[bytes], bytes] | None) -> Damage:
-    """Change a file of the engine (None: it goes), with its checksum."""
+def _lines(change: Callable[[bytes], bytes]) -> Damage:
+    """Change each line of the file, with its length and checksum in the head."""
 
-    def repack(store: Store, tenant: str) -> None:
-        file = archive(store, tenant)
-        with zipfile.ZipFile(file) as before:
-            parts = [(part.filename, before.read(part)) for part in before.infolist()]
-        with zipfile.ZipFile(file, "w") as after:
-            for part, content in parts:
-                if not part.endswith(name) or (content and change is not None):
-                    after.writestr(part, change(content) if change and part.endswith(name) else content)
+    def rewrite(store: Store, tenant: str) -> None:
+        file, head = archive(store, tenant), place(store, tenant) / "head.json"
+        content = b"".join(change(line) + b"\n" for line in file.read_bytes().splitlines())
+        file.write_bytes(content)
+        named = json.loads(head.read_text())
+        (own,) = named["collections"].values()
+        own |= {"length": len(content), "checksum": zlib.crc32(content)}
+        head.write_text(json.dumps(named))
 
-    return repack
+    return rewrite
+
+
+NO_NUMBERS = base64.b64encode(b"\xff" * 4 * 256)
+
+
+def _longer(store: Store, tenant: str) -> dict[str, object]:
+    head = json.loads((place(store, tenant) / "head.json").read_text())
+    return {name: {**own, "length": 10**18} for name, own in head["collections"].items()}
 
 
 DAMAGE: dict[str, Damage] = {
     "archive gone": lambda store, tenant: archive(store, tenant).unlink(),
-    "archive cut": lambda store, tenant: os.truncate(archive(store, tenant), 20_000),
+    "archive cut": lambda store, tenant: os.truncate(archive(store, tenant), 1_000),
     "one byte": _over(5_000, b"\xff"),
-    "panic": _within("vectors/status.dat", lambda content: content[:4]),
-    "engine's file gone": _within("segment.json", None),
-    "garbage": _within("deleted/status.dat", lambda content: b"\xa7" * len(content)),
-    "no length": _within("vectors/status.dat", None),
-    "vectors cut": _within("chunk_0.mmap", lambda content: content[:100]),
-    "vectors no numbers": _within("chunk_0.mmap", lambda content: b"\xff" * len(content)),
+    "byte more": lambda store, tenant: _rewritten(collections=_longer(store, tenant))(store, tenant),
+    "vectors cut": _lines(lambda line: line[:40] + line[140:]),
+    "vectors no numbers": _lines(lambda line: b" ".join([line[:36], NO_NUMBERS, line.split(b" ", 2)[2]])),
+    "vectors no base64": _lines(lambda line: b" ".join([line[:36], b"=%=", line.split(b" ", 2)[2]])),
+    "payloads cut": _lines(lambda line: line[:-1]),
+    "payloads no objects": _lines(lambda line: line[: line.rindex(b"{")] + b"[1]"),
+    "lines empty": _lines(lambda _: b""),
     "head cut": lambda store, tenant: os.truncate(place(store, tenant) / "head.json", 40),
     "older form": _rewritten(form=0),
     "unknown field": _rewritten(colour="blue"),
     "another's": _rewritten(tenant="org:b"),
-    "elsewhere": _rewritten(archives={"tool_capabilities__static": {"file": "../../x.zip", "size": 256}}),
+    "elsewhere": _rewritten(collections={"tool_capabilities__static": {"file": "../../x.points", "size": 256}}),
     "a letter": _recorded(lambda content: content.replace("e", "o", 1), state=False),
     "text": _recorded(lambda _: '[{"s": "x"}, {}, ""]'),
     "collection unknown": _recorded(lambda content: json.dumps([*json.loads(content)[:2], "nope"])),
-}
-
-
-def _named(name: str) -> Damage:
-    def add(store: Store, tenant: str) -> None:
-        with zipfile.ZipFile(archive(store, tenant), "a") as file:
-            file.writestr(name, b"hello")
-
-    return add
-
-
-ODD_ARCHIVES: dict[str, Damage] = {
-    "deflated": lambda store, tenant: _over(archive(store, tenant).read_bytes().index(b"PK\x01\x02") + 10, b"\x08")(
-        store, tenant
-    ),
-    "place too large": _named("99999999999999999999/x"),
-    "leads out": _named("5/../x"),
-    "no place": _named("x"),
-    "in a file": _named("0/edge_config.json/x"),
 }
 
 
@@ -169,10 +164,10 @@ def _damage(store: Store, tenant: str) -> str:
         return str(error)
 
 
-@pytest.mark.parametrize("name", [*DAMAGE, *ODD_ARCHIVES])
+@pytest.mark.parametrize("name", DAMAGE)
 def test_damage_is_its_tenants_alone_is_named_and_an_import_mends_it(name: str, store: Store) -> None:
     known = store.load("org:a")
-    (DAMAGE | ODD_ARCHIVES)[name](store, "org:a")
+    DAMAGE[name](store, "org:a")
     for reader in (Store(store.location, embedder=shipped()), store):
         assert re.search(r"'(org:a|mail:\w+|files:\w+)'.*`toolroute tools import`", _damage(reader, "org:a"))
     assert len(store.load("org:b").tools) == 3
@@ -216,18 +211,18 @@ def test_damaged_notes_of_failures_take_no_tools_and_go(content: str | None, sto
     assert store.failures("org:a") == {"dead": "it failed"}
 
 
-@pytest.mark.parametrize("name", ["archive cut", "head cut", "no length"])
+@pytest.mark.parametrize("name", ["archive cut", "archive gone", "head cut", "payloads cut"])
 def test_damaged_experience_is_named_and_forgetting_it_mends_it(
     name: str, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
     vectors = shipped().embed(["send it"])
-    many = [replace(done, id=str(number)) for number in range(70)]  # As many as are packed.
+    many = [replace(done, id=str(number)) for number in range(70)]
     store.outcomes.add("org:a", many, vectors.repeat(70, axis=0), 90)
     part = place(store, "org:a").parent / EXPERIENCE
     monkeypatch.setattr(sys.modules[__name__], "TOOLS", EXPERIENCE)
     DAMAGE[name](store, "org:a")
-    if name == "no length":
+    if name == "payloads cut":
         assert store.outcomes.read("org:a").damaged == 70
     else:
         left = contents(part)
@@ -240,11 +235,11 @@ def test_damaged_experience_is_named_and_forgetting_it_mends_it(
                 use()
         assert contents(part) == left
     assert len(store.load("org:a").tools) == 6
-    which = ["--before", "2100-01-01"] if name == "no length" else ["--all"]
+    which = ["--before", "2100-01-01"] if name == "payloads cut" else ["--all"]
     command = ["experience", "forget", *which, "--store", store.location, "--organization", "a"]
     assert CliRunner().invoke(cli, command).exit_code == 0
-    assert ("the past tasks of 'org:a', which cannot be read, are forgotten" in caplog.text) == (name != "no length")
-    assert [*contents(part)] == ([part / "head.json"] if name == "no length" else [])
+    assert ("the past tasks of 'org:a', which cannot be read, are forgotten" in caplog.text) == (name != "payloads cut")
+    assert [*contents(part)] == ([part / "head.json"] if name == "payloads cut" else [])
     assert store.outcomes.read("org:a").outcomes == ()
     store.outcomes.add("org:a", [done], vectors, 90)
     assert store.outcomes.read("org:a").outcomes == (done,)
@@ -258,10 +253,10 @@ def test_what_a_newer_toolroute_wrote_is_refused_by_name_and_nothing_of_it_goes(
     done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
     vectors = shipped().embed(["send it"])
     store.outcomes.add("org:a", [done], vectors, 90)
-    known, folder, head = store.load("org:a"), Path(store.location), '"form":1,'
+    known, folder, head = store.load("org:a"), Path(store.location), '"form":2,'
     written = contents(folder)
     for path in folder.rglob("head.json"):
-        path.write_text(path.read_text().replace(head, head.replace("1", "99")))
+        path.write_text(path.read_text().replace(head, head.replace("2", "99")))
     newer = contents(folder)
     for use in (
         lambda: store.load("org:a"),
@@ -282,7 +277,7 @@ def test_what_a_newer_toolroute_wrote_is_refused_by_name_and_nothing_of_it_goes(
     assert len(known.tools) == 6
 
 
-@pytest.mark.parametrize("name", ["head cut", "archive cut", "garbage"])
+@pytest.mark.parametrize("name", ["head cut", "archive cut", "one byte"])
 def test_what_an_import_replaces_without_having_read_it_is_kept_and_said(
     name: str, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -300,7 +295,7 @@ def test_what_an_import_replaces_without_having_read_it_is_kept_and_said(
     store.replace_server("org:a", "mail", MAIL)
     (aside,) = place(store, "org:a").glob("damaged-*")
     kept = {path.name: content for path, content in contents(aside).items()}
-    assert kept == {path.name: own for path, own in left.items() if name == "head cut" or path.suffix == ".zip"}
+    assert kept == {path.name: own for path, own in left.items() if name == "head cut" or path.suffix == ".points"}
     assert str(aside) in caplog.text
     assert {"other:one", "mail:send_email"} <= {one.key for one in store.load("org:a").tools}
 
@@ -459,33 +454,85 @@ def test_a_full_disk_ends_the_writer_with_a_clear_error_and_takes_nothing(tmp_pa
     assert done.returncode == 0
 
 
-def test_no_room_to_open_the_store_is_an_error_and_no_crash(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.store.shard._MARGIN", 1 << 60)
-    with pytest.raises(
-        StoreUnavailable, match="MB are needed to open the store's files there: make room, or set TMPDIR"
-    ):
-        store.load("org:a")
-
-
 def test_a_writer_takes_nothing_for_lost_that_only_could_not_be_opened(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.store.shard.workplaces", lambda: [Path("/nowhere")])
+    def refused(path: str, flags: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    monkeypatch.setattr("orchestrator.store.folder.regular", refused)
     for use in (lambda: store.load("org:a"), lambda: store.replace_server("org:a", "mail", MAIL[:1])):
-        with pytest.raises(StoreUnavailable, match="nowhere"):
+        with pytest.raises(StoreUnavailable, match="Too many open files"):
             use()
     monkeypatch.undo()
     assert len(store.load("org:a").tools) == 6
 
 
-def test_killed_processes_leave_nothing_in_memory_for_long(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    from orchestrator.store import shard
+def test_what_a_writer_left_that_died_while_it_appended_counts_for_nobody(store: Store) -> None:
+    with archive(store, "org:a").open("ab") as file:
+        file.write(b"half a line, longer than what comes next" * 100)
+    assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")
+    store.replace_server("org:a", "other", [tool("other:one", "One")])
+    assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (7, "")
+    assert b"half a line" not in archive(store, "org:a").read_bytes()
 
-    places = shard.workplaces()
-    left = places[0] / f"{shard._PREFIX}test-{os.getpid()}"
-    left.mkdir()
-    store.replace_server("org:a", "mail", MAIL[:1])
-    assert left.exists()
-    os.utime(left, (0, 0))
-    store.replace_server("org:a", "mail", MAIL)
-    assert not left.exists()
+
+def test_a_point_that_is_written_again_stands_in_the_file_once_more_only_until_that_is_read(store: Store) -> None:
+    vectors = shipped().embed(["send it"])
+    for text in ("first words", "second words"):
+        done = Outcome(id="1", query=text, used=(Use(tool="mail:send_email"),), at=time.time())
+        store.outcomes.add("org:a", [done], vectors, 90)
+        assert store.outcomes.read("org:a").outcomes == (done,)
+    (file,) = (place(store, "org:a").parent / EXPERIENCE).glob("*.points")
+    assert b"first words" in file.read_bytes()
+    store.outcomes.add("org:a", [replace(done, id=str(number)) for number in range(65)], vectors.repeat(65, axis=0), 90)
+    (file,) = file.parent.glob("*.points")
+    assert b"first words" not in file.read_bytes()
+    assert len(store.outcomes.read("org:a").outcomes) == 65
+
+
+def test_what_is_kept_is_its_users_alone(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        store = Store(tmp_path / "store", embedder=shipped())
+        store.replace_server("local", "s", [tool(f"s:t{n}") for n in range(2_000)])
+        done = Outcome(id="1", query="send it", used=(Use(tool="s:t1"),), at=time.time())
+        store.outcomes.add("local", [done], shipped().embed(["send it"]), 90)
+        asyncio.run(_routed(store))
+    finally:
+        os.umask(before)
+    modes = {path: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "store", *(tmp_path / "store").rglob("*"))}
+    assert {path.name for path in modes} >= {"head.json", "lock", "index.npz", "tools", "experience"}
+    assert modes == {path: "0o700" if path.is_dir() else "0o600" for path in modes}
+
+
+async def _routed(store: Store) -> None:
+    async with Router(store=store, embedder=shipped()) as router:
+        await router.route("send an email")
+
+
+ODD_FILES: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "folder": os.mkdir,
+}
+
+
+@pytest.mark.parametrize("odd", ODD_FILES)
+@pytest.mark.parametrize("name", ["head.json", "points", "lock", "index.npz"])
+@pytest.mark.timeout(60)
+def test_what_is_no_file_in_a_files_place_holds_nobody_up(name: str, odd: str, store: Store) -> None:
+    file = archive(store, "org:a") if name == "points" else place(store, "org:a") / name
+    file.unlink(missing_ok=True)
+    ODD_FILES[odd](file)
+    if name == "index.npz":
+        assert index_file.load(file, "", "", (), frozenset()) is None
+    elif name == "lock":
+        assert len(store.load("org:a").tools) == 6
+        with pytest.raises(StoreUnavailable, match=r"(not a regular file|Is a directory).*lock"):
+            store.replace_server("org:a", "mail", MAIL[:1])
+    else:
+        with pytest.raises(InvalidConfig, match=r"not a regular file.*`toolroute tools import`"):
+            store.load("org:a")
+        store.replace_servers("org:a", {"mail": MAIL, "files": FILES})
+        assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")

@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ async def test_servers_that_hang_crash_flood_or_lie_starve_no_healthy_one(order:
     assert max(came.index(server) for server in came if server.startswith("good")) < came.index("sleep_0")
 
 
-@pytest.mark.parametrize("damaged", ["head.json", "*.zip"])
+@pytest.mark.parametrize("damaged", ["head.json", "*.points"])
 async def test_a_sync_mends_a_damaged_tenant_and_keeps_what_it_could_not_read(damaged: str, store: Store) -> None:
     store.replace_server("org:1", "quick", BEFORE)
     folder = store.qdrant.place("org:1")
@@ -236,16 +237,54 @@ def test_what_goes_wrong_in_a_call_is_named_on_standard_error(
     assert not (file.parent / "no-store").exists()
 
 
-def test_servers_that_left_the_file_are_removed_when_asked(toolroute: Run, file: Path, store: Store) -> None:
-    tools = [Tool(server="old", name=name) for name in ("one", "two")]
-    store.replace_server("local", "old", tools)
-    store.replace_server("org:1", "old", tools)
-    store.replace_server(SHARED, "everyones", [Tool(server="everyones", name="tool")])
-    store.replace_server("local", "crm", [Tool(server="crm", name="find", kind=Kind.INTEGRATION)])
+def test_servers_that_left_the_file_are_removed_when_asked(
+    toolroute: Run, file: Path, tmp_path: Path, store: Store
+) -> None:
+    old, other = [Tool(server="old", name=name) for name in ("one", "two")], tmp_path / "other.json"
+    other.write_text(json.dumps(config(theirs=LIBRARY, off={**LIBRARY, "disabled": True})))
+    for tenant in ("local", "org:1"):
+        store.replace_server(tenant, "old", old, entry="1" * 24, file=str(file))
+    for server in ("theirs", "off", "left"):
+        store.replace_server("local", server, [Tool(server=server, name="tool")], entry="2" * 24, file=str(other))
+    store.replace_server("local", "imported", [Tool(server="imported", name="tool")])
     command = ("tools", "sync", "--config", file, "--store", store.location, "--server", "quick")
     kept = toolroute(*command)
-    assert f"stored, but not in {file}: old (2 tools); --prune removes" in kept.stderr
+    assert "stored, but in no file any more: old (2 tools), left (1 tool); --prune removes" in kept.stderr
+    assert "in no file any more: old (2 tools), left (1 tool)" in toolroute("doctor", *command[2:6]).stdout
     removed = toolroute(*command, "--prune", "-o", "json")
-    assert json.loads(removed.stdout)["removed"] == ["old"]
-    assert store.servers("local") == {"everyones": 1, "crm": 1, "quick": 8}
-    assert store.servers("org:1") == {"old": 2, "everyones": 1}
+    assert json.loads(removed.stdout)["removed"] == ["old", "left"]
+    assert store.servers("local") == {"theirs": 1, "off": 1, "imported": 1, "quick": 8}
+    assert store.servers("org:1") == {"old": 2}
+
+
+def test_two_projects_with_servers_of_one_name_each_keep_their_own_tools(
+    toolroute: Run, tmp_path: Path, store: Store
+) -> None:
+    projects = {"a": config(db=QUICK, same=LIBRARY), "b": config(db=GIT, same=LIBRARY)}
+    for name, servers in projects.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(servers))
+    store.replace_server("local", "crm", [tool("crm:find_customer")])
+
+    def run(project: str, *command: str) -> Any:
+        done = toolroute(*command, "--config", tmp_path / f"{project}.json", "--store", store.location, "-o", "json")
+        assert done.exit_code == 0, done.stderr
+        return json.loads(done.stdout)
+
+    for project in ("a", "b", "a", "b"):
+        run(project, "tools", "sync", "--server", "db")
+    assert (
+        "listing same (once)"
+        in toolroute(*("route", "x", "--config", tmp_path / "a.json", "--store", store.location)).stderr
+    )
+    for project, tools in [("a", 8), ("b", 12), ("a", 8)]:
+        keys = [tool["name"] for tool in run(project, "tools", "list")["tools"] if tool["server"] == "db"]
+        assert (len(keys), "git_log" in keys) == (tools, project == "b")
+        asked = toolroute(
+            "route", "show the git log", "--config", tmp_path / f"{project}.json", "--store", store.location
+        )
+        assert ("db:git_log" in asked.stdout, "listing" in asked.stderr) == (project == "b", False)
+        states = {state["server"]: state["tools"] for state in run(project, "servers")}
+        assert states["db"] == tools
+    assert "crm:find_customer" in toolroute("tools", "list", "--store", store.location).stdout
+    run("a", "tools", "remove", "db")
+    assert [len(run(project, "tools", "list")["tools"]) > 10 for project in ("a", "b")] == [False, True]

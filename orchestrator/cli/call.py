@@ -33,8 +33,8 @@ async def call(tool: str, arguments: str, place: Place, max_tokens: int, output:
     from orchestrator.mcp.connections import Connections
 
     given, servers = _read_arguments(arguments), McpConfig.read(place.config_file())
-    entry = servers.servers.get(tool.partition(":")[0])
-    known = await asyncio.to_thread(place.open_store().tool, place.tenant, tool, entry.identity) if entry else None
+    named = tool.partition(":")[0] in servers.servers
+    known = await asyncio.to_thread(place.open_store().tool, place.tenant, tool) if named else None
     if known is not None:
         try:
             check_arguments(known, given)

@@ -15,11 +15,13 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import console, counted, dim, present, progress
 from orchestrator.cli.temporal import connect, target
+from orchestrator.cli.tools import named
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.safety import suspects
 from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
+from orchestrator.mcp.sync import left_over
 from orchestrator.options import Options, misspelt, model_key
 
 _MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!"), "flagged": ("yellow", "??")}
@@ -70,7 +72,14 @@ def _examine(place: Place, options: Options) -> Iterator[Finding]:
         remedy = "" if known.places else "toolroute tools import FILE, or toolroute tools sync mcp.json"
         return Finding("store", "missing" if remedy else "works", detail, remedy)
 
+    def left() -> Finding:
+        with closing(place.open_store(options)) as opened:
+            gone = left_over(opened, place.tenant) if opened.exists else {}
+        detail = f"stored, but in no file any more: {named(gone)}"
+        return Finding("store", "flagged" if gone else "", detail, "toolroute tools sync FILE --prune")
+
     yield _checked("store", store, "name a folder or a Qdrant URL with --store")
+    yield from (one for one in [_checked("", left, "")] if one.state == "flagged")
     yield _checked("calibration", lambda: _calibration(options, known), "mend or unset TOOLROUTE_CALIBRATION")
     yield from _flagged(suspects(known.tools))
     yield _checked("temporal", lambda: _temporal(options), "mend the settings, or start the server")

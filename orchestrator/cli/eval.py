@@ -59,7 +59,7 @@ def evaluate(
     if fit:
         _fit(found, options, write, output)
         return 0
-    past = read_log(log, found.catalogue.tools)[0] if log else []
+    past = read_log([log], found.catalogue.tools)[0] if log else []
     answers = asyncio.run(_answer(found, past, options, route_hint))
     result = report(found, answers, gate=options.gate)
     present(output, result, lambda: _show(result))

@@ -38,13 +38,15 @@ experience.add_command(replay)
 
 
 @experience.command("import")
-@click.argument("log", type=LOG)
+@click.argument("logs", type=LOG, nargs=-1, required=True)
 @taking("sources", "output")
-async def import_log(log: Path, place: Place, output: str) -> None:
-    """Remember the tasks of LOG, for a tenant whose tools the store knows.
+async def import_log(logs: tuple[Path, ...], place: Place, output: str) -> None:
+    """Remember the tasks of LOGS, for a tenant whose tools the store knows.
 
     One task a line: {"query": "...", "used": ["server:tool"], "ok", "actor", "at"}, or one chat with its "messages" and
-    tool calls, as OpenAI's or Anthropic's API has them; - is standard input. What was imported before counts once.
+    tool calls, as OpenAI's or Anthropic's API has them, or a transcript of Claude Code (~/.claude/projects/*/*.jsonl),
+    Cursor (~/.cursor/projects/*/agent-transcripts/*/*.jsonl) or Codex (~/.codex/sessions/*/*/*/*.jsonl); - is standard
+    input. What was imported before counts once.
     """
     store, options = place.known_store(), Options.from_env()
     check_learns(options)
@@ -52,7 +54,7 @@ async def import_log(log: Path, place: Place, output: str) -> None:
         tools = (await router.index(place.tenant)).catalogue.tools
         if not tools:
             raise InvalidInput(f"tenant {place.tenant!r} has no tools: import them first with `toolroute tools import`")
-        found, unknown = read_log(log, tools)
+        found, unknown = read_log(logs, tools)
         tasks = [*{_name(task): task for task in reversed(found) if task.uses}.values()][::-1]
         before = _ids(store, place.tenant)
         with progress("recording tasks") as done:
@@ -77,16 +79,16 @@ def check_learns(options: Options) -> None:
         raise InvalidInput("nothing is remembered with TOOLROUTE_EXPERIENCE=off: unset it to record past tasks")
 
 
-def read_log(log: Path, tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
-    """Return a log's tasks by these tools' keys, and the names of no tool, or several; says what is left out."""
-    read = read_past(log)
+def read_log(logs: Sequence[Path], tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
+    """Return the logs' tasks by these tools' keys, and the names of no tool, or several; says what is left out."""
+    read = [task for log in logs for task in read_past(log)]
     tasks, unknown = with_keys([task for task in read if task.query], tools)
     if len(tasks) < len(read):
         warn([f"{counted(len(read) - len(tasks), 'task')} without a text left out"])
     if unknown:
         warn([f"{counted(len(unknown), 'name')} of no known tool, or of several, left out, e.g. {unknown[0]!r}"])
     if not any(task.uses for task in tasks):
-        warn([f"{log}: no task in it used a known tool; {FORM}"])
+        warn([f"{', '.join(map(str, logs))}: no task in it used a known tool; {FORM}"])
     return tasks, unknown
 
 

@@ -119,7 +119,20 @@ class Place:
     def _open(self, place: Store | str | Path, options: Options | None = None) -> Store:
         options = options or Options.from_env()
         limits: dict[str, Any] = {"timeout_s": options.store_timeout_s, "index_limit": options.index_limit}
-        return Store(str(place), embedder=lambda: embedder_for(options), **limits)
+        entries = None if place != self.store_place else self.entries
+        return Store(str(place), embedder=lambda: embedder_for(options), entries=entries, **limits)
+
+    @property
+    def entries(self) -> dict[str, str] | None:
+        """Return those of the mcpServers file given, or of the working folder's; None without one that can be read."""
+        try:
+            config = self.servers()
+        except InvalidConfig as error:
+            if self.config:
+                raise
+            warn([f"{error}; without it, servers are seen as they were listed last"])
+            return None
+        return config.entries if config else None
 
     def known_store(self) -> Store:
         """Open a store to read from; InvalidInput where `--store` names one that does not exist."""
@@ -158,17 +171,22 @@ class Place:
         """Open a Router on the catalogue, or on the stores.
 
         The servers of `--config` that the store does not know are listed first; tools of other MCP servers are no
-        matches.
+        matches. Those of the working folder's file are not started: nobody has named it.
         """
         self.check()
         if self.catalogue is not None:
             return Router(self.catalogue, options=options)
         config = McpConfig.read(self.config) if self.config else None
-        if config is None:
-            self.known_store()
-        else:
+        entries = self.entries
+        if config is not None:
             await self.fill(config, options)
-        return Router(stores=self.stores, options=options, servers=config.servers if config else None)
+        elif (store := self.known_store()).exists and entries:
+            new = entries.keys() - (await asyncio.to_thread(store.servers, self.tenant)).keys()
+            if new:
+                sync = f"`toolroute tools sync` lists the servers of {find_config()}"
+                note(f"no tools of {', '.join(sorted(new))} yet: {sync}")
+        named = config.servers if config else None
+        return Router(stores=self.stores, options=options, servers=named, entries=entries)
 
     def check(self, *, lists: bool = True) -> None:
         """Raise InvalidInput for `--catalogue` with a store; lists: `--config` lists servers into one."""

@@ -129,7 +129,9 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
     names = list(dict.fromkeys(move.name for one in taken for move in one.moves if move.name))
     async with Connections(config, tenant=place.tenant) as connections:
         with noting_reports(len(names)) as noted:
-            report = await sync(connections, place.open_store(), place.tenant, noted, names)
+            store = place.open_store()
+            store.see(config.entries)
+            report = await sync(connections, store, place.tenant, noted, names)
     failed = [one.server for one in report.servers if one.error]
     if failed:
         warn([f"not taken over, as listing failed: {', '.join(failed)}"])

@@ -155,8 +155,9 @@ async def make_plugin(
             raise
         note(f"toolroute: {error}. Until it answers, routing waits for it")
     callable_here = None if every_tenant or servers is None else servers.servers
+    seen = servers.entries if servers else None
     return OrchestratorPlugin(
-        stores=place.stores, options=options, mcp_servers=servers, only_servers=callable_here, warm=warm
+        stores=place.stores, options=options, mcp_servers=servers, only_servers=callable_here, entries=seen, warm=warm
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from orchestrator.cli.output import console, counted, echo_json, meant, note, pr
 from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.index.safety import VOUCHED
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config import McpConfig, find_config
 from orchestrator.records.tool import Tool
 
 _ALL_SHOWN = "`toolroute tools list` shows all tools"
@@ -35,7 +35,7 @@ tools.add_command(graph)
 
 @tools.command("import")
 @click.argument("file", type=TOOLS)
-@taking("tenant")
+@taking("config", "tenant")
 @click.option(
     "--server", metavar="NAME", type=TEXT, help="The server of tools that name none. [default: the file's name]"
 )
@@ -73,9 +73,12 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
 
 @tools.command("remove")
 @click.argument("servers", nargs=-1, required=True, type=TEXT)
-@taking("tenant", "output")
+@taking("config", "tenant", "output")
 def remove_tools(servers: tuple[str, ...], place: Place, output: str) -> None:
-    """Remove all tools of SERVERS, however they came. `tools sync` stores those of configured servers again."""
+    """Remove all tools of SERVERS, however they came. `tools sync` stores those of configured servers again.
+
+    Where there is an mcpServers file, servers of that name in other files stay.
+    """
     tenant, store = place.owner, place.known_store()
     known = store.servers(tenant, own=True)
     if unknown := [server for server in servers if server not in known]:
@@ -87,11 +90,14 @@ def remove_tools(servers: tuple[str, ...], place: Place, output: str) -> None:
 
 
 @tools.command("list")
-@taking("catalogue", "sources")
+@taking("catalogue", "config", "sources")
 @click.option("--server", metavar="NAME", help="Only this server's.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def list_tools(place: Place, server: str | None, output: str) -> None:
-    """List the tools that a tenant may use, one a line. `-o jsonl` writes a tools.jsonl."""
+    """List the tools that a tenant may use, one a line. `-o jsonl` writes a tools.jsonl.
+
+    Where there is an mcpServers file, those are the tools of its servers, and imported ones.
+    """
     known = place.catalogue_or_store()
     if server is not None and server not in known.places:
         hint = meant(server, known.places, "without --server all are listed")
@@ -106,8 +112,17 @@ def list_tools(place: Place, server: str | None, output: str) -> None:
     else:
         _list(found)
         servers = counted(len({tool.server for tool in found}), "server")
-        note(f"{counted(len(found), 'tool')} of {servers}, {place.tenant}")
+        note(f"{counted(len(found), 'tool')} of {servers}, {place.tenant}{_of_others(place, known)}")
     warn_of_flagged(found)
+
+
+def _of_others(place: Place, known: Catalogue) -> str:
+    """Say which servers of other files the store has, too."""
+    file = place.config or find_config()
+    if place.catalogue or file is None:
+        return ""
+    others = {one.partition(":")[0] for one in place.open_store().listings(place.tenant)} - known.places.keys()
+    return f"; not in {file}, and not shown: {', '.join(sorted(others))}" if others else ""
 
 
 def _list(found: Iterable[Tool]) -> None:
@@ -124,7 +139,7 @@ def _list(found: Iterable[Tool]) -> None:
 
 @tools.command("show")
 @click.argument("key", metavar="SERVER:NAME")
-@taking("catalogue", "sources", "output")
+@taking("catalogue", "config", "sources", "output")
 def show_tool(key: str, place: Place, output: str) -> None:
     """Show one tool: its definition, and its approval."""
     known = place.catalogue_or_store()
@@ -187,7 +202,7 @@ def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: st
 @taking("config", "tenant")
 @click.option("--server", "only", metavar="NAME", multiple=True, help="Only this server; may be given several times.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0.1), default=30.0, help="For each server.")
-@click.option("--prune", is_flag=True, help="Remove the stored MCP servers that the file does not name (any more).")
+@click.option("--prune", is_flag=True, help="Remove stored servers that no file names any more.")
 @taking("output")
 async def sync_tools(
     file: Path | None,
@@ -199,7 +214,7 @@ async def sync_tools(
 ) -> int:
     """List the servers of an mcpServers FILE once and store their tools.
 
-    Stored MCP servers that the file does not name are reported, and stay unless --prune is given.
+    Stored servers that no file names any more are reported, and stay unless --prune is given.
     Exits 0 when all were stored, 1 when none was, 4 when some failed.
     """
     from orchestrator.mcp.connections import Connections
@@ -207,7 +222,8 @@ async def sync_tools(
 
     if file and place.config:
         raise InvalidInput(f"{file} and --config {place.config}: give one file that names all servers")
-    servers = McpConfig.read(file or place.config_file())
+    place = replace(place, config=file or place.config_file())
+    servers = McpConfig.read(place.config_file())
     if unknown := [name for name in only if name not in servers.servers]:
         raise InvalidConfig(servers.lacks(unknown[0]))
     if not servers.servers:
@@ -217,18 +233,23 @@ async def sync_tools(
     async with Connections(servers, tenant=tenant, connect_timeout_s=timeout) as connections:
         with noting_reports(len(only or servers.servers)) as noted:
             report = await sync(connections, store, tenant, noted, only or None)
-    gone = await asyncio.to_thread(left_over, servers, store, tenant)
-    for name in gone if prune else ():
-        await asyncio.to_thread(store.remove_server, tenant, name)
+    gone = await asyncio.to_thread(left_over, store, tenant, servers)
+    for listing in gone if prune else ():
+        await asyncio.to_thread(store.remove_server, tenant, listing)
     if gone:
-        named = ", ".join(f"{server} ({counted(number, 'tool')})" for server, number in gone.items())
-        what = f"removed, not in {servers.source}" if prune else f"stored, but not in {servers.source}"
-        note(f"{what}: {named}{'' if prune else '; --prune removes'}")
+        what = f"removed, in no file any more: {named(gone)}"
+        note(what if prune else f"stored, but in no file any more: {named(gone)}; --prune removes")
     stored, synced = (await asyncio.to_thread(store.load, tenant)).tools, {row.server for row in report.servers}
     warn_of_flagged([tool for tool in stored if tool.server in synced])
     shown = report.to_json()
-    present(output, {**shown, "removed" if prune else "left_over": list(gone)}, lambda: _show_sync(shown["servers"]))
+    shown["removed" if prune else "left_over"] = [one.partition(":")[0] for one in gone]
+    present(output, shown, lambda: _show_sync(shown["servers"]))
     return report.exit_code
+
+
+def named(listings: Mapping[str, int]) -> str:
+    """Name listings with their number of tools."""
+    return ", ".join(f"{one.partition(':')[0]} ({counted(number, 'tool')})" for one, number in listings.items())
 
 
 def _show_sync(servers: list[dict[str, Any]]) -> None:

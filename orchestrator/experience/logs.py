@@ -1,21 +1,24 @@
-"""Logs of past tasks: lines of our own, and chat logs with tool calls as OpenAI's and Anthropic's APIs write them."""
+"""Logs of past tasks: lines of our own, chats as OpenAI's and Anthropic's APIs write them, and clients' transcripts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat
 
 from orchestrator.catalogue.export import keys_by_name
-from orchestrator.common.json_input import numbered_lines, read_json, reading, slip, spellings
+from orchestrator.common.json_input import read_json, reading, slip, spellings
+from orchestrator.experience import transcripts
 from orchestrator.records.outcome import WHEN, Use, is_past
 from orchestrator.records.request import MAX_QUERY_CHARS
 from orchestrator.records.tool import Tool
 
 FORM = (
     'give one JSON object a line: {"query", "used": ["server:name", ...], "ok", "actor", "at"}, or a chat with its '
-    '"messages"'
+    '"messages", or a transcript of Claude Code, Cursor or Codex'
 )
 
 
@@ -66,48 +69,71 @@ class _Chat(BaseModel):
 
 
 def read_past(path: Path) -> list[Past]:
-    """Read a log; InvalidInput names the file and the line that cannot be used."""
-    with reading(path, FORM):
-        text = path.read_text(encoding="utf-8-sig")
+    """Read a log, line by line; InvalidInput names the file and the line that cannot be used."""
     tasks: list[Past] = []
-    for number, line in numbered_lines(text):
+    for is_transcript, group in groupby(_records(path), lambda numbered: transcripts.is_line(numbered[1])):
+        if is_transcript:
+            tasks += _tasks(transcripts.message(record) for _, record in group)
+            continue
+        for number, record in group:
+            with reading(f"{path}:{number}", FORM):
+                kind = _Chat if "messages" in record else Past
+                if wrong := slip(record, spellings(kind)):
+                    raise ValueError(wrong)
+                own = kind(**record)
+                tasks += _tasks(own.messages, own.actor, own.at) if isinstance(own, _Chat) else [own]
+    return tasks
+
+
+def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of the lines that are not blank, with their numbers."""
+    for number, line in _lines(path):
         with reading(f"{path}:{number}", FORM):
             if not isinstance(record := read_json(line), dict):
                 raise ValueError("this is no JSON object")
-            kind = _Chat if "messages" in record else Past
-            if wrong := slip(record, spellings(kind)):
-                raise ValueError(wrong)
-            own = kind(**record)
-            tasks += _tasks(own) if isinstance(own, _Chat) else [own]
-    return tasks
+        yield number, record
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines that are not blank, with their numbers. U+2028, which JSON may hold, ends no line."""
+    with reading(path, FORM), path.open(encoding="utf-8-sig", newline="\n") as file:
+        yield from ((number, line) for number, line in enumerate(file, 1) if line.strip())
 
 
 def with_keys(tasks: Sequence[Past], tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
     """Return the tasks with the keys of the tools that they used, and the names that no tool, or several, have."""
-    keys = keys_by_name(tools)
-    unknown = dict.fromkeys(name for task in tasks for name in (*task.used, *task.failed) if name not in keys)
+    keys, by_client = keys_by_name(tools), dict[str, set[str]]()
+    for tool in tools:
+        by_client.setdefault(_plain(f"mcp__{tool.server}__{tool.name}"), set()).add(tool.key)
+    keys = {**{name: min(own) for name, own in by_client.items() if len(own) == 1}, **keys}
+    named = {name: keys.get(name) or keys.get(_plain(name)) for task in tasks for name in (*task.used, *task.failed)}
 
     def known(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(keys[name] for name in names if name in keys))
+        return tuple(dict.fromkeys(key for name in names if (key := named[name])))
 
     found = [task.model_copy(update={"used": known(task.used), "failed": known(task.failed)}) for task in tasks]
-    return found, list(unknown)
+    return found, [name for name, key in named.items() if not key]
 
 
-def _tasks(chat: _Chat) -> Iterator[Past]:
+def _plain(name: str) -> str:
+    """Return a name as clients write it: of letters, digits and _."""
+    return re.sub(r"[^a-zA-Z0-9_]", "_", name)
+
+
+def _tasks(messages: Iterable[Mapping[str, Any]], actor: str = "", at: float | None = None) -> Iterator[Past]:
     """Yield each request of a user that tools were called for, with their names."""
-    blocks = [block for message in chat.messages for block in _blocks(message)]
-    wrong = {block.get("tool_use_id") for block in blocks if block.get("is_error")}
-    query, called = "", list[tuple[str, str]]()
-    for message in [*chat.messages, {"role": "user", "content": "end"}]:
-        said = " ".join(str(block["text"]) for block in _blocks(message) if isinstance(block.get("text"), str))
+    query, began, called, wrong = "", at, dict[Any, str](), set[Any]()
+    for message in chain(messages, [{"role": "user", "content": "end"}]):
+        blocks = _blocks(message)
+        wrong |= {block.get("tool_use_id") for block in blocks if block.get("is_error")}
+        said = " ".join(str(block["text"]) for block in blocks if isinstance(block.get("text"), str))
         if message.get("role") == "user" and said.strip():
             if called and query:
-                used = tuple(name for call, name in called if call not in wrong)
-                failed = tuple(name for call, name in called if call in wrong)
-                yield Past(query=query, used=used, failed=failed, actor=chat.actor, at=chat.at)
-            query, called = said[:MAX_QUERY_CHARS], []
-        called += _calls(message)
+                used = tuple(name for call, name in called.items() if call not in wrong)
+                failed = tuple(name for call, name in called.items() if call in wrong)
+                yield Past(query=query, used=used, failed=failed, actor=actor, at=began)
+            query, began, called, wrong = said[:MAX_QUERY_CHARS], message.get("at", at), {}, set()
+        called |= {call or object(): name for call, name in _calls(message)}
 
 
 def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -117,14 +143,14 @@ def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
 
-def _calls(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
     """Yield the id and the tool's name of each call of a message, in either API's shape, or OpenAI's older one."""
     calls, older = message.get("tool_calls") or [], message.get("function_call")
     for call in [*(calls if isinstance(calls, list) else [calls]), *([{"function": older}] if older else [])]:
         called = (call.get("function") or call.get("custom")) if isinstance(call, Mapping) else None
         if not isinstance(called, Mapping) or not isinstance(called.get("name"), str):
             raise ValueError(f"{call!r:.80} in tool_calls: give calls with their function and its name")
-        yield str(call.get("id")), called["name"]
+        yield call.get("id"), transcripts.called(called["name"], called.get("arguments"))
     for block in _blocks(message):
         if block.get("type") == "tool_use":
-            yield str(block.get("id")), str(block.get("name"))
+            yield block.get("id"), transcripts.called(str(block.get("name")), block.get("input"))

@@ -171,14 +171,17 @@ class ServerSpec(BaseModel):
         """Name what the entry starts or reaches in 16 hexadecimal digits, and which tools it chooses in 8 more.
 
         A store keeps it, so no secret counts in it: of variables and headers only names and `${NAME}`, of arguments
-        and address no secret. A new token is no new server.
+        and address no secret. A new token is no new server. A word that is a file or folder seen from the working
+        folder means another one elsewhere, so that folder counts.
         """
         hidden = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
         given = {**self.env, **self.headers}
         named = {name: [found["name"] for found in VARIABLE.finditer(text)] for name, text in given.items()}
         meant = [hidden.redact(text) for text in (self.command, *self.args, self.url)]
         chosen = [self.only_tools and sorted(self.only_tools), sorted(self.disabled_tools), self.trust_annotations]
-        server = json.dumps([meant, self.cwd, self.env_file, named], sort_keys=True)
+        base, words = Path(self.cwd or "").expanduser().absolute(), (self.command, *self.args, self.env_file)
+        here = self.command and any(not Path(word).is_absolute() and _exists(base / word) for word in words if word)
+        server = json.dumps([meant, str(base) if here else self.cwd, self.env_file, named], sort_keys=True)
         return digest(server, OF_SERVER) + digest(json.dumps(chosen), 8)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
@@ -258,6 +261,16 @@ class McpConfig:
         specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
         return cls({spec.name: spec for spec in specs}, source, off)
 
+    @property
+    def entries(self) -> dict[str, str]:
+        """The servers by name with the identity of each one's entry."""
+        return {name: spec.identity for name, spec in self.servers.items()}
+
+    @property
+    def file(self) -> str:
+        """The file's whole path, "" for none."""
+        return "" if self.source == "mcpServers" else str(Path(self.source).absolute())
+
     def keeping(self, before: "McpConfig") -> "McpConfig":
         """Return this one with an earlier one's entries in place of those that are broken now; a warning says so."""
         broken = {name: spec.problem for name, spec in self.servers.items() if spec.problem}
@@ -277,6 +290,13 @@ def find_config(folder: Path | None = None) -> Path | None:
     """Return `.mcp.json` or `mcp.json` of the folder (default: the working folder), or None."""
     folder = folder or Path.cwd()
     return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # What is no path, such as a whole program.
+        return False
 
 
 def _is_off(entry: Any) -> bool:

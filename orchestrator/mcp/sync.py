@@ -2,14 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
-from orchestrator.errors import ToolrouteError
+from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.index.safety import VOUCHED
 from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config import McpConfig
@@ -81,6 +82,8 @@ async def sync(
     A server that fails keeps what is stored of it, with the reason, and takes no other one away. What the store or the
     embedder raises is raised, once for all servers; the store is asked before any of them is connected.
     """
+    names = connections.config.servers if servers is None else servers
+    entries = {name: connections.config.servers[name].identity for name in names}
     known = await asyncio.to_thread(store.to_replace, tenant)
     writing = asyncio.Lock()
 
@@ -92,9 +95,9 @@ async def sync(
             report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
         else:
             now = _as_held(listed, [tool for tool in known.of_server(server) if tool.kind is Kind.MCP])
-            entry = connections.config.servers[server].identity
+            write = partial(store.replace_server, entry=entries[server], file=connections.config.file)
             async with writing:
-                changes = await asyncio.to_thread(store.replace_server, tenant, server, now, entry=entry)
+                changes = await asyncio.to_thread(write, tenant, server, now)
             seconds = time.monotonic() - begin
             report = ServerReport(server=server, tools=len(listed), changes=changes, seconds=seconds)
         if on_progress is not None:
@@ -103,12 +106,10 @@ async def sync(
 
     try:
         async with asyncio.TaskGroup() as group:
-            names = connections.config.servers if servers is None else servers
             tasks = [group.create_task(one(name)) for name in names]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     reports = tuple(task.result() for task in tasks)
-    entries = {name: connections.config.servers[name].identity for name in names}
     await asyncio.to_thread(store.note_failures, tenant, {one.server: one.error for one in reports}, entries)
     return SyncReport(tenant=tenant, servers=reports)
 
@@ -116,17 +117,39 @@ async def sync(
 def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
     """Return the configuration's servers that are not stored as their entries have them, and whether some of their
     tools are: those that another entry chose of the same server. Imported ones have no entry and count as stored."""
-    known, entries = store.servers(tenant), store.entries(tenant)
-    asked = {name: spec.identity for name, spec in config.servers.items()}
+    known, entries, asked = store.servers(tenant), store.entries(tenant), config.entries
     stored = {name: entries.get(name, asked[name]) if name in known else "" for name in asked}
     return {name: same_server(stored[name], asked[name]) for name in asked if stored[name] != asked[name]}
 
 
-def left_over(config: McpConfig, store: Store, tenant: str) -> dict[str, int]:
-    """Return the tenant's own MCP servers that are stored but not in the configuration, with their number of tools."""
-    others = {tool.server for tool in store.load(tenant).tools if tool.kind is not Kind.MCP}
-    stored = store.servers(tenant, own=True)
-    return {server: tools for server, tools in stored.items() if server not in {*config.servers, *others}}
+def left_over(store: Store, tenant: str, config: McpConfig | None = None) -> dict[str, int]:
+    """Return the tenant's listings (`SERVER:ENTRY`) with their number of tools that no configuration names any more.
+
+    What was listed from a file that cannot be read stays, and so does what may be from another machine's files.
+    """
+    named: dict[str, Collection[str] | None] = {config.file: {*config.servers, *config.off}} if config else {}
+
+    def names(file: str, server: str) -> bool:
+        if file not in named:
+            named[file] = None if store.remote else _named(Path(file))
+        known = named[file]
+        return known is None or server in known
+
+    found = store.listings(tenant).items()
+    return {
+        listing: tools
+        for listing, (tools, files) in found
+        if files and not any(names(file, listing.partition(":")[0]) for file in files)
+    }
+
+
+def _named(file: Path) -> Collection[str] | None:
+    """Return the names of all entries of a file; None where it cannot be read."""
+    try:
+        config = McpConfig.read(file) if file.exists() else McpConfig({})
+    except (InvalidConfig, OSError):
+        return None
+    return {*config.servers, *config.off}
 
 
 def keep_current(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf = lambda _: "") -> OnListed:

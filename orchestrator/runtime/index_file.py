@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.regular import regular
 from orchestrator.index.always import Capability
 from orchestrator.index.bm25 import Corpus
 from orchestrator.index.index import Index, Sizes
@@ -54,7 +55,7 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
     arrays |= {name: own for name, own in given.items() if own is not None}
     new = file.with_name(f"{file.stem}-{os.urandom(4).hex()}.tmp")
     try:
-        with new.open("xb") as out:
+        with open(new, "xb", opener=regular) as out:
             np.savez(out, **arrays)
         new.replace(file)
     finally:
@@ -66,7 +67,11 @@ def load(
 ) -> tuple[Stored, Index] | None:
     """Return what is stored and the Index of it; None where the file holds another version, or cannot be read."""
     try:
-        with _no_collection(), file.open("rb") as source, np.load(source, allow_pickle=False) as arrays:
+        with (
+            _no_collection(),
+            open(file, "rb", opener=regular) as source,
+            np.load(source, allow_pickle=False) as arrays,
+        ):
             head = json.loads(arrays["head"].tobytes())
             if head["key"] != _key(version, embedder):
                 return None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import replace
@@ -11,6 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
 
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
@@ -84,6 +87,8 @@ class Router:
         calibration: A fit to your own queries, or its file (docs/calibration.md).
         pipeline: The name of a preset, or a Pipeline.
         servers: The names of the MCP servers whose tools may match. Default: all.
+        entries: Those of a configuration (`McpConfig.entries`): of all that the store's servers listed, only what these
+            listed is seen. Default: each server as it was listed last.
         models: Returns language models, which stay the caller's. Default: those of the options.
     """
 
@@ -99,6 +104,7 @@ class Router:
         calibration: Calibration | Fit | str | Path | None = None,
         pipeline: Pipeline | str = "",
         servers: Collection[str] | None = None,
+        entries: Mapping[str, str] | None = None,
         models: Callable[[], Any] | None = None,
     ) -> None:
         _check_types(catalogue, store, stores, embedder, options, calibration, pipeline)
@@ -109,6 +115,7 @@ class Router:
         self._owns_embedder = embedder is None and not isinstance(given, Store)
         self._given_embedder = embedder
         self._servers = None if servers is None else frozenset(servers)
+        self._entries = entries
         self._fit = _fit_from(calibration or options.calibration)
         if embedder is not None:
             self._fit.check(embedder.id)
@@ -143,10 +150,18 @@ class Router:
         """The store, of several the first: what is listed, stored and learnt goes there."""
         return self.stores[0] if self.stores else None
 
+    def see(self, entries: Mapping[str, str]) -> None:
+        """From now on, route to what these entries of a configuration listed, and to no other MCP server."""
+        self._servers = frozenset(entries)
+        if self.store is not None:
+            self.store.see(entries)
+
     def _open(self, place: Store | str | Path) -> Store:
         if isinstance(place, Store):
             return place
         limits: dict[str, Any] = {"timeout_s": self.options.store_timeout_s, "index_limit": self.options.index_limit}
+        # The first one alone: others are named for all that they have.
+        limits["entries"] = None if self._opened else self._entries
         store = Store(place, embedder=lambda: self.embedder, **limits)
         self._opened.append(store)
         return store
@@ -279,29 +294,39 @@ class Router:
         conversation explains is not remembered. Raises UnknownTool, EmbedderUnavailable, and what the store raises.
         """
         query, tenant = _asked(decision, tenant)
-        keys = [use.tool for use in uses_of(used)]
-        state = await self.begin(_checked(RouteRequest(query=query, tenant=tenant), (), {}), Clock(), keys=keys)
         outcome = Outcome(
             id=name or uuid4().hex,
             query=query,
-            used=uses(state.task.index, used),
+            used=uses_of(used),
             ok=ok,
-            actor=actor,
+            actor=person(actor),
             at=time.time() if at is None else at,
             source=source,
             chosen=chosen,
         )
-        outcome = replace(outcome, actor=person(actor))
-        if not self.learns or (isinstance(decision, Decision) and decision.leans):
+        learns = self.learns and not (isinstance(decision, Decision) and decision.leans)
+        outcome, vector = await self._studied(outcome, tenant, learns)
+        if vector is None:
             return outcome
-        task = replace(state.task, calibration=self._calibration)
-        outcome, vector = await study(self.pipeline, replace(state, task=task), outcome)
         telemetry.learnt(outcome)
         logger.info("an outcome of %s: %d tools used, ok: %s, from %s", tenant, len(outcome.used), ok, source)
         if vector.any():
             text = masked(query) if self.options.experience == "texts" else ""
             await self.memories.keep(tenant, replace(outcome, query=text), vector)
         return outcome
+
+    async def _studied(self, outcome: Outcome, tenant: str, learns: bool) -> tuple[Outcome, NDArray[np.float32] | None]:
+        """Return the Outcome with its tools' definitions and what routing makes of it, and its vector.
+
+        Nothing else of it is kept while a write is waited for: the past of each of many Outcomes would be another one.
+        """
+        request = _checked(RouteRequest(query=outcome.query, tenant=tenant), (), {})
+        state = await self.begin(request, Clock(), keys=[use.tool for use in outcome.used])
+        outcome = replace(outcome, used=uses(state.task.index, outcome.used))
+        if not learns:
+            return outcome, None
+        task = replace(state.task, calibration=self._calibration)
+        return await study(self.pipeline, replace(state, task=task), outcome)
 
     async def past_like(self, request: RouteRequest) -> tuple[Near, ...]:
         """Return the past tasks that speak for this one, nearest first."""

@@ -63,6 +63,7 @@ class Gateway:
             raise InvalidInput("a Gateway needs a Router over a store")
         self.config = config
         self._store, self._router = router.store, router
+        router.see(config.entries)
         self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
         self._pools: dict[str, Connections] = {}
         self._initial_syncs: dict[str, InitialSync] = {}
@@ -211,6 +212,7 @@ class Gateway:
         config = self._changed()
         if config is not None:
             self.config = config
+            self._router.see(config.entries)
             for pool in self._pools.values():
                 pool.renew(config)
             outdated, self._initial_syncs = self._initial_syncs, {}

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from orchestrator.store.points import Fields, New, Payload, Points, Record, Vectors
 
 Sparse = Mapping[int, float]
@@ -124,7 +126,7 @@ class ServerPoints(Points):
         own = [{**payload, "tenant": self._tenant} for payload in points.values()]
         self._client.upsert(name, models.Batch(ids=list(points), payloads=own, vectors=vectors), wait=True, **more)
 
-    def delete(self, name: str, ids: Sequence[str], *, purge: bool = False) -> None:
+    def delete(self, name: str, ids: Sequence[str]) -> None:
         if ids:
             self._client.delete(name, list(ids), wait=True)
 
@@ -182,5 +184,5 @@ def _sparse(vector: Sparse) -> Any:
 
 
 def _record(record: Any) -> Record:
-    vector = record.vector
-    return Record(str(record.id), record.payload or {}, vector.get(_DENSE) if isinstance(vector, dict) else vector)
+    vector = record.vector.get(_DENSE) if isinstance(record.vector, dict) else record.vector
+    return Record(str(record.id), record.payload or {}, np.array(vector, np.float32) if vector else None)

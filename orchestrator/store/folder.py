@@ -2,37 +2,38 @@
 
 `tenants/HASH/PART/head.json` names everything that counts, and is replaced as a whole by the last step of a write. So
 readers need no lock: they read what one head names, the state before a write or the one after, wherever a writer dies.
-A writer has the part's lock. Archives that the head does not name were left by a dead writer; the next write ends them.
+A writer has the part's lock. What the head does not name was left by a dead writer; the next write ends it.
 What cannot be read stays: a writer fails, or mends the part and sets it aside.
+
+A collection with vectors is a text file, read as a whole, a point a line: its id, its vector in base64, and its payload
+as JSON. The head says how many bytes of it count, and their checksum. So new points are appended, and a later line of
+an id counts; what removes points writes a new file.
 """
 
+import binascii
+import json
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from orchestrator.common.digests import digest
+from orchestrator.common.regular import Irregular, regular
 from orchestrator.errors import InvalidConfig, StoreBusy, StoreUnavailable
-from orchestrator.store import shard
 from orchestrator.store.points import Fields, New, Payload, Points, Record, Vectors
-from orchestrator.store.shard import Damaged, Shard
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 _HEAD, _LOCK = "head.json", "lock"
 _POLL_S = 0.005
-_SPARE, _BATCH = 1_000, 4_096
-_RECENT = 64
-"""Appended points that the head holds until they are packed: a head of these is written in milliseconds, an archive of
-10,000 points in a third of a second of computing."""
+_FLOATS = np.dtype("<f4")
 _MEND = {
     "tools": "`toolroute tools import` (or `tools sync`) of the tenant's tools writes it again",
     "experience": "`toolroute experience forget --all` for that tenant begins without any",
@@ -43,28 +44,26 @@ class Moved(StoreUnavailable):
     """A writer has replaced what was about to be read: read again."""
 
 
-class _Archive(BaseModel, ser_json_bytes="base64", val_json_bytes="base64"):
-    """A collection's file ("": none yet), the length of its vectors, and how many points were put since it was new.
+class Damaged(Exception):
+    """A file, or what it holds, is not what was written."""
 
-    `recent` are points that are not in the file, or newer than there: payload, and vector.
-    """
 
-    file: str = Field(pattern=r"^(\w+\.zip)?$")
-    size: int
-    puts: int = 0
-    recent: dict[str, tuple[dict[str, Any], bytes]] = {}
+class _Collection(BaseModel):
+    """A collection's file ("": none yet), the length of its vectors, the bytes that count, and their checksum."""
 
-    def records(self) -> dict[str, Record]:
-        return {point: Record(point, own, _vector(row).tolist()) for point, (own, row) in self.recent.items()}
+    file: str = Field(default="", pattern=r"^(\w+\.points)?$")
+    size: int = Field(gt=0)
+    length: int = Field(default=0, ge=0)
+    checksum: int = 0
 
 
 class _Head(BaseModel, extra="forbid"):
-    """What counts of a part: collections without vectors as their records, the others by their archives."""
+    """What counts of a part: collections without vectors as their records, the others by their files."""
 
-    form: Literal[1] = 1  # Another one where archives change, with the engine's version, too.
+    form: Literal[2] = 2
     tenant: str
     records: dict[str, dict[str, dict[str, Any]]] = {}
-    archives: dict[str, _Archive] = {}
+    collections: dict[str, _Collection] = {}
 
 
 class Folder:
@@ -93,8 +92,8 @@ class Folder:
         """Give the tenant's points as they are now. Raises Moved where a writer came, InvalidConfig where damaged."""
         place = self.part(tenant, part)
         self._check(place)
-        with ExitStack() as open_shards, self._named(tenant, part):
-            yield FolderPoints(place, _read_head(place, tenant), open_shards)
+        with self._named(tenant, part):
+            yield FolderPoints(place, _read_head(place, tenant))
 
     @contextmanager
     def writing(self, tenant: str, part: str, wait_s: float, *, mends: bool = False) -> Iterator[Points]:
@@ -103,17 +102,16 @@ class Folder:
         mends: what is damaged counts as empty, and is set aside when something is written in its place.
         """
         place = self._made(tenant, part)
-        with self._locked(place, wait_s), ExitStack() as open_shards, self._named(tenant, part):
-            shard.sweep()
+        with self._locked(place, wait_s), self._named(tenant, part):
             damaged = list[Path]()
             try:
                 head = _read_head(place, tenant)
             except Damaged:
                 if not mends:
                     raise
-                head, damaged = _Head(tenant=tenant), [place / _HEAD, *place.glob("*.zip")]
+                head, damaged = _Head(tenant=tenant), [place / _HEAD, *place.glob("*.points")]
             try:
-                yield (points := FolderPoints(place, head, open_shards, damaged if mends else None, writable=True))
+                yield (points := FolderPoints(place, head, damaged if mends else None, writable=True))
                 points.keep()
             finally:
                 _sweep(place, tenant)
@@ -162,7 +160,7 @@ class Folder:
         self._check(place)
         try:
             for path in (self.path, self.path / "tenants", place.parent, place):
-                path.mkdir(mode=0o755, parents=True, exist_ok=True)
+                path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise InvalidConfig(
                 f"store {str(self.path)!r} cannot be used as a folder ({error.strerror}): name one that can be written"
@@ -174,7 +172,7 @@ class Folder:
         from portalocker import Lock, LockException, LockFlags
 
         flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
-        lock = Lock(place / _LOCK, "ab", timeout=wait_s, check_interval=_POLL_S, flags=flags)
+        lock = Lock(place / _LOCK, "a+b", wait_s, _POLL_S, flags=flags, opener=regular)
         try:
             lock.acquire()
         except LockException:
@@ -189,69 +187,56 @@ class Folder:
 
 
 class FolderPoints(Points):
-    """One tenant's points, of one part. Archives are opened when they are needed first, and until the end."""
+    """One tenant's points, of one part. Files are read when they are needed first."""
 
-    def __init__(
-        self, place: Path, head: _Head, shards: ExitStack, damaged: list[Path] | None = None, *, writable: bool = False
-    ) -> None:
+    def __init__(self, place: Path, head: _Head, damaged: list[Path] | None = None, *, writable: bool = False) -> None:
         """damaged: the files that could not be read, where they count as empty."""
-        self._place, self._head, self._stack, self._damaged = place, head, shards, damaged
-        self._open: dict[str, Shard] = {}
-        self._written: set[str] = set()
+        self._place, self._head, self._damaged = place, head, damaged
+        self._read: dict[str, dict[str, bytes]] = {}
+        """Collections as they are now: the rest of a point's line by its id."""
+        self._new: dict[str, dict[str, bytes]] = {}
+        """Points to append."""
+        self._changed: set[str] = set()
+        """Collections to write to a new file."""
         self._before = head.model_dump_json() if writable else ""
 
     def size(self, name: str) -> int | None:
         if name in self._head.records:
             return 0
-        return self._head.archives[name].size if name in self._head.archives else None
+        return self._head.collections[name].size if name in self._head.collections else None
 
     def create(self, name: str, size: int = 0) -> None:
         if self.size(name) is not None:
             return
         if size:
-            self._head.archives[name] = _Archive(file="", size=size)
+            self._head.collections[name] = _Collection(size=size)
         else:
             self._head.records[name] = {}
 
     def drop(self, name: str) -> None:
-        self._head.records.pop(name, None)
-        self._head.archives.pop(name, None)
-        self._open.pop(name, None)
-        self._written.discard(name)
+        for kept in (self._head.records, self._head.collections, self._read, self._new):
+            kept.pop(name, None)
+        self._changed.discard(name)
 
     def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
         if name in self._head.records:
             records = self._head.records[name]
             return {point: Record(point, records[point]) for point in ids if point in records}
-        found = self._read(name, lambda opened: opened.get(ids, vectors, payload)) if ids else []
-        recent = self._recent(name)
-        return {record.id: record for record in found} | {point: recent[point] for point in ids if point in recent}
+        rows, size = self._rows(name) if ids else {}, self.size(name) if vectors else None
+        return {point: _record(point, rows[point], size, payload) for point in ids if point in rows}
 
     def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterable[Record]:
-        if name in self._head.records:
-            return [Record(point, record) for point, record in self._head.records[name].items()]
-        recent = self._recent(name)
-        found = self._read(name, lambda opened: opened.all(vectors, payload))
-        return [*(record for record in found if record.id not in recent), *recent.values()]
+        points = [*(self._head.records.get(name) or self._rows(name))]
+        return self.get(name, points, vectors=vectors, payload=payload).values()
 
     def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
         if name in self._head.records:
             self._head.records[name] |= {point: dict(payload) for point, payload in points.items()}
         elif vectors is not None and points:
-            self._changed(name).put(points, vectors)
-            archive = self._head.archives[name]
-            archive.puts += len(points)
-            archive.recent = {point: own for point, own in archive.recent.items() if point not in points}
-
-    def append(self, name: str, points: New, vectors: Vectors) -> None:
-        rows = zip(points.items(), vectors.astype(np.float32), strict=True)
-        recent = {point: (dict(payload), row.tobytes()) for (point, payload), row in rows}
-        recent = {**self._head.archives[name].recent, **recent}
-        if len(recent) > _RECENT:
-            own = {point: payload for point, (payload, _) in recent.items()}
-            self.put(name, own, np.array([_vector(row) for _, row in recent.values()]))
-        else:
-            self._head.archives[name].recent = recent
+            rows = zip(points.items(), vectors.astype(_FLOATS), strict=True)
+            new = {point: _row(row.tobytes(), payload) for (point, payload), row in rows}
+            self._new[name] = self._new.get(name, {}) | new
+            self._read.get(name, {}).update(new)
 
     def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
         records = self._head.records[name]
@@ -260,100 +245,104 @@ class FolderPoints(Points):
         records[point] = dict(payload)
         return True
 
-    def delete(self, name: str, ids: Sequence[str], *, purge: bool = False) -> None:
-        if name in self._head.records:
-            for point in ids:
-                self._head.records[name].pop(point, None)
-        elif ids and name in self._head.archives:
-            archive = self._head.archives[name]
-            archive.recent = {point: own for point, own in archive.recent.items() if point not in ids}
-            self._changed(name).delete(ids)
-            if purge:
-                self._copy(name)
+    def delete(self, name: str, ids: Sequence[str]) -> None:
+        kept: dict[str, Any] = self._head.records[name] if name in self._head.records else self._rows(name)
+        gone = [point for point in ids if kept.pop(point, None) is not None]
+        if gone and name in self._head.collections:
+            self._changed.add(name)
 
     def keep(self) -> None:
-        """Pack what was written, and let a new head name it."""
-        for name in [*self._written]:
-            if self._head.archives[name].puts > _SPARE + 2 * self._open[name].count():
-                self._copy(name)
-        for name in self._written:
-            file = f"{os.urandom(8).hex()}.zip"
-            self._open[name].pack(self._place / file)
-            self._head.archives[name].file = file
+        """Write what has changed, and let a new head name it."""
+        for name in self._changed:
+            self._head.collections[name] = _Collection(size=self._head.collections[name].size)
+        for name, rows in {**self._new, **{name: self._read[name] for name in self._changed}}.items():
+            if rows:
+                _append(self._place, self._head.collections[name], rows)
         if (text := self._head.model_dump_json()) != self._before:
             if self._damaged:
                 _set_aside(self._damaged, self._place)
             _replace(self._place / _HEAD, text)
 
-    def _copy(self, name: str) -> None:
-        """Copy the points to a new shard: the engine gives no place of those that are gone to others."""
-        points = [*self.find(name, vectors=True)]
-        size = self.size(name) or 0
-        self.drop(name)
-        for start in range(0, len(points), _BATCH):
-            part = points[start : start + _BATCH]
-            self.create(name, size)
-            self.put(name, {r.id: r.payload for r in part}, np.array([r.vector for r in part], np.float32))
-
-    def _read(self, name: str, ask: Callable[[Shard], list[T]]) -> list[T]:
-        """Ask the shard; for who mends, what is damaged is empty, and what it writes makes a new one."""
+    def _rows(self, name: str) -> dict[str, bytes]:
+        """Return the collection's rows. A writer that mends takes what is damaged as empty, and makes a new file."""
+        if name not in self._head.collections or name in self._read:
+            return self._read.get(name, {})
+        own = self._head.collections[name]
         try:
-            opened = self._shard(name)
-            return [] if opened is None else ask(opened)
+            lines = self._content(own).splitlines()
         except Damaged:
             if self._damaged is None:
                 raise
-            self._open.pop(name, None)
-            archive = self._head.archives[name]
-            self._damaged.append(self._place / archive.file)
-            self._head.archives[name] = archive.model_copy(update={"file": "", "puts": 0})
-            return []
+            self._damaged.append(self._place / own.file)
+            self._head.collections[name], lines = _Collection(size=own.size), []
+        parts = (line.partition(b" ") for line in lines)
+        new = self._new.get(name, {})
+        rows = {point.decode("utf-8", "replace"): row for point, _, row in parts} | new
+        if len(rows) < len(lines) + len(new):
+            self._changed.add(name)  # Some would stand there twice.
+        self._read[name] = rows
+        return rows
 
-    def _recent(self, name: str) -> dict[str, Record]:
-        return self._head.archives[name].records() if name in self._head.archives else {}
-
-    def _changed(self, name: str) -> Shard:
-        self._read(name, lambda _: [])
-        self._written.add(name)
-        return self._open[name] if name in self._open else self._opened(name, None)
-
-    def _shard(self, name: str) -> Shard | None:
-        file = self._head.archives[name].file if name in self._head.archives else ""
-        if name in self._open or not file:
-            return self._open.get(name)
+    def _content(self, own: _Collection) -> bytes:
+        if not own.file:
+            return b""
         try:
-            return self._opened(name, self._place / file)
+            content = _read(self._place / own.file, own.length)
         except FileNotFoundError:
-            if (self._place / file).exists():  # Something else is missing, such as a folder for temporary files.
-                raise
             if _read_head(self._place, self._head.tenant).model_dump_json() == (
                 self._before or self._head.model_dump_json()
             ):
-                raise Damaged(f"{file} is missing") from None
+                raise Damaged(f"{own.file} is missing") from None
             raise Moved(f"the store {self._place} kept changing while it was read; try again") from None
-
-    def _opened(self, name: str, file: Path | None) -> Shard:
-        archive = self._head.archives[name]
-        self._open[name] = self._stack.enter_context(shard.opened(file, archive.size))
-        return self._open[name]
+        if len(content) < own.length or zlib.crc32(content) != own.checksum:
+            raise Damaged(f"{own.file} is not as it was written")
+        return content
 
 
-def _vector(row: bytes) -> NDArray[np.float32]:
-    return np.frombuffer(row, np.float32)
+def _row(vector: bytes, payload: Payload) -> bytes:
+    return binascii.b2a_base64(vector, newline=False) + b" " + json.dumps(payload).encode()
+
+
+def _record(point: str, row: bytes, size: int | None, fields: Fields) -> Record:
+    """Return a point, with its vector where a size is given. It lacks the parts of its line that cannot be read."""
+    numbers, _, text = row.partition(b" ")
+    payload, vector = dict[str, Any](), None
+    with suppress(ValueError, RecursionError):
+        if fields:
+            payload = json.loads(text)
+        if size is not None:
+            vector = np.frombuffer(binascii.a2b_base64(numbers), _FLOATS, size)
+    if isinstance(fields, list):
+        payload = {field: payload[field] for field in fields if field in payload}
+    return Record(point, payload, vector)
+
+
+def _append(place: Path, own: _Collection, rows: Mapping[str, bytes]) -> None:
+    """Write these after what counts of the file; they are on the disk when this returns."""
+    data = b"".join(b"%s %s\n" % (point.encode(), row) for point, row in rows.items())
+    path = place / (own.file or f"{os.urandom(8).hex()}.points")
+    if own.file and not (path.is_file() and path.stat().st_size >= own.length):
+        raise Damaged(f"{own.file} is missing or cut")
+    with open(path, "r+b" if own.file else "xb", opener=regular) as file:
+        file.truncate(own.length)  # A writer that died may have left more.
+        file.seek(own.length)
+        _finish(file, data)
+    own.file = path.name
+    own.length, own.checksum = own.length + len(data), zlib.crc32(data, own.checksum)
 
 
 def _read_head(place: Path, tenant: str) -> _Head:
     try:
-        head = _Head.model_validate_json((place / _HEAD).read_bytes())
+        head = _Head.model_validate_json(_read(place / _HEAD))
     except FileNotFoundError:
         return _Head(tenant=tenant)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where, given = ".".join(map(str, first["loc"])), first["input"]
-        if where == "form" and isinstance(given, int) and given > 1:
+        if where == "form" and isinstance(given, int) and given > 2:
             raise InvalidConfig(
                 f"what {place / _HEAD} keeps of {tenant!r} was written by a newer toolroute (form {given}, this one "
-                "reads 1): use that one, or name another store with --store"
+                "reads 2): use that one, or name another store with --store"
             ) from None
         raise Damaged(f"{place / _HEAD} is damaged or of another form: {where or 'content'}: {first['msg']}") from None
     if head.tenant != tenant:
@@ -364,8 +353,8 @@ def _read_head(place: Path, tenant: str) -> _Head:
 def _sweep(place: Path, tenant: str) -> None:
     """Remove what the head does not name: left by this writer, or by one that died."""
     with suppress(Damaged):
-        named = {archive.file for archive in _read_head(place, tenant).archives.values()}
-        for left in [*place.glob("*.zip"), *place.glob("*.tmp")]:
+        named = {own.file for own in _read_head(place, tenant).collections.values()}
+        for left in [*place.glob("*.points"), *place.glob("*.tmp")]:
             if left.name not in named:
                 left.unlink(missing_ok=True)
 
@@ -374,23 +363,37 @@ def _set_aside(damaged: Sequence[Path], place: Path) -> None:
     aside = Path(tempfile.mkdtemp(prefix="damaged-", dir=place))
     for file in damaged:
         with suppress(FileNotFoundError):  # That may be the damage.
-            (shutil.copy if file.name == _HEAD else shutil.move)(file, aside)  # There is always a head.
+            stays = file.name == _HEAD and file.is_file()  # So that there is always a head.
+            (shutil.copy if stays else shutil.move)(file, aside)
     logger.warning("what cannot be read is set aside in %s: import or sync again what this write does not bring", aside)
 
 
 def _replace(path: Path, text: str) -> None:
     """Write the file as a whole: it is the old or the new one, also after a loss of power."""
-    new = path.with_suffix(".tmp")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    new = path.with_name(f"{os.urandom(8).hex()}.tmp")
+    with open(new, "xb", opener=regular) as file:
+        _finish(file, text.encode())
     new.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _finish(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _read(path: Path, length: int | None = None) -> bytes:
+    """Return the file's content, or its first bytes. Raises Damaged for what is no regular file."""
+    try:
+        with open(path, "rb", opener=regular) as file:
+            return file.read() if length is None else file.read(min(length, os.fstat(file.fileno()).st_size))
+    except Irregular as error:
+        raise Damaged(f"{path.name} is {error.strerror}") from None
 
 
 def _foreign(place: Path) -> str:

@@ -1,5 +1,8 @@
 """The manifest: which tools the servers of each tenant have. One record a tenant, so that a write is in force at once.
 
+A listing is the tools of one server by one way: `SERVER:ENTRY` is what the entry of a configuration with this identity
+listed, and `SERVER` what was imported. So two projects with other servers of one name each keep their own tools.
+
 A tool's point is named by its definition. Points that no manifest names are drafts of a writer, or left by a dead one.
 """
 
@@ -14,7 +17,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from orchestrator.common.digests import digest
+from orchestrator.common.digests import digest, same_server
 from orchestrator.common.keys import key_of
 from orchestrator.common.tenant import SHARED
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
@@ -30,9 +33,11 @@ _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]
 """A server's tools: name to definition hash."""
-Failure = tuple[str, str, float]
-"""A failed listing of a server: why, the identity of the configuration's entry, and when."""
-_CONTENT = TypeAdapter(tuple[dict[str, dict[str, str]], dict[str, str], str])
+Entries = Mapping[str, str]
+"""The servers of a configuration, by name, with the identity of each one's entry."""
+Failure = tuple[str, float]
+"""How the last try to list a server by an entry went: why it failed, "" where it did not, and when that was."""
+_CONTENT = TypeAdapter(tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]], str])
 _SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})\b")
 """The version of tools that a server can search, with their number."""
 _FAILURES = TypeAdapter(dict[str, Failure])
@@ -59,26 +64,88 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The servers that one tenant owns, the identities of the configuration's entries that listed them, and the
-    collection, of one embedder, that holds the tools.
+    """The listings that one tenant owns, the configuration files whose entries made them, and the collection, of one
+    embedder, that holds the tools.
 
-    `problem` says why it cannot be read; `state` names the record as it was read. `statistics`: of all tools, where a
-    server can search them, else "".
+    Once it is `seen`, the tools are by server's name, and `entries` says which of them an entry listed. `problem` says
+    why it cannot be read; `state` names the record as it was read. `statistics`: of all tools, where a server can
+    search them, else "".
     """
 
     tenant: str
     tools: Mapping[str, Definitions] = field(default_factory=dict)
-    entries: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     collection: str = ""
     problem: str = ""
     statistics: str = ""
+    entries: Entries = field(default_factory=dict, compare=False)
     state: str = field(default="", compare=False)
 
-    def changed(self, now: Mapping[str, Definitions | None], entries: Mapping[str, str], collection: str) -> "Manifest":
-        """Return the same with these as the servers' tools (None: the server goes); other entries stay."""
-        tools = {server: tools for server, tools in {**self.tools, **now}.items() if tools is not None}
-        listed = {server: entry for server, entry in {**self.entries, **entries}.items() if server in tools}
-        return Manifest(tenant=self.tenant, tools=tools, entries=listed, collection=collection)
+    def seen(self, entries: Entries | None) -> "Manifest":
+        """Return what a configuration with these entries sees: its servers, and imported ones of other names.
+
+        An entry that chooses other tools of the same server stands in until its own are listed, and so does what was
+        imported by its name. Without a configuration, each server is seen as it was listed last.
+        """
+        shown = {server: listing for server, (_, listing) in self._ranked(entries).items()}
+        listed = {server: listing.partition(":")[2] for server, listing in shown.items() if ":" in listing}
+        return replace(self, tools={server: self.tools[own] for server, own in shown.items()}, entries=listed)
+
+    def _ranked(self, entries: Entries | None) -> dict[str, tuple[int, str]]:
+        best = dict[str, tuple[int, str]]()
+        for listing in self.tools:
+            server, _, entry = listing.partition(":")
+            wanted = entry if entries is None else entries.get(server, "")
+            rank = 1 if not entry or entries is None else 2 * same_server(entry, wanted) + (entry == wanted)
+            if rank and rank >= best.get(server, (0, ""))[0]:
+                best[server] = rank, listing
+        return best
+
+    def listings(
+        self, now: Mapping[str, Definitions | None], listed: Entries, entries: Entries | None
+    ) -> dict[str, Definitions | None]:
+        """Return by listing what is to be stored by server: `listed` by these entries, else in place of what is seen.
+
+        A server that goes (None) goes as it is seen, and as it was imported; without a configuration, wholly.
+        """
+        seen, found = self.seen(entries).entries, dict[str, Definitions | None]()
+        for server, own in now.items():
+            entry = listed.get(server) or seen.get(server, "")
+            if own is not None:
+                found[f"{server}:{entry}" if entry else server] = own
+            else:
+                gone = {server, f"{server}:{entry}"}
+                whole = (one for one in self.tools if entries is None and one.partition(":")[0] == server)
+                found |= dict.fromkeys([one for one in self.tools if one in {*gone, *whole}])
+        return found
+
+    def changed(self, now: Mapping[str, Definitions | None], collection: str, file: str = "") -> "Manifest":
+        """Return the same with these as the listings' tools (None: the listing goes); others stay.
+
+        An entry's listing takes the place of what was imported by its server's name, and of that by the entry which
+        stood in the same file, unless another file has that entry, too.
+        """
+        tools, files = dict(self.tools), dict(self.files)
+        for listing, own in now.items():
+            server, _, entry = listing.partition(":")
+            tools.pop(listing, None)
+            if own is None:
+                continue
+            if entry:
+                tools.pop(server, None)
+            if entry and file:
+                for other in [one for one in tools if one.startswith(f"{server}:") and file in files.get(one, ())]:
+                    files[other] = tuple(one for one in files[other] if one != file)
+                    tools = tools if files[other] else {one: kept for one, kept in tools.items() if one != other}
+                files[listing] = (*(one for one in files.get(listing, ()) if one != file), file)
+            tools[listing] = own
+        kept = {listing: files[listing] for listing in tools if files.get(listing)}
+        return Manifest(tenant=self.tenant, tools=tools, files=kept, collection=collection)
+
+    @property
+    def last(self) -> dict[str, str]:
+        """The listing of each server that was written last."""
+        return {listing.partition(":")[0]: listing for listing in self.tools}
 
     @property
     def count(self) -> int:
@@ -92,14 +159,15 @@ class Manifest:
 
     def points(self) -> Iterator[tuple[str, str, str]]:
         """Yield id, definition hash and key of each tool's point."""
-        for server, tools in self.tools.items():
+        for listing, tools in self.tools.items():
             for name, hash_ in tools.items():
-                key = key_of(server, name)
+                key = key_of(listing.partition(":")[0], name)
                 yield tool_id(self.tenant, key, hash_), hash_, key
 
     def payload(self) -> dict[str, str]:
-        content = json.dumps([self.tools, self.entries, self.collection], ensure_ascii=False)
-        version = digest(json.dumps([self.tools, self.collection], sort_keys=True), 16) if self.tools else ""
+        content = json.dumps([self.tools, self.files, self.collection], ensure_ascii=False)
+        known = json.dumps([self.tools, self.last, self.collection], sort_keys=True)
+        version = digest(known, 16) if self.tools else ""
         version += f"+{self.count}" if self.statistics else ""
         return {"content": content, "state": digest(content, 16), "version": version, "statistics": self.statistics}
 
@@ -111,7 +179,7 @@ def owned(points: Points, tenant: str) -> Manifest:
         return Manifest(tenant=tenant)
     try:
         content, state = record[point].payload["content"], record[point].payload["state"]
-        tools, entries, collection = _CONTENT.validate_json(content)
+        tools, files, collection = _CONTENT.validate_json(content)
         if digest(content, 16) != state:
             raise ValueError("the content is not what was written")
     except FAULTS:
@@ -120,7 +188,7 @@ def owned(points: Points, tenant: str) -> Manifest:
             "`toolroute tools import`, or name another place with --store"
         ) from None
     own = {"state": state, "statistics": record[point].payload.get("statistics", "")}
-    return Manifest(tenant=tenant, tools=tools, entries=entries, collection=collection, **own)
+    return Manifest(tenant=tenant, tools=tools, files=files, collection=collection, **own)
 
 
 def to_replace(points: Points, tenant: str) -> Manifest:
@@ -133,31 +201,33 @@ def to_replace(points: Points, tenant: str) -> Manifest:
         return Manifest(tenant=tenant)
 
 
-def visible(qdrant: Qdrant, tenant: str) -> tuple[Manifest, ...]:
-    """Return the tenant's own servers, and the shared ones that none of its own hides by its name.
+def visible(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> tuple[Manifest, ...]:
+    """Return the tenant's own servers as a configuration sees them, and the shared ones that none of these hides by its
+    name.
 
     What is shared and cannot be read takes nothing from the tenant's own.
     """
-    own = qdrant.read(tenant, lambda points: owned(points, tenant))
+    own = qdrant.read(tenant, lambda points: owned(points, tenant)).seen(entries)
     return (own,) if tenant == SHARED else (own, shared(qdrant, own.tools))
 
 
 def shared(qdrant: Qdrant, hidden: Container[str]) -> Manifest:
     """Return the servers that are shared by all, but for these."""
     try:
-        found = qdrant.read(SHARED, lambda points: owned(points, SHARED))
+        found = qdrant.read(SHARED, lambda points: owned(points, SHARED)).seen(None)
     except InvalidConfig as error:
         return Manifest(tenant=SHARED, problem=str(error))
     return replace(found, tools={server: own for server, own in found.tools.items() if server not in hidden})
 
 
-def version(qdrant: Qdrant, tenant: str) -> str:
+def version(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> str:
     """Return a version of what the tenant sees: its tools, the shared ones, and whose vectors they have.
 
     Where a server can search the tools of one of both, it ends with the greater number of these, as in "0f3c+60000".
     """
     own = qdrant.peek(CATALOGUES, {name: _id("manifest", name) for name in (tenant, SHARED)}, "version")
-    whole = digest(f"{own.get(tenant, '')} {own.get(SHARED, '')}", 16)
+    seen = "" if entries is None else json.dumps(entries, sort_keys=True)
+    whole = digest(f"{own.get(tenant, '')} {own.get(SHARED, '')} {seen}", 16)
     most = max(map(searched_tools, map(str, own.values())), default=0)
     return f"{whole}+{most}" if most else whole
 
@@ -189,12 +259,22 @@ def clear_draft(points: Points, tenant: str) -> None:
 
 
 def failures(points: Points, tenant: str) -> dict[str, Failure]:
-    """Return the last failed listing of each of the tenant's servers, as far as the record of these can be read."""
+    """Return how the last tries to list the tenant's servers went, as far as the record of these can be read."""
     found = points.get(CATALOGUES, [point := _id("failures", tenant)])
     try:
         return _FAILURES.validate_json(found[point].payload.get("content", "")) if found else {}
     except ValidationError:
         return {}
+
+
+def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, str]:
+    """Return why servers could not be listed, as a configuration with these entries sees them."""
+    found = dict[str, str]()
+    for listing, (why, _) in sorted(failures(points, tenant).items(), key=lambda one: one[1][1]):
+        server, _, entry = listing.partition(":")
+        if entries is None or not entry or entries.get(server) == entry:
+            found[server] = why
+    return {server: why for server, why in found.items() if why}
 
 
 def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) -> None:

@@ -89,7 +89,7 @@ class Outcomes:
             named = _head(points, tenant).get("collection", _KIND)
             gone = [r.id for r in points.find(named) if which(_outcome(r.payload) or _outline(r))]
             if gone:
-                points.delete(named, gone, purge=True)
+                points.delete(named, gone)
             return len(gone)
 
     def forget_all(self, tenant: str) -> int:
@@ -126,7 +126,7 @@ class Outcomes:
         points.create(collection, vectors.shape[1])
         for start in range(0, len(outcomes), _BATCH):
             own = outcomes[start : start + _BATCH]
-            points.append(
+            points.put(
                 collection,
                 {_point(tenant, outcome): _payload(outcome) for outcome in own},
                 vectors[start : start + _BATCH],

@@ -3,7 +3,6 @@
 A collection belongs to one tenant as far as a caller can see: nothing here reads or changes another tenant's points.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,12 +23,12 @@ class Record(NamedTuple):
 
     id: str
     payload: dict[str, Any]
-    vector: Sequence[float] | None = None
+    vector: Vectors | None = None
 
 
 def is_whole(record: Record) -> bool:
-    """Tell whether the point has a vector, of finite numbers: a sum with another in it is not finite."""
-    return bool(record.vector) and math.isfinite(sum(record.vector or ()))
+    """Tell whether the point has a vector, of finite numbers."""
+    return record.vector is not None and bool(np.isfinite(record.vector).all())
 
 
 class Points(ABC):
@@ -59,10 +58,6 @@ class Points(ABC):
     def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
         """Write points, each at once as a whole; the vectors are in the same order."""
 
-    def append(self, name: str, points: New, vectors: Vectors) -> None:
-        """Write a few points like `put`, in a time that does not grow with those that are there."""
-        self.put(name, points, vectors)
-
     @abstractmethod
     def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
         """Write a point only where this field still says `before`, or where there is no such point yet.
@@ -71,8 +66,8 @@ class Points(ABC):
         """
 
     @abstractmethod
-    def delete(self, name: str, ids: Sequence[str], *, purge: bool = False) -> None:
+    def delete(self, name: str, ids: Sequence[str]) -> None:
         """Remove these points, those of them that exist.
 
-        purge: a folder then holds nothing of them on the disk. A server sees to that by itself, in time.
+        A folder then holds nothing of them on the disk. A server sees to that by itself, in time.
         """

@@ -16,7 +16,6 @@ from orchestrator.options import at_home, store_key
 from orchestrator.store.client import ServerPoints
 from orchestrator.store.folder import Folder, Moved
 from orchestrator.store.points import Points
-from orchestrator.store.shard import workplaces
 
 TOOLS, EXPERIENCE = "tools", "experience"
 """The parts of what is kept of a tenant. In a folder each has a lock and a stamp of its own."""
@@ -32,7 +31,7 @@ _T = TypeVar("_T")
 class Qdrant:
     """A place for points: a folder, or the URL of a server. Safe to use from several threads.
 
-    Without a location it is a temporary folder, in memory where the system has one, until this is closed.
+    Without a location it is a temporary folder, until this is closed.
     In a folder, a writer holds the tenant's part until it is done; readers wait for nobody.
     """
 
@@ -46,13 +45,13 @@ class Qdrant:
         self._folder = None if self.remote else Folder(Path(location) if location else self._temporary())
 
     def _temporary(self) -> Path:
-        place = Path(tempfile.mkdtemp(prefix="toolroute-", dir=workplaces()[0]))
+        place = Path(tempfile.mkdtemp(prefix="toolroute-"))
         weakref.finalize(self, shutil.rmtree, place, ignore_errors=True)
         return place
 
     def __str__(self) -> str:
         """Return the location without credentials."""
-        return shown(self.location) or "in memory"
+        return shown(self.location) or "(a temporary folder)"
 
     @contextmanager
     def reading(self, tenant: str, part: str = TOOLS) -> Iterator[Points]:

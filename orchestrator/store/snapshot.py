@@ -4,18 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.records.tool import Tool
 from orchestrator.store import manifest
-from orchestrator.store.manifest import Manifest
+from orchestrator.store.manifest import Entries, Manifest
 from orchestrator.store.points import Vectors, is_whole
 from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.vectors import ToolPoints
 
-_Definition = tuple[Tool, Sequence[float] | NDArray[np.float32] | None]
+_Definition = tuple[Tool, Vectors | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +46,16 @@ def read_stored(
     version: str,
     earlier: Stored | None = None,
     owners: Sequence[Manifest] | None = None,
+    entries: Entries | None = None,
 ) -> Stored:
     """Return the tenant's tools now, or those of these owners; only definitions that `earlier` lacks are read.
+
+    `entries`: of the configuration that sees them.
 
     `version` was read before. What is missing after this may be a writer's work in between: its manifest has then
     another version.
     """
-    owners = manifest.visible(qdrant, tenant) if owners is None else owners
+    owners = manifest.visible(qdrant, tenant, entries) if owners is None else owners
     own = all(tool_points.fits(owner.collection) for owner in owners if owner.tools)
     known, wanted = _known(earlier, vectors=own), dict[str, str]()
     problems = [owner.problem for owner in owners if owner.problem]
@@ -78,7 +80,7 @@ def read_stored(
         version=version,
         note=note,
         damaged="; ".join(filter(None, problems)),
-        unlisted=frozenset(qdrant.read(tenant, lambda points: manifest.failures(points, tenant))),
+        unlisted=frozenset(qdrant.read(tenant, lambda points: manifest.failed(points, tenant, entries))),
     )
 
 

@@ -1,4 +1,4 @@
-"""The Store: Qdrant as the record of every tenant's tools and their vectors; in memory, in a folder, or at a URL.
+"""The Store: Qdrant as the record of every tenant's tools and their vectors; in a folder, or at a URL.
 
 A tool's point is named by its definition, so adding points never changes what a reader reads. A write then replaces one
 record, the tenant's manifest: readers see the old catalogue or the new one, never a mixture, wherever a writer dies.
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.digests import same_server
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, StoreUnavailable
@@ -20,7 +19,7 @@ from orchestrator.index.embed import Embedder
 from orchestrator.records.tool import Tool
 from orchestrator.store import large_tenant, manifest
 from orchestrator.store.large_tenant import SearchedTools
-from orchestrator.store.manifest import Changes, Definitions, Failure, Manifest, stored_tool, tool_id
+from orchestrator.store.manifest import Changes, Definitions, Entries, Failure, Manifest, stored_tool, tool_id
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Points, Vectors
 from orchestrator.store.qdrant import Qdrant
@@ -36,6 +35,7 @@ T = TypeVar("T")
 _ATTEMPTS = 5
 _SWAPS = 100
 _REMEMBERED = 10_000
+_FAILURES_KEPT_S = 30 * 86_400
 _BATCH = 256
 INDEX_LIMIT = 50_000
 _DRAFT_S = 3600
@@ -61,14 +61,25 @@ class Store:
         embedder: Embedder | Callable[[], Embedder],
         timeout_s: float = 10.0,
         index_limit: int = INDEX_LIMIT,
+        entries: Entries | None = None,
     ) -> None:
-        """index_limit: a Qdrant server searches the tools of tenants with more of them."""
+        """Open nothing yet.
+
+        Args:
+            location: A folder or a URL; None: in memory.
+            embedder: An embedder, or what opens one on first use.
+            timeout_s: How long a Qdrant server may take to answer.
+            index_limit: A Qdrant server searches the tools of tenants with more of them.
+            entries: Those of the configuration at hand (`McpConfig.entries`): of all that was listed, only its servers
+                are seen. None: every server, as it was listed last.
+        """
         self.index_limit = index_limit
         self.location = "" if location is None else str(location)
         self.qdrant = Qdrant(self.location, timeout_s)
         self._tool_points = ToolPoints(self.qdrant, embedder)
         self.outcomes = Outcomes(self.qdrant, lambda: self.embedder)
         """The tenants' Outcomes."""
+        self._entries = entries
         self._known: dict[str, tuple[str, str]] = {}
         """Tenant to the stamp that the store had, and the version of the tools that were read then."""
 
@@ -89,6 +100,11 @@ class Store:
     def exists(self) -> bool:
         """Tell whether it may hold anything: a folder is made by the first write."""
         return self.qdrant.exists
+
+    def see(self, entries: Entries | None) -> None:
+        """From now on, see what a configuration with these entries does."""
+        self._entries = entries
+        self._known.clear()
 
     def close(self) -> None:
         """Close the client; a later call opens it again (and an in-memory store is then empty)."""
@@ -121,13 +137,13 @@ class Store:
         """
         if manifest.searched_tools(version) <= self.index_limit:
             return None
-        owners = manifest.visible(self.qdrant, tenant)
+        owners = self._visible(tenant)
         hidden = {SHARED: owners[0].tools.keys()} if tenant != SHARED else {}
         large = [o for o in owners if o.collection == self._tool_points.searched and o.count > self.index_limit]
         if not large:
             return None
         few = [owner for owner in owners if owner not in large]
-        stored = read_stored(self.qdrant, self._tool_points, tenant, version, owners=few)
+        stored = read_stored(self.qdrant, self._tool_points, tenant, version, owners=few, entries=self._entries)
         vectors = stored.vectors if stored.vectors is not None else self._tool_points.embed(stored.tools)
         searched = tuple(SearchedTools(self.qdrant, owner, hidden.get(owner.tenant, ())) for owner in large)
         return LargeTenantTools(searched=searched, few=stored, vectors=vectors)
@@ -135,7 +151,7 @@ class Store:
     def version(self, tenant: str) -> str:
         """Ask for the version of the tenant's tools."""
         check_tenant(tenant, shared=True)
-        stamp, version = self._stamp(tenant), manifest.version(self.qdrant, tenant)
+        stamp, version = self._stamp(tenant), manifest.version(self.qdrant, tenant, self._entries)
         self._remember(tenant, stamp, version)
         return version
 
@@ -158,27 +174,34 @@ class Store:
         """Return what the tenant's own servers were listed by (`ServerSpec.identity`), where a listing said so."""
         return dict(self._visible(tenant)[0].entries)
 
+    def listings(self, tenant: str) -> dict[str, tuple[int, tuple[str, ...]]]:
+        """Return all that entries have listed (`SERVER:ENTRY`), seen here or not: the number of tools, and the
+        configuration files that have the entry."""
+        check_tenant(tenant, shared=True)
+        own = self.qdrant.read(tenant, lambda points: manifest.owned(points, tenant))
+        return {one: (len(tools), own.files.get(one, ())) for one, tools in own.tools.items() if ":" in one}
+
     def failures(self, tenant: str) -> dict[str, str]:
         """Return why the last listing of each of the tenant's servers failed, as far as that can be read."""
-        return {server: error for server, (error, *_) in self._failures(tenant).items()}
+        check_tenant(tenant, shared=True)
+        return self.qdrant.read(tenant, lambda points: manifest.failed(points, tenant, self._entries))
 
     def _failures(self, tenant: str) -> dict[str, Failure]:
         check_tenant(tenant, shared=True)
         return self.qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
 
-    def tool(self, tenant: str, key: str, entry: str = "") -> Tool | None:
-        """Return one tool's definition, read without the rest; None where the tenant has no such tool, or what is
-        stored of its server is not of the one that this entry means."""
+    def tool(self, tenant: str, key: str) -> Tool | None:
+        """Return one tool's definition, read without the rest; None where the tenant has no such tool."""
         server, name = split_key(key)
         owner = next((owner for owner in self._visible(tenant) if name in owner.tools.get(server, {})), None)
-        if owner is None or (entry and not same_server(owner.entries.get(server, entry), entry)):
+        if owner is None:
             return None
         point = tool_id(owner.tenant, key, owner.tools[server][name])
         found = self.qdrant.read(owner.tenant, lambda points: points.get(owner.collection, [point]))
         if found and (tool := stored_tool(found[point].payload)) is not None:
             return tool
         if owner not in self._visible(tenant):
-            return self.tool(tenant, key, entry)  # A writer came between our reads.
+            return self.tool(tenant, key)  # A writer came between our reads.
         raise InvalidConfig(manifest.damaged([key]))
 
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
@@ -190,7 +213,7 @@ class Store:
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
-        return manifest.visible(self.qdrant, tenant)
+        return manifest.visible(self.qdrant, tenant, self._entries)
 
     def _load(self, tenant: str, earlier: Stored | None, version: str) -> Stored:
         for attempt in range(_ATTEMPTS):
@@ -198,10 +221,10 @@ class Store:
                 time.sleep(0.05 * 2**attempt)  # A writer came between our reads: read again.
             version = version or self.version(tenant)
             stamp = self._stamp(tenant)
-            stored = read_stored(self.qdrant, self._tool_points, tenant, version, earlier)
+            stored = read_stored(self.qdrant, self._tool_points, tenant, version, earlier, entries=self._entries)
             if not stored.damaged:
                 return stored
-            if manifest.version(self.qdrant, tenant) == version:
+            if manifest.version(self.qdrant, tenant, self._entries) == version:
                 # A record written again makes no new version of the tools: whoever has none of it asks again.
                 self._remember(tenant, stamp, f"{version} damaged")
                 return replace(stored, version=f"{version} damaged")
@@ -227,54 +250,61 @@ class Store:
         on_progress: Progress | None = None,
         *,
         entry: str = "",
+        file: str = "",
     ) -> Changes:
         """Make these the server's tools. Only definitions that are new or changed are embedded.
 
-        `entry` is what listed them, as `entries` returns it; without one, what is known of that stays.
+        `entry` is the identity of what listed them, and `file` where that stands. Without one, they take the place of
+        the server's tools that are seen here, or are imported.
         """
-        return self.replace_servers(tenant, {server: tools}, on_progress, {server: entry} if entry else {})[server]
+        listed = {server: entry} if entry else {}
+        return self.replace_servers(tenant, {server: tools}, on_progress, listed, file)[server]
 
     def replace_servers(
         self,
         tenant: str,
         servers: Mapping[str, Sequence[Tool] | None],
         on_progress: Progress | None = None,
-        entries: Mapping[str, str] | None = None,
+        listed: Entries | None = None,
+        file: str = "",
     ) -> dict[str, Changes]:
-        """Do the same for several servers, all at once; None takes one away.
+        """Do the same for several servers, all at once; None takes one away, as `remove_server` does.
 
         Raises StoreUnavailable and EmbedderUnavailable.
         """
         check_tenant(tenant, shared=True)
         now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
+        write = _Write(now, listed or {}, self._entries, file)
         given = {tool.key: tool for own in servers.values() for tool in own or ()}
         wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
         mends = any(tools is not None for tools in servers.values())
         with self.qdrant.writing(tenant, mends=mends) as points:
             before = manifest.to_replace(points, tenant)
-            collection, missing = self._missing(points, before, now, wanted)
+            collection, missing = self._missing(points, before, write, wanted)
             if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
-                return self._finish(points, tenant, now, wanted, entries or {})
+                return self._finish(points, tenant, write, wanted)
         self._add_missing(tenant, collection, missing, on_progress)
         with self.qdrant.writing(tenant, mends=mends) as points:
-            return self._finish(points, tenant, now, wanted, entries or {})
+            return self._finish(points, tenant, write, wanted)
 
-    def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Mapping[str, str] | None = None) -> None:
-        """Keep why these servers could not be listed, "" for those that could, and by which entries they were tried.
+    def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None) -> None:
+        """Keep why these servers could not be listed, "" for those that could, by which entries they were tried.
 
-        What is known of others stays.
+        What is known of others stays for a month.
         """
         before, now = self._failures(tenant), time.time()
-        failed = {server: (error, (entries or {}).get(server, ""), now) for server, error in errors.items() if error}
-        after = {server: own for server, own in before.items() if server not in errors} | failed
-        if after != before:
+        tried = {_listing(server, (entries or {}).get(server, "")): error for server, error in errors.items()}
+        young = {name: own for name, own in before.items() if name not in tried and own[1] > now - _FAILURES_KEPT_S}
+        after = young | {listing: (error, now) for listing, error in tried.items()}
+        if any(error for error, _ in (*before.values(), *after.values())):
             with self.qdrant.writing(tenant) as points:
                 manifest.note_failures(points, tenant, after)
 
-    def failed_lately(self, tenant: str, entries: Mapping[str, str], within_s: float) -> dict[str, str]:
+    def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
         """Return why these servers could not be listed, of those that were tried by the same entry `within_s` ago."""
-        since, failed = time.time() - within_s, self._failures(tenant).items()
-        return {name: error for name, (error, entry, at) in failed if entries.get(name) == entry and at > since}
+        since, failed = time.time() - within_s, self._failures(tenant)
+        found = {name: failed.get(_listing(name, entry), ("", 0.0)) for name, entry in entries.items()}
+        return {name: error for name, (error, at) in found.items() if error and at > since}
 
     def to_replace(self, tenant: str) -> Catalogue:
         """Return the tools as `load` does, to who writes them again; none where the tenant's own are damaged."""
@@ -290,16 +320,16 @@ class Store:
         self.qdrant.drop(tenant)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
-        """Take a server and all its tools away."""
+        """Take a server and all its tools away, as it is seen here; `SERVER:ENTRY` takes that listing away."""
         return self.replace_servers(tenant, {server: None})[server]
 
     def _missing(
-        self, points: Points, before: Manifest, now: Mapping[str, Definitions | None], wanted: Mapping[str, Tool]
+        self, points: Points, before: Manifest, write: "_Write", wanted: Mapping[str, Tool]
     ) -> tuple[str, dict[str, Tool]]:
         """Return the collection that the tenant's tools shall be in, and the tools, by point, that it lacks: of these,
         and of those kept elsewhere. A tenant whose tools a server can search stays so, also with fewer tools."""
         collection, searched = self._tool_points.collection, self._tool_points.searched
-        if self.remote and (before.collection == searched or before.changed(now, {}, "").count > self.index_limit):
+        if self.remote and (before.collection == searched or write.on(before, "").count > self.index_limit):
             collection = searched
         tools = {**self._tool_points.left_behind(points, before, collection), **wanted}
         return collection, {point: tools[point] for point in self._tool_points.missing(points, collection, tools)}
@@ -326,29 +356,28 @@ class Store:
         self,
         points: Points,
         tenant: str,
-        now: Mapping[str, Definitions | None],
+        write: "_Write",
         wanted: Mapping[str, Tool],
-        entries: Mapping[str, str],
     ) -> dict[str, Changes]:
         """Add the few points that do not exist, replace the manifest, and sweep."""
         died = manifest.has_draft(points, tenant)
         for _ in range(_SWAPS):  # Until no other writer, on a Qdrant server, comes between.
             before = manifest.to_replace(points, tenant)
-            collection, missing = self._missing(points, before, now, wanted)
+            collection, missing = self._missing(points, before, write, wanted)
             if missing:
                 manifest.mark_draft(points, tenant)
                 self._tool_points.add(points, collection, missing, self._tool_points.embed(list(missing.values())))
-            after = before.changed(now, entries, collection)
+            after = write.on(before, collection)
             if collection == self._tool_points.searched:
                 after = large_tenant.with_statistics(points, before, after)
-            if after == before or manifest.swap(points, before, after):
+            if (after, after.last) == (before, before.last) or manifest.swap(points, before, after):
                 break
         else:
             raise StoreBusy(
                 f"other writers to {tenant!r} were first {_SWAPS} times in the store {self.qdrant}: try again"
             )
         self._sweep(points, before, after, scan=died)
-        return {server: Changes.between(before.tools.get(server, {}), after.tools.get(server, {})) for server in now}
+        return write.changes(before, after)
 
     def _sweep(self, points: Points, before: Manifest, after: Manifest, *, scan: bool) -> None:
         """Remove the points that were named and are no more; after a writer's death also those that never were."""
@@ -363,6 +392,30 @@ class Store:
             if len(old) < len(unnamed):
                 return
         manifest.clear_draft(points, after.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """Definitions by server (None: it goes), the entries that listed them, those of the configuration that sees the
+    store, and the file with the former."""
+
+    now: Mapping[str, Definitions | None]
+    listed: Entries
+    entries: Entries | None
+    file: str
+
+    def on(self, before: Manifest, collection: str) -> Manifest:
+        return before.changed(before.listings(self.now, self.listed, self.entries), collection, self.file)
+
+    def changes(self, before: Manifest, after: Manifest) -> dict[str, Changes]:
+        """Return what changed for whoever sees the entries that were written."""
+        whole = None if self.entries is None and not self.listed else {**(self.entries or {}), **self.listed}
+        was, now = before.seen(whole).tools, after.seen(whole).tools
+        return {one: Changes.between(was.get(one, before.tools.get(one, {})), now.get(one, {})) for one in self.now}
+
+
+def _listing(server: str, entry: str) -> str:
+    return f"{server}:{entry}" if entry else server
 
 
 def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:

@@ -82,6 +82,7 @@ class OrchestratorPlugin(SimplePlugin):
         executors: Mapping[str, Registered] | None = None,
         models: "Callable[[], Models | None] | None" = None,
         only_servers: Collection[str] | None = None,
+        entries: Mapping[str, str] | None = None,
         register: bool = True,
         warm: int = 0,
     ) -> None:
@@ -111,6 +112,7 @@ class OrchestratorPlugin(SimplePlugin):
                 embedder=embedder,
                 options=settings(),
                 servers=only_servers,
+                entries=entries,
                 models=self.resources.models,
             )
 

@@ -1,0 +1,85 @@
+"""Transcripts of Claude Code, Cursor and Codex: their lines as messages of Anthropic's API.
+
+Claude Code: `~/.claude/projects/*/*.jsonl`. Cursor: `~/.cursor/projects/*/agent-transcripts/**/*.jsonl`, which hold no
+results, so that each call counts as one that worked. Codex: `~/.codex/sessions/**/*.jsonl`.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_ASKED = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
+_COMMAND = re.compile(r"<command-(?:name|args)>(.*?)</command-(?:name|args)>", re.DOTALL)
+_ADDED = re.compile(r"<([\w-]+)[^>]*>.*?</\1>", re.DOTALL)
+"""What a client puts into its user's messages: reminders, the environment, the output of commands."""
+_NOT_ASKED = ("isSidechain", "isMeta", "isCompactSummary")
+"""Claude Code's marks of lines that are a subagent's, its own, or a summary of the lines before."""
+_CURSOR_CALLS = ("CallMcpTool", "CallDynamicTool")
+
+Object = Mapping[str, Any]
+
+
+def is_line(record: Object) -> bool:
+    """Tell whether an object is a line of a transcript, by what it holds."""
+    return ("type" in record or "role" in record) and not record.keys() & {"messages", "query", "used"}
+
+
+def message(record: Object) -> dict[str, Any]:
+    """Return a line as a message with `at`; without a role where nobody asks or calls in it."""
+    role: Any
+    payload, own = record.get("payload"), record.get("message")
+    if isinstance(payload, Mapping):
+        item = payload.get("item")
+        role, content = _codex(item if isinstance(item, Mapping) else payload)
+    elif isinstance(own, Mapping) and not any(record.get(mark) for mark in _NOT_ASKED):
+        role, content = record.get("role") or record.get("type"), own.get("content")
+    else:
+        return {}
+    blocks = [{"text": content}] if isinstance(content, str) else content if isinstance(content, list) else []
+    blocks = [block for block in blocks if isinstance(block, Mapping)]
+    if role == "user":
+        blocks = [{**block, "text": _asked(block["text"])} if "text" in block else block for block in blocks]
+    return {"role": role, "content": blocks, "at": record.get("timestamp")}
+
+
+def called(name: str, given: Any) -> str:
+    """Return the name of the tool that a call means, where the tool that is called only passes the call on."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            return name
+    if not isinstance(given, Mapping):
+        return name
+    if name in _CURSOR_CALLS and "toolName" in given:
+        server = str(given.get("server") or given.get("namespace")).removeprefix("user-")
+        return called(f"mcp__{server}__{given['toolName']}", given.get("arguments"))
+    inner = given.get("tool") if name.endswith("call_tool") else None  # Of `toolroute serve`, or one like it.
+    return inner if isinstance(inner, str) else name
+
+
+def _codex(item: Object) -> tuple[Any, Any]:
+    """Return the role and the content of a line of Codex."""
+    kind, call = item.get("type"), item.get("call_id") or item.get("id")
+    if kind == "message":
+        return item.get("role"), item.get("content")
+    if kind in ("user_message", "UserMessage"):
+        return "user", item.get("message") or item.get("content")
+    if kind in ("function_call", "custom_tool_call"):
+        name = "__".join(filter(None, (item.get("namespace"), str(item.get("name")))))
+        return "assistant", [{"type": "tool_use", "id": call, "name": name, "input": item.get("arguments")}]
+    if kind in ("mcp_tool_call_end", "McpToolCall"):  # The same call again, with its server and how it went.
+        made, result = item.get("invocation") or item, item.get("result") or {}
+        done = result.get("Ok", result) or {}
+        failed = bool("Err" in result or item.get("error") or done.get("isError") or item.get("status") == "failed")
+        name = f"mcp__{made.get('server')}__{made.get('tool')}"
+        use = {"type": "tool_use", "id": call, "name": name, "input": made.get("arguments")}
+        return "assistant", [use, {"type": "tool_result", "tool_use_id": call, "is_error": failed}]
+    return "", None
+
+
+def _asked(text: Any) -> str:
+    """Return the user's own words of a message."""
+    found = _ASKED.findall(str(text)) or _COMMAND.findall(str(text)) or [_ADDED.sub("", str(text))]
+    return " ".join(found).strip()
