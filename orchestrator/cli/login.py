@@ -30,7 +30,7 @@ _PASTE = (
 @taking("config", "owner", "output")
 @click.option("--no-browser", is_flag=True, help="Only print the link, as for a browser on another machine.")
 async def login(place: Place, server: str | None, no_browser: bool, output: str) -> int:
-    """Sign in to a server over HTTP, or show which servers are signed in to.
+    """Sign in to a server, or show the sign-ins.
 
     A browser is opened where there is one; elsewhere the link is printed. The sign-in is the tenant's alone. It is kept
     in a file that only you can read, and renews itself as long as the server allows.
@@ -58,7 +58,10 @@ async def login(place: Place, server: str | None, no_browser: bool, output: str)
 @click.argument("server")
 @taking("config", "owner")
 async def logout(place: Place, server: str) -> int:
-    """Forget the sign-in to a server, and ask its authorization server to do so, too."""
+    """Sign out of a server.
+
+    Its tokens are deleted here, and its authorization server is asked to revoke them.
+    """
     from orchestrator.mcp.extra import check_extra
 
     check_extra()
