@@ -205,3 +205,16 @@ async def test_an_entry_that_changes_or_goes_ends_no_call_under_way_and_its_proc
 async def test_a_call_goes_by_its_own_deadline_before_the_servers_timeout() -> None:
     async with Connections(config(plain=PLAIN), call_timeout_s=0.2) as servers:
         assert (await servers.call("plain:wait", {"seconds": 0.6}, deadline_s=300)).text == "waited"
+
+
+async def test_progress_keeps_a_call_alive_up_to_a_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = config(library=entry("plain.py", own={"call_timeout_s": 3}))
+    async with Connections(slow) as servers:
+        assert (await servers.call("library:progress", {"seconds": 0.3, "times": 15})).text == "reported"
+        with pytest.raises(OutcomeUnknown, match="no answer within 3 s of being sent or of its last progress"):
+            await servers.call("library:progress", {"seconds": 60, "times": 1})
+        with pytest.raises(OutcomeUnknown, match=r"no answer within [34]"):
+            await servers.call("library:progress", {"seconds": 1, "times": 60}, deadline_s=4)
+        monkeypatch.setattr("orchestrator.mcp.connection._PROGRESS_TIMES", 2)
+        with pytest.raises(OutcomeUnknown, match="no answer within 3 s"):
+            await servers.call("library:progress", {"seconds": 1, "times": 60})

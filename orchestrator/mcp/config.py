@@ -27,10 +27,13 @@ from orchestrator.common.json_input import first_problem, read_json, reading, sl
 from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import VARIABLE, Expansion, Launch, environment, read_env_file
+from orchestrator.mcp.runners import runner_of
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
+CLIENT_SETS = "clients"
+"""The part of a file that says which of its servers each client has."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +50,15 @@ _Text = Annotated[str, BeforeValidator(_shell_text)]
 
 
 class ServerLimits(BaseModel):
-    """How long a server may take to connect and to answer, and how long it stays open unused; 0 where not given.
+    """How long a server may take to connect, to be installed by a package runner first, and to answer, and how long it
+    stays open unused; 0 where not given.
 
     The rest is for its tools' calls on Temporal, as the labels of a tool are: `labels` are those that it stands for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     connect_timeout_s: _Seconds = 0.0
+    install_timeout_s: _Seconds = 0.0
     call_timeout_s: Annotated[_Seconds, Field(validation_alias=AliasChoices("call_timeout_s", TIMEOUT))] = 0.0
     idle_ttl_s: _Seconds = 0.0
     retries: Annotated[int, Field(ge=0, le=MOST_RETRIES)] | None = None
@@ -160,6 +165,11 @@ class ServerSpec(BaseModel):
         return tool not in self.disabled_tools and (self.only_tools is None or tool in self.only_tools)
 
     @property
+    def runner(self) -> str:
+        """The package runner that the command starts, "" where it starts none."""
+        return runner_of(self.command, self.args)
+
+    @property
     def transport(self) -> str:
         """`stdio`, `http` or `sse`; "" where the entry is broken."""
         if not self.url:
@@ -241,14 +251,17 @@ class McpConfig:
         return cls.parse(config) if isinstance(config, Mapping) else cls.read(config)
 
     @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy."""
+    def read(cls, path: str | Path, client: str = "") -> Self:
+        """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy.
+
+        client: Only its servers, as `toolroute setup` has noted them in the file.
+        """
         with reading(path, "give an mcpServers JSON file", InvalidConfig):
             value = read_json(without_comments(Path(path).read_text(encoding="utf-8-sig")))
-        return cls.parse(value, source=str(path))
+        return cls.parse(value, str(path), client)
 
     @classmethod
-    def parse(cls, value: Any, source: str = "mcpServers") -> Self:
+    def parse(cls, value: Any, source: str = "mcpServers", client: str = "") -> Self:
         """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`."""
         given = value if isinstance(value, dict) else {}
         entries = given.get("mcpServers", given.get("servers"))
@@ -257,6 +270,12 @@ class McpConfig:
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
+        if client:
+            sets = given.get(CLIENT_SETS)
+            if not isinstance(sets, dict) or not isinstance(chosen := sets.get(client), list):
+                named = ", ".join(sets) if isinstance(sets, dict) else "none"
+                raise InvalidConfig(f"{source}: no servers of a client {client!r}; {CLIENT_SETS!r} names: {named}")
+            entries = {name: entry for name, entry in entries.items() if name in chosen}
         off = frozenset(name for name, entry in entries.items() if _is_off(entry))
         specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
         return cls({spec.name: spec for spec in specs}, source, off)

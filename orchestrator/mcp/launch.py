@@ -11,6 +11,7 @@ from pathlib import Path
 from orchestrator.common.json_input import reading
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.runners import runner_of
 
 VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
@@ -34,6 +35,10 @@ class Launch:
     def signs_in(self) -> bool:
         """True for a URL whose entry gives no credentials of its own."""
         return bool(self.url) and "authorization" not in map(str.lower, self.headers)
+
+    def runner(self) -> str:
+        """The package runner that the command starts, which may install before it starts a server."""
+        return runner_of(self.command, self.args)
 
     @property
     def executable(self) -> str | None:
