@@ -36,6 +36,7 @@ class Launch:
         """True for a URL whose entry gives no credentials of its own."""
         return bool(self.url) and "authorization" not in map(str.lower, self.headers)
 
+    @property
     def runner(self) -> str:
         """The package runner that the command starts, which may install before it starts a server."""
         return runner_of(self.command, self.args)
