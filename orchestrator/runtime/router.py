@@ -71,7 +71,7 @@ _EMBEDDING_AT_A_TIME = 32
 _IN_THREAD_FROM = 2_000
 """Tools from which on stages leave the event loop's thread: a route then takes milliseconds, a thread .1 ms more.
 
-On a busy machine 50 routes at once over 13,000 tools held the loop for 4,290 ms, and now for at most 380 ms, in the same
+On a busy machine 50 routes at once over 13,000 tools held the loop for 4,290 ms, and now 380 ms at most, in the same
 processor time.
 """
 _STORES = "a list of folders, URLs, Stores or Sources"
