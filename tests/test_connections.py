@@ -153,18 +153,30 @@ async def test_a_call_waits_for_no_turn_and_servers_that_hang_give_theirs_away(
         assert [states(servers)[name] for name in hanging] == [Readiness.CONNECTING] * 3
 
 
-async def test_a_child_gets_its_entrys_environment_the_shells_certificates_and_no_more(
+async def test_a_child_gets_its_entrys_environment_the_machines_own_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("SOMETHING_PRIVATE", "s3cret-env")
+    private = ("SOMETHING_PRIVATE", "DOCKER_AUTH_CONFIG", "UV_PUBLISH_TOKEN", "NPM_CONFIG__AUTH", "PIP_PASSWORD")
+    for name in private:
+        monkeypatch.setenv(name, "s3cret-env")
+    usual = ("DISPLAY", "LANG", "LC_TIME", "TZ", "XDG_RUNTIME_DIR", "NO_PROXY", "SSH_AUTH_SOCK", "DOCKER_HOST")
+    for name in usual:
+        monkeypatch.setenv(name, f"our-{name}")
+    monkeypatch.setenv("https_proxy", "http://someone:s3cret-proxy@proxy.example:8080")
+    monkeypatch.setenv("npm_config_registry", "https://s3cret-npm-token@npm.example/")
     monkeypatch.setenv("SSL_CERT_FILE", "/etc/ssl/own.pem")
     monkeypatch.setenv("NODE_EXTRA_CA_CERTS", "/etc/ssl/own.pem")
     quick = entry("quick.py", API_KEY="${MY_KEY}", MODE="fast", NODE_EXTRA_CA_CERTS="/etc/ssl/entrys.pem")
-    async with Connections(config(plain=quick), environ={"MY_KEY": "s3cret-key"}) as servers:
+    quick |= {"env_pass": ["MORE", "NOT_SET"]}
+    async with Connections(config(plain=quick), environ={"MY_KEY": "s3cret-key", "MORE": "s3cret-more"}) as servers:
         result = await servers.call("plain:environment", idempotency_key="flow:plan:step")
         given = result.structured
         assert {"API_KEY", "MODE", "PATH", "SSL_CERT_FILE"} <= given.keys()
-        assert "SOMETHING_PRIVATE" not in given
+        assert given.keys().isdisjoint([*private, "NOT_SET"])
+        assert {name: given[name] for name in usual} == {name: f"our-{name}" for name in usual}
+        assert given["https_proxy"] == "http://someone:***@proxy.example:8080"
+        assert given["npm_config_registry"] == "https://***@npm.example/"
+        assert given["MORE"] == "***"
         assert (given["MODE"], given["API_KEY"]) == ("fast", "***")
         assert (given["SSL_CERT_FILE"], given["NODE_EXTRA_CA_CERTS"]) == ("/etc/ssl/own.pem", "/etc/ssl/entrys.pem")
         assert "s3cret" not in f"{result}"

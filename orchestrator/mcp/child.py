@@ -17,19 +17,13 @@ import anyio.lowlevel
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp import faults
 from orchestrator.mcp.last_words import cause
-from orchestrator.mcp.launch import Launch
+from orchestrator.mcp.launch import Launch, passed
 from orchestrator.mcp.transport import Pace
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
-
-_CERTIFICATES = (
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-    *("AWS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "NODE_USE_SYSTEM_CA", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS"),
-)
-"""Without them no child reaches anything behind a proxy with certificates of its own."""
 
 _SHELL = shutil.which("sh")
 _WATCH = 'read -r _; kill -KILL "-$0"'
@@ -87,7 +81,7 @@ class Child:
 
     @asynccontextmanager
     async def streams(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
-        """Run the command with what the entry names, the shell's certificates, and the library's defaults (PATH, HOME).
+        """Run the command with the launch's variables and the library's defaults (PATH, HOME).
 
         On the way out it has time to end by itself, less where it never answered.
         """
@@ -178,7 +172,6 @@ async def _running(launch: Launch) -> AsyncIterator[Any]:
     """Start the command, watched. The process has all its pipes, unlike its type says."""
     from mcp.client.stdio import get_default_environment
 
-    certificates = {name: os.environ[name] for name in _CERTIFICATES if name in os.environ}
     executable = launch.executable
     # What is not there is started all the same: the error says what is wrong with it.
     shell = [_SHELL, "-c", _BEGIN, "sh"] if _SHELL and executable else []
@@ -187,7 +180,7 @@ async def _running(launch: Launch) -> AsyncIterator[Any]:
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
-        env={**get_default_environment(), **certificates, **launch.env},
+        env={**get_default_environment(), **passed(os.environ), **launch.env, "PATH": launch.path},
         cwd=launch.cwd,
         start_new_session=True,
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 from orchestrator.common.json_input import read_json, reading, without_comments
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.launch import BARE
 
 OURS = "toolroute"
 """The name of our entry in a client's file."""
@@ -87,7 +88,7 @@ CLIENTS = (
         name="vscode", title="VS Code", places=("{config}/Code/User/mcp.json",), key="servers", ours={"type": "stdio"}
     ),
     Client(name="windsurf", title="Windsurf", places=("{home}/.codeium/windsurf/mcp_config.json",)),
-    Client(name="gemini", title="Gemini CLI", places=("{home}/.gemini/settings.json",)),
+    Client(name="gemini", title="Gemini CLI", places=("{home}/.gemini/settings.json",), variable=BARE.pattern),
     Client(name="codex", title="Codex", places=("{codex}/config.toml",), key="mcp_servers"),
     # zed-industries/zed: crates/paths/src/paths.rs (config_dir, settings_file), docs/src/ai/mcp.md.
     Client(
