@@ -122,8 +122,9 @@ class Expansion:
     def __init__(self, environ: Mapping[str, str]) -> None:
         folder = Path.cwd()
         # What VS Code and Cursor put in themselves; what a person opened there is the working folder here.
-        editors = {"userHome": Path.home(), "workspaceFolder": folder, "workspaceFolderBasename": folder.name}
-        self._environ = {**{name: str(value) for name, value in editors.items()}, **environ}
+        given = {"userHome": Path.home(), "workspaceFolder": folder, "workspaceFolderBasename": folder.name}
+        given["toolroutePython"] = sys.executable
+        self._environ = {**{name: str(value) for name, value in given.items()}, **environ}
         self.used: dict[str, str] = {}
         self.missing: list[str] = []
         self.unknown: list[str] = []
