@@ -24,6 +24,7 @@ COMMANDS = {
     "call": "call:call",
     "servers": "servers:servers",
     "serve": "serve:serve",
+    "approvals": "approvals:approvals",
     "eval": "eval:evaluate",
     "experience": "experience:experience",
     "setup": "setup:setup",

@@ -129,6 +129,8 @@ class Connections:
             async with self.using(call.server, call.deadline) as connection:
                 live = await self._live_tool(connection, call)
                 warnings = (*call.rename(live), *call.compare(live))
+                if call.confirm is not None:
+                    await call.confirm(live)
                 answer = await connection.call(call)
         except CallLost as lost:
             if lost.sent and not call.replayable:
