@@ -25,7 +25,8 @@ def approvals() -> None:
 def list_approvals(place: Place, output: str) -> None:
     """List the tools that are called without asking. A tool that has changed since is asked about again."""
     kept = [*Approvals(place.tenant).read()]
-    present(output, {"tenant": place.tenant, "allowed": kept}, lambda: [click.echo(one_line(key)) for key in kept])
+    shown = "".join(f"{one_line(key)}\n" for key in kept)
+    present(output, {"tenant": place.tenant, "allowed": kept}, lambda: click.echo(shown, nl=False))
     if not kept:
         note(f"{place.tenant}: no approval lasts")
 
