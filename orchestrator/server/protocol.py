@@ -263,10 +263,10 @@ class _Approver:
         arguments: Mapping[str, Any],
     ) -> None:
         """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
-        entry = self._gateway.config.servers[tool.server].identity
-        own, kept, lasts = mark(tool, entry), Approvals(who.tenant), self._policy is not Approve.ALWAYS
         if not needs_approval(tool, self._policy):
             return
+        entry = self._gateway.config.servers[tool.server].identity
+        own, kept, lasts = mark(tool, entry), Approvals(who.tenant), self._policy is not Approve.ALWAYS
         if lasts and (own in self._sessions.get(who, ()) or kept.read().get(tool.key) == own):
             return
         choices = [*_CHOICES]
