@@ -85,7 +85,7 @@ def test_a_tool_with_a_field_of_another_type_is_refused(given: dict[str, Any], r
 
 
 def test_fields_that_others_add_and_fields_of_null_are_left() -> None:
-    others = ("title", "outputSchema", "icons", "_meta", "type", "strict", "tags", "version", "execution", 5)
+    others = ("outputSchema", "icons", "_meta", "type", "strict", "tags", "version", "execution", 5)
     assert tool_from({**ADD, "description": "said", "descripton": "x"}).description == "said"
     assert tool_from({"name": "a", **dict.fromkeys(others, "x")}) == tool(":a")
     assert tool_from({"name": "a", **dict.fromkeys(("server", "input_schema", "kind", "labels"))}) == tool(":a")

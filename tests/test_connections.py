@@ -153,18 +153,30 @@ async def test_a_call_waits_for_no_turn_and_servers_that_hang_give_theirs_away(
         assert [states(servers)[name] for name in hanging] == [Readiness.CONNECTING] * 3
 
 
-async def test_a_child_gets_its_entrys_environment_the_shells_certificates_and_no_more(
+async def test_a_child_gets_its_entrys_environment_the_machines_own_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("SOMETHING_PRIVATE", "s3cret-env")
+    private = ("SOMETHING_PRIVATE", "DOCKER_AUTH_CONFIG", "UV_PUBLISH_TOKEN", "NPM_CONFIG__AUTH", "PIP_PASSWORD")
+    for name in private:
+        monkeypatch.setenv(name, "s3cret-env")
+    usual = ("DISPLAY", "LANG", "LC_TIME", "TZ", "XDG_RUNTIME_DIR", "NO_PROXY", "SSH_AUTH_SOCK", "DOCKER_HOST")
+    for name in usual:
+        monkeypatch.setenv(name, f"our-{name}")
+    monkeypatch.setenv("https_proxy", "http://someone:s3cret-proxy@proxy.example:8080")
+    monkeypatch.setenv("npm_config_registry", "https://s3cret-npm-token@npm.example/")
     monkeypatch.setenv("SSL_CERT_FILE", "/etc/ssl/own.pem")
     monkeypatch.setenv("NODE_EXTRA_CA_CERTS", "/etc/ssl/own.pem")
     quick = entry("quick.py", API_KEY="${MY_KEY}", MODE="fast", NODE_EXTRA_CA_CERTS="/etc/ssl/entrys.pem")
-    async with Connections(config(plain=quick), environ={"MY_KEY": "s3cret-key"}) as servers:
+    quick |= {"env_pass": ["MORE", "NOT_SET"]}
+    async with Connections(config(plain=quick), environ={"MY_KEY": "s3cret-key", "MORE": "s3cret-more"}) as servers:
         result = await servers.call("plain:environment", idempotency_key="flow:plan:step")
         given = result.structured
         assert {"API_KEY", "MODE", "PATH", "SSL_CERT_FILE"} <= given.keys()
-        assert "SOMETHING_PRIVATE" not in given
+        assert given.keys().isdisjoint([*private, "NOT_SET"])
+        assert {name: given[name] for name in usual} == {name: f"our-{name}" for name in usual}
+        assert given["https_proxy"] == "http://someone:***@proxy.example:8080"
+        assert given["npm_config_registry"] == "https://***@npm.example/"
+        assert given["MORE"] == "***"
         assert (given["MODE"], given["API_KEY"]) == ("fast", "***")
         assert (given["SSL_CERT_FILE"], given["NODE_EXTRA_CA_CERTS"]) == ("/etc/ssl/own.pem", "/etc/ssl/entrys.pem")
         assert "s3cret" not in f"{result}"
@@ -205,3 +217,16 @@ async def test_an_entry_that_changes_or_goes_ends_no_call_under_way_and_its_proc
 async def test_a_call_goes_by_its_own_deadline_before_the_servers_timeout() -> None:
     async with Connections(config(plain=PLAIN), call_timeout_s=0.2) as servers:
         assert (await servers.call("plain:wait", {"seconds": 0.6}, deadline_s=300)).text == "waited"
+
+
+async def test_progress_keeps_a_call_alive_up_to_a_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = config(library=entry("plain.py", own={"call_timeout_s": 3}))
+    async with Connections(slow) as servers:
+        assert (await servers.call("library:progress", {"seconds": 0.3, "times": 15})).text == "reported"
+        with pytest.raises(OutcomeUnknown, match="no answer within 3 s of being sent or of its last progress"):
+            await servers.call("library:progress", {"seconds": 60, "times": 1})
+        with pytest.raises(OutcomeUnknown, match=r"no answer within [34]"):
+            await servers.call("library:progress", {"seconds": 1, "times": 60}, deadline_s=4)
+        monkeypatch.setattr("orchestrator.mcp.connection._PROGRESS_TIMES", 2)
+        with pytest.raises(OutcomeUnknown, match="no answer within 3 s"):
+            await servers.call("library:progress", {"seconds": 1, "times": 60})

@@ -41,7 +41,6 @@ def faulty(fault: str, **own: float) -> dict[str, Any]:
         ({"url": "http://127.0.0.1:9/mcp"}, ServerUnavailable, "http://127.0.0.1:9 cannot be reached"),
         (faulty("mute", connect_timeout_s=1), ServerUnavailable, "not connected within 1 s"),
         pytest.param(faulty("endless"), InvalidCatalogue, "or 500 pages", marks=pytest.mark.slow),
-        (faulty("circle"), InvalidCatalogue, "the same cursor twice"),
         (faulty("misshapen"), InvalidCatalogue, "its tool number 1 of its page cannot be read ("),
         (faulty("nameless"), InvalidCatalogue, "its tool '' cannot be read (name: "),
         (faulty("heavy"), ServerUnavailable, "it sent a message of more than 16 MiB"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.evaluate.runner import answer_all, quality, read_set
+from orchestrator.evaluate.runner import answer_all, quality, read_queries, read_set
 from orchestrator.runtime.router import Router
 from orchestrator.testing import Fault, ScriptedModel, environment
 from tests.command_line import Run
@@ -82,6 +82,18 @@ def test_a_route_hint_chooses_what_is_searched(hint: str, share: float | None, f
 def test_the_tables_show_the_order_and_the_confidence(folder: Path, toolroute: Run) -> None:
     shown = toolroute("eval", folder).stdout
     assert all(word in shown for word in ("recall@5", "precision", "none, rightly", "small", "8 tools"))
+
+
+def test_labels_name_a_tool_without_a_server_with_or_without_a_colon(tmp_path: Path) -> None:
+    named = [":play", "play", "music:play", ":a:b"]
+    lines = [json.dumps({"query": "play a song", "relevant": [key]}) for key in named]
+    (tmp_path / "queries.jsonl").write_text("\n".join(lines))
+    assert [[*query.relevant] for query in read_queries(tmp_path / "queries.jsonl")] == [
+        ["play"],
+        ["play"],
+        ["music:play"],
+        [":a:b"],
+    ]
 
 
 def test_relevant_tools_that_are_not_there_lower_the_ceiling(folder: Path, toolroute: Run) -> None:

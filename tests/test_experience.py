@@ -177,6 +177,24 @@ async def test_a_tool_that_no_task_used_stays_findable() -> None:
     assert first in keys(await router.route("tell bob by mail that item 9 is late"))[:2]
 
 
+def test_a_few_tasks_teach_the_tool_that_they_share() -> None:
+    """All need a login, which routing hardly finds. It is worth more than the order of the two tools beside it."""
+    tasks, others = [], {f"other {number}": 0.14 - number / 50 for number in range(5)}
+    for number in range(8):
+        own, rival = ("a", "b") if number % 2 else ("b", "a")
+        chances = {own: 0.3, rival: 0.25, **others, "login": 0.05}
+        offered = tuple(Offer(tool=key, hash="", chance=chance) for key, chance in chances.items())
+        tasks.append(outcome(number, used=(Use(tool=own), Use(tool="login")), offered=offered))
+    assert Experience.of(tasks, np.ones((8, 1), np.float32)).weight > 0
+
+
+async def test_two_people_who_agree_teach_the_first_place_whoever_has_more_tasks() -> None:
+    router = Router(sample())
+    for task, actor in zip(JARGON, ("", "ann", ""), strict=True):
+        await router.record(task, used=[MEANT], actor=actor)
+    assert keys(await router.route("friday thing for the board, now"))[0] == MEANT
+
+
 async def test_failed_and_empty_tasks_take_no_place_among_the_nearest() -> None:
     router = await taught(sample(), JARGON, MEANT)
     before = await router.route("friday thing for the board, now")

@@ -174,7 +174,6 @@ def test_what_is_no_call_is_refused(call: Any) -> None:
         ('{"amount": 1e999}', "arguments cannot be sent as JSON"),
         ('{"amount": NaN}', r"arguments are not JSON \(NaN is no JSON number\)"),
         ('{"amount": 1, "amount": 2}', "'amount' stands twice in one object"),
-        ("null", "arguments are NoneType, not an object"),
         (7, "arguments are int, not an object"),
     ],
 )
@@ -184,5 +183,51 @@ def test_arguments_against_the_schema_are_refused_with_the_reason(arguments: Any
 
 
 def test_no_arguments_are_an_empty_object() -> None:
-    for without in ({}, {"arguments": ""}, {"input": None}):
+    for without in ({}, {"arguments": ""}, {"arguments": " "}, {"arguments": "null"}, {"input": None}):
         assert resolve([OTHER], {"name": "mail__send", **without}).arguments == {}
+
+
+TYPED = {
+    "fields": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    "list": {"type": "array", "items": {"type": "integer"}},
+    "number": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+    "flag": {"type": "boolean"},
+    "level": {"enum": [1, 2]},
+    "text": {"type": "string"},
+    "code": {"type": "string", "pattern": "^[a-z]+$"},
+    "any": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ({"fields": '{"description": "kept"}'}, {"fields": {"description": "kept"}}),
+        ({"fields": '{"n": "5"}'}, {"fields": {"n": 5}}),
+        ({"list": "[1, 2]"}, {"list": [1, 2]}),
+        ({"list": ["1", 2]}, {"list": [1, 2]}),
+        ({"number": "5.5", "flag": "true", "level": "2"}, {"number": 5.5, "flag": True, "level": 2}),
+        ({"fields": "", "list": None, "flag": " ", "level": "null"}, {}),
+        ({"text": "5", "any": "[1]", "number": None}, {"text": "5", "any": "[1]", "number": None}),
+        ({"text": "", "any": ""}, {"text": "", "any": ""}),
+        ('"{\\"text\\": \\"a\\"}"', {"text": "a"}),
+    ],
+)
+def test_values_that_are_encoded_twice_or_blank_are_read_where_the_schema_wants_another_type(
+    written: Any, read: dict[str, Any]
+) -> None:
+    assert check_arguments(tool("a:b", input_schema={"properties": TYPED}), written) == read
+
+
+@pytest.mark.parametrize("wrong", [{"code": "5"}, {"number": "five"}, {"list": "1, 2"}, {"text": 5}, {"level": "3"}])
+def test_what_no_reading_fits_is_refused_as_it_was_written(wrong: dict[str, Any]) -> None:
+    (value,) = wrong.values()
+    with pytest.raises(InvalidArguments, match=re.escape(repr(value))):
+        check_arguments(tool("a:b", input_schema={"properties": TYPED}), wrong)
+
+
+def test_a_required_value_that_is_blank_stays_missing() -> None:
+    with pytest.raises(InvalidArguments, match="n: '' is not of type 'integer'"):
+        check_arguments(
+            tool("a:b", input_schema={"properties": {"n": {"type": "integer"}}, "required": ["n"]}), {"n": ""}
+        )

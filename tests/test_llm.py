@@ -264,3 +264,27 @@ async def test_the_key_stands_in_no_error_repr_or_log(fault: Any, caplog: pytest
         shown = [repr(client), str(raised.value), repr(raised.value.__cause__), caplog.text, repr(server.asked)]
     assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
     assert not [text for text in shown if KEY in text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"colour": "blue"}',
+        '<think>Is it {"colour": "grey"}? No.</think>\n{"colour": "blue"}',
+        'The sky is grey.</think>{"colour": "blue"}',
+        'Here is the answer for {sky}:\n```json\n{"colour": "blue"}\n```\nIt has } in it.',
+        '{"colour": "blue", "notes": ["</think> is a tag"]}',
+    ],
+)
+async def test_an_answer_is_read_behind_thoughts_a_sentence_or_a_fence(text: str) -> None:
+    with ScriptedModel(lambda _: text) as server:
+        async with models(server) as client:
+            sky, _ = await client.ask("m", ASK, Sky, repairs=0)
+    assert sky.colour == "blue"
+
+
+async def test_an_object_within_a_broken_answer_is_no_answer() -> None:
+    with ScriptedModel(lambda _: '{"notes": [{"colour": "blue"}, "colour": "grey"') as server:
+        async with models(server) as client:
+            with pytest.raises(AnswerInvalid, match="Invalid JSON"):
+                await client.ask("m", ASK, Sky, repairs=0)

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.common.digests import same_server
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp import launch
 from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
 
 
@@ -202,3 +203,61 @@ def test_a_path_from_the_working_folder_is_another_server_elsewhere(
 def test_of_an_address_all_but_its_secrets_counts(form: str, same: bool) -> None:
     first, second = (one({"url": form.format(value)}).identity for value in ("abc1", "abc2"))
     assert (first == second) is same
+
+
+def test_a_home_folder_is_written_as_in_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    entry = {"command": "~/bin/server", "args": ["~/notes", "--root=~/x", "a~b"], "cwd": "~"}
+    started = McpConfig.parse({"mcpServers": {"a": entry}}).servers["a"].launch()
+    assert started.command == "/home/me/bin/server"
+    assert started.args == ("/home/me/notes", "--root=~/x", "a~b")
+    assert started.cwd == "/home/me"
+
+
+def test_variables_of_gemini_are_replaced_where_its_file_is_read(tmp_path: Path) -> None:
+    text = json.dumps({"mcpServers": {"a": {"command": "x", "args": ["$HOME", "${HOME}/b", "costs $5", "$$"]}}})
+    for folder, first in ((".gemini", "/home/me"), ("other", "$HOME")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "settings.json").write_text(text)
+        started = McpConfig.read(tmp_path / folder / "settings.json").servers["a"].launch({"HOME": "/home/me"})
+        assert started.args == (first, "/home/me/b", "costs $5", "$$")
+
+
+def test_other_clients_spellings_of_how_a_server_starts_are_read() -> None:
+    entry = {"command": "x", "environment": {"A": "1"}, "working_directory": "/srv", "env_vars": ["B"]}
+    started = McpConfig.parse({"mcpServers": {"a": entry}}).servers["a"].launch({"B": "2"})
+    assert (started.env["A"], started.env["B"], started.cwd) == ("1", "2", "/srv")
+
+
+def test_what_a_server_would_not_start_without_is_refused_by_name() -> None:
+    entries = {
+        "a": {"url": "https://x.example", "headersHelper": "/bin/token"},
+        "b": {"command": "x", "env_keys": ["K"]},
+    }
+    config = McpConfig.parse({"mcpServers": entries})
+    assert (
+        'headersHelper: toolroute runs no program for headers: write them in "headers"' in config.servers["a"].problem
+    )
+    assert 'name variables of the environment in "env_pass"' in config.servers["b"].problem
+
+
+def test_an_unknown_setting_is_named_when_the_server_starts(caplog: pytest.LogCaptureFixture) -> None:
+    entry = {"command": "x", "shellWrapper": "zsh", "autoApprove": ["a"], "icon": "i.png", "//": "a comment"}
+    McpConfig.parse({"mcpServers": {"a": entry}}).servers["a"].launch()
+    assert caplog.messages == ["mcpServers: server 'a': not understood and left out: shellWrapper"]
+
+
+def test_a_node_in_toolroutes_own_environment_comes_behind_the_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, machine = tmp_path / "venv", tmp_path / "machine"
+    for program in (own / "node", own / "npx", own / "tool", machine / "npx", machine / "tool"):
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("")
+        program.chmod(0o700)
+    monkeypatch.setattr(launch, "_OWN", own)
+    monkeypatch.setenv("PATH", f"{own}:{machine}")
+    runner, other = launch.Launch(command="npx"), launch.Launch(command="tool")
+    assert (runner.executable, other.executable) == (str(machine / "npx"), str(own / "tool"))
+    assert runner.path == f"{machine}:{own}"
+    assert launch.Launch(command="npx", env={"PATH": "/entrys"}).path == "/entrys"

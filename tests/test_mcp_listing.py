@@ -1,16 +1,21 @@
 """What a server lists and answers: read as far as it goes, followed as it changes, its hints trusted or not."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 
-from orchestrator import Connections
+from orchestrator import Connections, Router
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.export import export
+from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp import connection as mcp_connection
 from orchestrator.mcp.states import Readiness
 from orchestrator.records.tool import Annotations, Tool
+from orchestrator.store.manifest import stored_tool, tool_payload
 from tests.servers.start import config, entry, free_port, running, until
 
 
@@ -41,6 +46,29 @@ async def test_a_server_without_tools_is_connected_and_has_none() -> None:
             await until(lambda: not connection.suspect)
             assert connection.usable
         assert (servers.states()[0].state, servers.states()[0].tools) == (Readiness.READY, 0)
+
+
+async def test_titles_are_kept_found_shown_and_exported() -> None:
+    async with Connections(config(bad=entry("faulty.py", "titles"))) as servers:
+        tools = await servers.tools("bad")
+    assert [tool.title for tool in tools] == ["List unpaid invoices", "Pay an invoice", ""]
+    assert [tool_from(tool_to_json(tool)) for tool in tools] == list(tools)
+    assert stored_tool(tool_payload(tools[0])) == tools[0]
+    async with Router(Catalogue(tools)) as router:
+        decision = await router.route("which invoices are unpaid?")
+    assert decision.recommended == ("bad:inv_07",)
+    assert "name" in decision.matches[0].words
+    assert export([tools[1]], "mcp")[0]["title"] == "Pay an invoice"
+    assert export([replace(tools[1], description="")], "openai")[0]["description"] == "Pay an invoice"
+
+
+@pytest.mark.parametrize(("fault", "names"), [("circle", ["it"]), ("repeating", ["it", "other"])])
+async def test_a_listing_that_repeats_a_page_ends_with_a_warning(
+    fault: str, names: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Connections(config(bad=entry("faulty.py", fault))) as servers:
+        assert [tool.name for tool in await servers.tools("bad")] == names
+    assert "server bad: it repeats a page of its tools; the listing ends there" in caplog.messages
 
 
 @pytest.mark.parametrize("fault", ["restart", "twins"])

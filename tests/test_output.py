@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from orchestrator.cli.output import counting, note
+from orchestrator.cli.output import note, progress
 
 
 class Terminal(io.StringIO):
@@ -16,8 +16,8 @@ class Terminal(io.StringIO):
 def written_to(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stream)
-    with counting("listing servers", 2) as done:
-        done()
+    with progress("listing servers") as done:
+        done(1, 2, "installing git")
         note("quick: 8 tools stored")
     return stream.getvalue()
 
@@ -26,6 +26,7 @@ def test_a_note_stands_above_the_bar_of_a_terminal(monkeypatch: pytest.MonkeyPat
     written = written_to(Terminal(), monkeypatch)
     assert "\x1b[2Kquick: 8 tools stored\n" in written
     assert "1/2" in written
+    assert "installing git" in written
 
 
 def test_a_file_gets_notes_and_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,3 +86,9 @@ def test_an_answer_that_is_only_structured_and_too_long_is_cut_where_it_would_be
     assert isinstance(block, TextContent)
     assert block.text.startswith('{"rows":["word"')
     assert "[cut: " in block.text
+
+
+def test_an_answer_that_is_only_structured_is_shown_as_text_too() -> None:
+    result = passed_on(structured={"count": 1, "key": SECRET})
+    assert result.structured_content == {"count": 1, "key": "***"}
+    assert result.content == [TextContent(text='{"count":1,"key":"***"}')]

@@ -71,6 +71,16 @@ async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
     assert owners() == []
 
 
+async def test_a_tool_that_a_call_has_just_added_is_callable_at_once(tmp_path: Path) -> None:
+    async with gateway(tmp_path, config(library=PLAIN)) as served:
+        await search(served)
+        with pytest.raises(UnknownTool, match="no tool 'library:extended'"):
+            await served.call("org:1", "library:extended", {"text": "a"})
+        await served.call("org:1", "library:extend", {})
+        assert text_of(await served.call("org:1", "library:extended", {"text": "a"})) == "a"
+        assert "library:extended" in keys(await search(served, "a tool that was not there before"))
+
+
 async def test_one_tenants_tool_is_unknown_to_another(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         for tenant in ("org:1", "user:1"):

@@ -125,7 +125,7 @@ def test_a_plan_is_shown_and_nothing_is_written(home: dict[str, Path], toolroute
         ("cursor", "remote"): ("remote", ""),
         ("cursor", "gone"): ("gone", ""),
         ("vscode", "quick"): ("quick-vscode", "another is called quick"),
-        ("vscode", "asks"): ("", "the client asks its user for a value of it"),
+        ("vscode", "asks"): ("", "only VS Code can fill in ${input:key}"),
         ("codex", "docs"): ("docs", ""),
         ("codex", "local"): ("", "it is switched off"),
     }
@@ -156,7 +156,9 @@ def test_servers_are_taken_over_as_they_are_and_given_back(home: dict[str, Path]
     assert list(desktop["mcpServers"]) == ["toolroute"]
     ours = desktop["mcpServers"]["toolroute"]
     store = str(Path.cwd().parent / "store")
-    assert ours["args"][-5:] == ["serve", "--config", str(config), "--store", store]
+    assert ours["args"][-7:] == ["serve", "--config", str(config), "--store", store, "--client", "claude-desktop"]
+    sets = [list(McpConfig.read(config, name).servers) for name in ("claude-desktop", "cursor", "vscode", "codex")]
+    assert sets == [["quick"], ["remote"], ["quick-vscode"], ["docs"]]
     assert "env" not in ours
     code = after["vscode"].decode()
     assert "// The servers of my editor.\r\n" in code
@@ -181,7 +183,7 @@ def test_servers_are_taken_over_as_they_are_and_given_back(home: dict[str, Path]
     assert toolroute("setup", "--undo").exit_code == 0
     undone = contents(home)
     assert {name for name in before if undone[name] != before[name]} == {"cursor"}
-    assert list(json.loads(undone["cursor"])["mcpServers"]) == ["remote", "gone", "new"]
+    assert sorted(json.loads(undone["cursor"])["mcpServers"]) == ["gone", "new", "remote"]
     assert not list(home["cursor"].parent.glob("*before-toolroute"))
     assert "nothing to undo" in toolroute("setup", "--undo").stderr
 
@@ -276,7 +278,7 @@ def test_undo_keeps_what_was_changed_since_and_passes_by_what_is_broken(home: di
     assert undone.exit_code == 1
     assert "Claude Code is left alone; its own servers are in" in undone.stderr
     servers = json.loads(home["cursor"].read_text())["mcpServers"]
-    assert (list(servers), servers["gone"]["url"]) == (["remote", "gone"], "http://127.0.0.1:8/mcp")
+    assert (sorted(servers), servers["gone"]["url"]) == (["gone", "remote"], "http://127.0.0.1:8/mcp")
     assert home["claude-desktop"].read_bytes() == before
 
 
@@ -295,7 +297,7 @@ def test_a_client_whose_file_cannot_be_written_is_named_and_no_other_one_is_harm
 
 def client_file(tmp_path: Path, name: str, text: str) -> ClientFile:
     [client] = [one for one in CLIENTS if one.name == name]
-    path = tmp_path / f"{name}.{'toml' if client.is_toml else 'json'}"
+    path = tmp_path / f"{name}.{client.form}"
     path.write_text(text)
     return ClientFile.read(client, path)
 
@@ -385,6 +387,27 @@ def test_an_empty_file_of_a_client_has_no_servers(home: dict[str, Path], toolrou
     assert (shown.exit_code, shown.stderr) == (0, "no server to take over\n")
 
 
+def test_a_projects_file_is_written_only_when_asked_and_a_served_one_is_not_swapped(
+    home: dict[str, Path], toolroute: Run
+) -> None:
+    theirs = Path.cwd() / ".mcp.json"
+    theirs.write_text(written_as("mcpServers", {"team": QUICK}))
+    (Path.cwd() / ".git").mkdir()
+    home["cursor"].write_text(written_as("mcpServers", {"one": QUICK}))
+    only = ("setup", "--client", "cursor", "--write")
+    refused = toolroute(*only, "--config", ".mcp.json")
+    assert (refused.exit_code, "give --project" in refused.stderr) == (2, True)
+    assert list(McpConfig.read(theirs).servers) == ["team"]
+    ours = {"command": "toolroute", "args": ["serve", "--config", str(theirs)]}
+    home["cursor"].write_text(written_as("mcpServers", {"one": QUICK, "toolroute": ours}))
+    left = toolroute(*only)
+    assert f"Cursor is left alone: it is served from {theirs}; give --config {theirs}" in left.stderr
+    assert list(McpConfig.read(theirs).servers) == ["team"]
+    assert toolroute(*only, "--config", theirs, "--project").exit_code == 0
+    assert list(McpConfig.read(theirs).servers) == ["team", "one"]
+    assert list(McpConfig.read(theirs, "cursor").servers) == ["one"]
+
+
 def test_undo_loses_no_comment_nor_mark_of_a_file(home: dict[str, Path], toolroute: Run) -> None:
     both = ("setup", "--client", "cursor", "--client", "codex")
     quick, args = json.dumps(QUICK), f"args = {QUICK['args']}"
@@ -413,7 +436,7 @@ def test_undo_loses_no_comment_nor_mark_of_a_file(home: dict[str, Path], toolrou
     assert [copy.read_text() for copy in copies] == list(texts.values())
     undone = toolroute(*both, "--undo")
     assert undone.exit_code == 0, undone.stderr
-    assert list(McpConfig.read(home["cursor"]).servers) == ["one", "two"]
+    assert sorted(McpConfig.read(home["cursor"]).servers) == ["one", "two"]
     assert sorted(tomllib.loads(home["codex"].read_text("utf-8-sig"))["mcp_servers"]) == ["one", "two"]
     for name, text in texts.items():
         kept = sorted(home[name].parent.glob("*.undone-toolroute*"))

@@ -16,6 +16,8 @@ from orchestrator.catalogue.schema import (
     UnusableSchema,
     accepted,
     faults,
+    fitting,
+    gathered,
     plain_names,
     with_plain_names,
 )
@@ -130,16 +132,22 @@ def keys_by_name(tools: Sequence[Tool]) -> dict[str, str]:
 
 def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
     if provider == "mcp":
-        return {"name": name, "description": tool.description, "inputSchema": parameters(tool)}
-    schema = accepted(parameters(tool))
+        titled = {"title": tool.title} if tool.title else {}
+        return {"name": name, **titled, "description": tool.description, "inputSchema": _as_object(tool)}
+    description = tool.description or tool.title
+    schema = accepted(_as_object(tool))
     if provider == "anthropic":
-        return {"name": name, "description": tool.description, "input_schema": with_plain_names(schema)}
-    function = {"name": name, "description": tool.description, "parameters": schema, "strict": False}
+        return {"name": name, "description": description, "input_schema": with_plain_names(schema)}
+    function = {"name": name, "description": description, "parameters": schema, "strict": False}
     return {"type": "function", "function": function} if provider == "openai-chat" else {"type": "function", **function}
 
 
 def parameters(tool: Tool) -> dict[str, Any]:
-    """Return the tool's input schema as every provider wants it: of type object, with properties."""
+    """Return the tool's input schema of type object, with all its parameters as properties."""
+    return gathered(_as_object(tool))
+
+
+def _as_object(tool: Tool) -> dict[str, Any]:
     schema = tool.input_schema or {}
     properties = schema.get("properties")
     return {**schema, "type": "object", "properties": properties if isinstance(properties, dict) else {}}
@@ -174,16 +182,19 @@ def _get(record: Any, key: str) -> Any:
 def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
     """Return arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; InvalidArguments if not.
 
-    What cannot be checked here, as the schema is broken or refers elsewhere, is the server's to check.
+    Texts that hold JSON, blanks and null are read where only that fits (`fitting`). What cannot be checked here, as the
+    schema is broken or refers elsewhere, is the server's to check.
     """
     read = read_arguments(tool.key, arguments)
+    schema = _as_object(tool)
     try:
-        problems = faults(parameters(tool), read)[:_MOST_FAULTS]
+        if not (problems := faults(schema, read)[:_MOST_FAULTS]):
+            return read
+        if (again := fitting(schema, read)) is not None:
+            return again
     except UnusableSchema:
         return read
-    if problems:
-        raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; it takes: {_taken(tool)}")
-    return read
+    raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; it takes: {_taken(tool)}")
 
 
 def _taken(tool: Tool) -> str:
@@ -203,11 +214,12 @@ def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
     """
     from pydantic_core import to_jsonable_python
 
-    if isinstance(arguments, str):
+    for _ in range(2):  # Some models encode them twice.
         try:
-            arguments = read_json(arguments or "{}")
+            arguments = read_json(arguments.strip() or "{}") if isinstance(arguments, str) else arguments
         except ValueError as error:
             raise InvalidArguments(f"{key}: arguments are {error}: {arguments[:200]!r}") from None
+    arguments = {} if arguments is None else arguments
     if not isinstance(arguments, Mapping):
         raise InvalidArguments(f"{key}: arguments are {type(arguments).__name__}, not an object")
     read = dict(arguments)

@@ -31,6 +31,7 @@ class _Hints(BaseModel):
     destructive: bool | None = _spelt("destructive", "destructive")
     idempotent: bool | None = _spelt("idempotent", "idempotent")
     open_world: bool | None = _spelt("openWorld", "open_world")
+    title: str | None = Field(None, exclude=True)
 
 
 class _Relation(BaseModel):
@@ -66,6 +67,7 @@ class _Record(BaseModel):
     labels: dict[str, Annotated[str, BeforeValidator(_label_text)]] = Field(default_factory=dict)
     annotations: _Hints | None = None
     relations: tuple[_Relation, ...] = ()
+    title: str = ""
 
 
 def tool_from(record: Any, server: str = "") -> Tool:
@@ -93,14 +95,17 @@ def tool_from(record: Any, server: str = "") -> Tool:
     if ":" in server:
         raise InvalidCatalogue(f"server {server!r} holds a colon, which separates server and name: rename it")
     annotations = Annotations(**(parsed.annotations.model_dump() if parsed.annotations else {}))
+    title = parsed.title or (parsed.annotations and parsed.annotations.title) or ""
     relations = tuple(dict.fromkeys(relation.of(server) for relation in parsed.relations))
-    return Tool(**{**dict(parsed), "server": server, "annotations": annotations, "relations": relations})
+    own = {"server": server, "title": title, "annotations": annotations, "relations": relations}
+    return Tool(**{**dict(parsed), **own})
 
 
 def tool_to_json(tool: Tool) -> dict[str, Any]:
     """Return the tool as a line of tools.jsonl holds it; fields with nothing in them are left out."""
     hints = _Hints(**{f"{own}_hint": hint for own, hint in asdict(tool.annotations).items()})
     optional = {
+        "title": tool.title,
         "keywords": list(tool.keywords),
         "labels": tool.labels,
         "annotations": hints.model_dump(by_alias=True, exclude_none=True),

@@ -7,23 +7,34 @@ hold tools that break each of these rules.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from copy import deepcopy
 from functools import lru_cache
 from math import prod
 from typing import Any
+from urllib.parse import unquote
 
 from orchestrator.common.digests import digest
+from orchestrator.common.json_input import read_json
 from orchestrator.errors import FAULTS
 
 STEPS, STEPS_A_CHARACTER = 10_000, 10
 """Keywords looked at for one value, and more for each character of its JSON; 10,000 take a quarter of a second."""
+MAX_STEPS, MAX_PARTS = 40_000, 2_000
+"""The most keywords that are looked at, and the most objects and lists of a schema: public tools have up to 300."""
+_ROUNDS = 4
+"""How often arguments are read again: a text may hold an object with further texts."""
 _MATCHED_A_STEP = 100
 """Characters of a text times those of a pattern, its repetitions written out."""
 
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
-_REFUSED = frozenset(("anyOf", "oneOf", "allOf", "not", "enum", "const"))
+_REFUSED = frozenset(("anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref", "if", "then", "else"))
 """What providers refuse at the top of a schema; the arguments are checked against it all the same."""
+_JOINED = frozenset(("anyOf", "oneOf", "allOf", "$ref", "then", "else"))
+_DEFINED = re.compile(r"#|#/(?:\$defs|definitions)/[^/]+")
+_MAX_JOINED = 50
+"""Levels of branches whose parameters are gathered."""
 _PLAIN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COUNTED = re.compile(r"\{(?:\d+,)?(\d+)")
 
@@ -33,6 +44,7 @@ class UnusableSchema(ValueError):
 
 
 _left: ContextVar[list[int]] = ContextVar("steps left")
+"""For keywords, and for patterns on long texts, a step of which takes far less time."""
 
 
 def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) -> list[str]:
@@ -41,21 +53,65 @@ def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) 
     Nothing is fetched, no pattern takes long, and no more is checked than the value is worth: UnusableSchema then says
     why. It is the server's to check.
     """
+    found = _faults(schema, value, parameter)
+    return [f"{'.'.join(map(str, fault.absolute_path)) or 'arguments'}: {fault.message}" for fault in found]
+
+
+def fitting(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments as they fit the schema; None where they do not.
+
+    Models encode values twice ("5", "[1]") and send blanks or null for what they leave out. A text is read as JSON, and
+    a blank left out, only where the schema refuses it for its type or its value.
+    """
+    read: dict[str, Any] = deepcopy(dict(arguments))
+    for _ in range(_ROUNDS):
+        if not (found := _faults(schema, read)):
+            return read
+        if not sum(_was_read(read, fault) for fault in found):
+            return None
+    return None
+
+
+def _was_read(arguments: dict[str, Any], fault: Any) -> bool:
+    """Read the value that a fault is about, in place, if it is a text or null where another type is wanted."""
+    path = list(fault.absolute_path)
+    if not path or not (fault.validator in ("type", "enum", "const") or fault.context):
+        return False
+    parent: Any = arguments
+    for key in path[:-1]:
+        parent = parent[key]
+    name = path[-1]
+    own = parent.get(name, 0) if isinstance(parent, dict) else parent[name]  # Another fault may have left it out.
+    if isinstance(parent, dict) and (own is None or (isinstance(own, str) and not own.strip())):
+        del parent[name]
+        return True
+    if not isinstance(own, str):
+        return False
+    try:
+        parent[name] = read_json(own)
+    except ValueError:
+        return False
+    return True
+
+
+def _faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) -> list[Any]:
     from jsonschema import SchemaError
     from jsonschema.exceptions import UnknownType
     from referencing.exceptions import Unresolvable
 
-    before = _left.set([STEPS + STEPS_A_CHARACTER * len(json.dumps(value, default=str))])
+    steps = STEPS + STEPS_A_CHARACTER * len(json.dumps(value, default=str))
+    before = _left.set([min(steps, MAX_STEPS), steps])
     try:
+        if _has_more_parts(schema, MAX_PARTS):
+            raise UnusableSchema(f"the schema has more than {MAX_PARTS:,} parts")
         validator = _validator(json.dumps(usable(schema)))
         if parameter is not None:  # References in it still mean the whole schema's parts.
             validator = validator.evolve(schema=validator.schema.get("properties", {}).get(parameter, True))
-        found = sorted(validator.iter_errors(value), key=lambda fault: fault.json_path)
+        return sorted(validator.iter_errors(value), key=lambda fault: fault.json_path)
     except (SchemaError, UnknownType, Unresolvable, RecursionError, *FAULTS) as error:
         raise UnusableSchema(f"the schema cannot be used ({' '.join(str(error).split())[:200]})") from None
     finally:
         _left.reset(before)
-    return [f"{'.'.join(map(str, fault.absolute_path)) or 'arguments'}: {fault.message}" for fault in found]
 
 
 @lru_cache(maxsize=1_000)
@@ -81,16 +137,16 @@ def _validator(schema_text: str) -> Any:
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
     def checked(*given: Any) -> Any:
-        _spend(1)
+        _spend(0, 1)
         return check(*given)
 
     return checked
 
 
-def _spend(steps: int) -> None:
+def _spend(kind: int, steps: int) -> None:
     left = _left.get()
-    left[0] -= steps
-    if left[0] < 0:
+    left[kind] -= steps
+    if left[kind] < 0:
         raise UnusableSchema("it leads to more checks than can be made")
 
 
@@ -99,7 +155,7 @@ def _check_pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:
 
     matcher, size = _matcher(pattern)
     if isinstance(value, str) and matcher is not None:
-        _spend(len(value) * size // _MATCHED_A_STEP)
+        _spend(1, len(value) * size // _MATCHED_A_STEP)
         if not matcher.isinstance_python(value):
             yield ValidationError(f"{value!r} does not match {pattern!r}")
 
@@ -126,9 +182,132 @@ def _without_dialect(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
+def _has_more_parts(schema: Any, most: int) -> bool:
+    """Return whether a schema consists of more objects and lists than that."""
+    parts, found = [schema], 0
+    while parts and found <= most:
+        part = parts.pop()
+        found += 1
+        parts += [value for value in _values(part) if isinstance(value, dict | list)]
+    return found > most
+
+
+def _values(part: Any) -> Sequence[Any]:
+    return list(part.values()) if isinstance(part, dict) else part
+
+
 def accepted(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema without what is no JSON Schema or is refused at the top, and with `items` for every array."""
-    return {key: value for key, value in usable(schema).items() if key not in _REFUSED}
+    """Return the schema without what is no JSON Schema or is refused at the top, and with `items` for every array.
+
+    The parameters of what is refused at the top are among the schema's own, and each reference means what it did.
+    """
+    mended = usable(hoisted(gathered(schema)))
+    return {key: value for key, value in mended.items() if key not in _REFUSED}
+
+
+def gathered(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema with the parameters of its root's branches and reference among its own.
+
+    Required is what all branches require. A parameter that branches describe differently may be as any of them says.
+    """
+    if _JOINED.isdisjoint(schema):
+        return dict(schema)
+    properties, required = _gathered(schema, schema, {}, 0)
+    return {**schema, "properties": properties, **({"required": required} if required else {})}
+
+
+_Parameters = tuple[dict[str, Any], list[str]]
+
+
+def _gathered(root: Mapping[str, Any], part: Any, known: dict[str, _Parameters], depth: int) -> _Parameters:
+    """Return the properties and the required names of a part of a schema; `known` are those of references."""
+    if not isinstance(part, dict) or depth > _MAX_JOINED:
+        return {}, []
+    properties = dict(own) if isinstance(own := part.get("properties"), dict) else {}
+    required = list(_names(part.get("required")) or ())
+    every = [_gathered(root, branch, known, depth + 1) for branch in _branches(part, "allOf")]
+    if isinstance(to := part.get("$ref"), str):
+        if to not in known:
+            known[to] = {}, []  # For a reference that leads back to itself.
+            known[to] = _gathered(root, _meant(root, to), known, depth + 1)
+        every.append(known[to])
+    for keys in (("anyOf",), ("oneOf",), ("then", "else")):
+        branches = [branch for key in keys for branch in _branches(part, key)]
+        found = [_gathered(root, branch, known, depth + 1) for branch in branches]
+        if found:
+            shared = [name for name in found[0][1] if all(name in names for _, names in found[1:])]
+            every.append((_either([own for own, _ in found]), [] if "then" in keys else shared))
+    for more, names in every:
+        properties = {
+            **more,
+            **{name: own for name, own in properties.items() if own not in ({}, True) or name not in more},
+        }
+        required += names
+    return properties, list(dict.fromkeys(required))
+
+
+def _branches(part: Mapping[str, Any], key: str) -> list[Any]:
+    """Return the branches under a keyword, without those that arguments, an object, cannot fit."""
+    listed = part.get(key, [])
+    branches = listed if isinstance(listed, list) else [listed]
+    return [one for one in branches if not (isinstance(one, dict) and one.get("type", "object") != "object")]
+
+
+def _either(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the properties of several branches, each of which is as any branch says that has it."""
+    shapes: dict[str, dict[str, Any]] = {}
+    for properties in several:
+        for name, shape in properties.items():
+            shapes.setdefault(name, {})[json.dumps(shape)] = shape
+    listed = {name: list(found.values()) for name, found in shapes.items()}
+    return {name: found[0] if len(found) == 1 else {"anyOf": found} for name, found in listed.items()}
+
+
+def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema with what its references mean moved to `$defs`, where no change of its parameters breaks them.
+
+    A reference that means nothing within the schema is left out, because a provider would refuse it.
+    """
+    moved: dict[str, Any] = {}
+    waiting: dict[str, Any] = {}
+
+    def placed(part: Any) -> Any:
+        if isinstance(part, list):
+            return [placed(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        own = {name: placed(value) for name, value in part.items()}
+        if isinstance(to := part.get("$ref"), str):
+            meant = _meant(schema, to)
+            if not isinstance(meant, dict | bool):
+                del own["$ref"]
+            elif not _DEFINED.fullmatch(to):
+                name = f"ref_{digest(to, 8)}"
+                waiting.update({} if name in moved else {name: meant})
+                own["$ref"] = f"#/$defs/{name}"
+        return own
+
+    found = placed(dict(schema))
+    while waiting:
+        name, meant = waiting.popitem()
+        moved[name] = True  # It may refer to itself.
+        moved[name] = placed(meant)
+    defined = found.get("$defs")
+    return {**found, "$defs": {**(defined if isinstance(defined, dict) else {}), **moved}} if moved else found
+
+
+def _meant(schema: Any, reference: str) -> Any:
+    """Return what a reference within a schema means; None where nothing stands there."""
+    where, _, pointer = reference.partition("#")
+    if where or (pointer and not pointer.startswith("/")):
+        return None
+    for key in unquote(pointer).split("/")[1:]:
+        name = key.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, list):
+            schema = schema[int(name)] if name.isdecimal() and int(name) < len(schema) else None
+        else:
+            schema = schema.get(name) if isinstance(schema, dict) else None
+    return schema
 
 
 def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,6 +364,22 @@ def _type(value: Any) -> Any:
     return known if isinstance(value, list) else known[0]
 
 
+def _pattern(value: Any) -> Any:
+    """Return a pattern that Rust's engine or Python's compiles."""
+    if not isinstance(value, str) or _matcher(value)[0] is not None:
+        return value if isinstance(value, str) else None
+    try:
+        re.compile(value)
+    except (re.error, OverflowError, RecursionError):
+        return None
+    return value
+
+
+def _by_pattern(value: Any) -> Any:
+    kept = _by_name(value)
+    return kept and {pattern: part for pattern, part in kept.items() if _pattern(pattern) is not None}
+
+
 def _names(value: Any) -> Any:
     fits = isinstance(value, list) and all(isinstance(name, str) for name in value)
     return list(dict.fromkeys(value)) if fits else None
@@ -198,11 +393,13 @@ def _of(*kinds: type) -> Callable[[Any], Any]:
 _KEYWORDS: dict[Callable[[Any], Any], str] = {
     _type: "type",
     _names: "required",
-    _by_name: "properties patternProperties $defs definitions dependentSchemas",
+    _by_name: "properties $defs definitions dependentSchemas",
+    _by_pattern: "patternProperties",
+    _pattern: "pattern",
     _listed: "anyOf oneOf allOf prefixItems",
     _schema: "items contains not if then else propertyNames "
     "additionalProperties unevaluatedItems unevaluatedProperties",
-    _of(str): "title description format pattern $ref $id $schema $comment",
+    _of(str): "title description format $ref $id $schema $comment",
     _of(list): "enum examples",
     _of(int, float): "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
     _of(int): "minLength maxLength minItems maxItems minProperties maxProperties",

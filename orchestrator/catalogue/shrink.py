@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from orchestrator.catalogue.schema import gathered, hoisted
 from orchestrator.records.tool import Tool, altered
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
@@ -22,7 +23,8 @@ def _short_descriptions(tool: Tool) -> Tool:
 
 def _required_parameters(tool: Tool) -> Tool:
     """First sentence, and of the parameters only the required ones, without descriptions."""
-    schema = _map_schema(tool.input_schema, lambda part: {k: v for k, v in part.items() if k not in _PROSE})
+    own = None if tool.input_schema is None else hoisted(gathered(tool.input_schema))
+    schema = _map_schema(own, lambda part: {k: v for k, v in part.items() if k not in _PROSE})
     if schema and isinstance(schema.get("properties"), dict):
         required = schema.get("required")
         needed = required if isinstance(required, list) else []

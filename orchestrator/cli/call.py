@@ -37,7 +37,7 @@ async def call(tool: str, arguments: str, place: Place, max_tokens: int, output:
     known = await asyncio.to_thread(place.open_store().tool, place.tenant, tool) if named else None
     if known is not None:
         try:
-            check_arguments(known, given)
+            given = check_arguments(known, given)
         except InvalidArguments as error:
             raise InvalidArguments(f"{error}. If the server has changed since: toolroute tools sync") from None
         warn_of_flagged([known])

@@ -2,9 +2,10 @@
 
 import asyncio
 import signal
+import sys
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager, closing
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from functools import wraps
@@ -18,7 +19,7 @@ from click import option
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.output import counting, note, progress, warn
+from orchestrator.cli.output import note, progress, warn
 from orchestrator.common.json_input import numbered_lines, reading
 from orchestrator.common.tenant import SHARED, check_tenant, tenant_of
 from orchestrator.errors import InvalidConfig, InvalidInput
@@ -33,6 +34,7 @@ from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Changes, Store
 
 if TYPE_CHECKING:
+    from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.sync import ServerReport
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -205,9 +207,11 @@ class Place:
                 await asyncio.to_thread(store.servers, self.tenant)  # One that does not answer is reported here.
             elif unknown := await asyncio.to_thread(self._to_list, servers, store):
                 note(f"listing {', '.join(unknown)} (once) ...")
-                async with Connections(servers) as connections:
-                    with noting_reports(len(unknown)) as noted:
-                        await sync(connections, store, self.tenant, noted, unknown)
+                async with (
+                    Connections(servers) as connections,
+                    connecting(connections, "listing servers", len(unknown)) as noted,
+                ):
+                    await sync(connections, store, self.tenant, noted, unknown)
 
     def _to_list(self, servers: McpConfig, store: Store) -> list[str]:
         """Return the servers that the store does not know, without those that have just failed, which are noted."""
@@ -227,18 +231,49 @@ def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Change
         return store.replace_servers(tenant, {server: tools.of_server(server) for server in tools.places}, done)
 
 
-@contextmanager
-def noting_reports(servers: int) -> Iterator[Callable[["ServerReport"], None]]:
-    """Show how far a listing of so many servers is; the function given notes how one went."""
-    with counting("listing servers", servers) as done:
+@asynccontextmanager
+async def connecting(
+    connections: "Connections", label: str, total: int
+) -> AsyncIterator[Callable[["ServerReport | None"], None]]:
+    """Show how far so many servers are while they connect; the function given counts one, and notes its report."""
+    done = 0
+    with progress(label) as show:
 
-        def noted(report: "ServerReport") -> None:
-            note(report.line)
-            done()
+        def one_more(report: "ServerReport | None" = None) -> None:
+            nonlocal done
+            done += 1
+            if report is not None:
+                note(report.line)
+            show(done, total)
 
-        yield noted
+        async def show_phases() -> None:
+            while True:
+                await asyncio.sleep(1 if sys.stderr.isatty() else _LINE_S)
+                if now := _in_words(connections.phases()):
+                    show(done, total, now) if sys.stderr.isatty() else note(f"{done} of {total} done; {now}")
+
+        show(0, total)
+        showing = asyncio.create_task(show_phases())
+        try:
+            yield one_more
+        except asyncio.CancelledError:
+            if "installing" in connections.phases().values():
+                note("interrupted: an install under way is taken back, so that its cache stays whole (up to 20 s)")
+            raise
+        finally:
+            showing.cancel()
 
 
+def _in_words(phases: Mapping[str, str]) -> str:
+    """Return which servers are in which phase; those that wait are only counted."""
+    named = {phase: [name for name, its in phases.items() if its == phase] for phase in dict.fromkeys(phases.values())}
+    waiting = len(named.pop("waiting", ()))
+    words = [f"{phase} {', '.join(names)}" for phase, names in named.items()]
+    return "; ".join([*words, *([f"{waiting} waiting"] if waiting else [])])
+
+
+_LINE_S = 10.0
+"""How often a line says what is under way, where no terminal shows it."""
 _PATIENCE_S = 60.0
 """How long a list waits for each of several stores."""
 _FAILED_S = 600.0

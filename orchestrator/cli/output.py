@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import click
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from orchestrator.common.lines import as_json, inline, plain
@@ -154,22 +153,20 @@ def print_warnings(out: Console, warnings: Iterable[str]) -> None:
         out.print(lines(f"! {warning}", style="yellow"))
 
 
+class Bar(Protocol):
+    """Shows how many of how many are done, and what is done now where that is given."""
+
+    def __call__(self, done: int, total: int, now: str | None = None) -> None: ...
+
+
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal's standard error; the function given takes how many of how many are done."""
+def progress(label: str) -> Iterator[Bar]:
+    """Show a bar on a terminal's standard error."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     errors = Console(stderr=True)
-    columns = (TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    now_doing = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    columns = (TextColumn(label), BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), now_doing)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
-def counting(label: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar as `progress` does; each call of the function given is one more that is done."""
-    with progress(label) as show:
-        done = count(1)
-        show(0, total)
-        yield lambda: show(next(done), total)
+        yield lambda done, total, now=None: bar.update(task, completed=done, total=total, description=now)

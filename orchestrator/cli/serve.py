@@ -19,6 +19,7 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 
 @click.command()
 @taking("config", "sources")
+@click.option("--client", metavar="NAME", default="", help="Only the servers that `setup` took over from this client.")
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
 @click.option("--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]")
 @click.option(
@@ -31,6 +32,7 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 async def serve(
     place: Place,
     options: Options,
+    client: str,
     transport: str,
     host: str | None,
     port: int | None,
@@ -60,7 +62,7 @@ async def serve(
     log(logging.WARNING)
     same = ["--config", str(place.config_file().absolute())]
     same += [text for store in place.store[:1] for text in ("--store", store)]
-    watched, router = WatchedConfig(place.config_file()), Router(stores=place.stores, options=options)
+    watched, router = WatchedConfig(place.config_file(), client), Router(stores=place.stores, options=options)
     async with Gateway(watched.config, router, warm=warm, changed=watched.changed, note=note) as gateway:
         if transport == "stdio":
             served = make_server(gateway, place.tenant, approve=approve, options=same)

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import Place, taking
-from orchestrator.cli.output import console, counting, note, present, table, warn
+from orchestrator.cli.options import Place, connecting, taking
+from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.common.keys import split_key
 from orchestrator.errors import ToolrouteError
 from orchestrator.experience.calls import Calls, uses_by
@@ -46,11 +46,11 @@ async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
         if check:
             note(f"connecting {', '.join(connections.config.servers)} ...")
             names = connections.config.servers
-            with counting("connecting servers", len(names)) as done:
+            async with connecting(connections, "connecting servers", len(names)) as done:
 
                 async def connect(name: str) -> None:
                     await asyncio.gather(connections.tools(name), return_exceptions=True)
-                    done()
+                    done(None)
 
                 await asyncio.gather(*map(connect, names))
         return [state.to_json() | asdict(Calls.of(used.get(state.server, ()))) for state in connections.states()]

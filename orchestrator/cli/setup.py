@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import Place, noting_reports, taking
+from orchestrator.cli.options import Place, connecting, taking
 from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.clients import CLIENTS, Client, ClientFile, copies, write
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.clients import CLIENTS, OURS, UNREAD, Client, ClientFile, copies, write
+from orchestrator.mcp.config import CLIENT_SETS, McpConfig
 from orchestrator.mcp.takeover import Taken, served, take_over, with_usable_entry
 from orchestrator.options import set_variables
 
@@ -27,12 +27,13 @@ _NAMES = [client.name for client in CLIENTS]
 @click.option("--client", "only", multiple=True, type=click.Choice(_NAMES), help="Only this client. Repeatable.")
 @click.option("--write", "writes", is_flag=True, help="Carry the plan out. A copy of each changed file is kept.")
 @click.option("--undo", is_flag=True, help="Give the clients their own servers back.")
+@click.option("--project", is_flag=True, help="Let --config name a file in a project, which others may read.")
 @taking("written", "tenant", "output")
-async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, output: str) -> int:
+async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, project: bool, output: str) -> int:
     """Put one server in place of those of your MCP clients.
 
-    Their servers are copied into the mcpServers file and listed once. Without --write the plan is only shown. A server
-    that toolroute cannot start or list stays where it is.
+    Their servers are copied into the mcpServers file and listed once, and each client keeps those that it had. Without
+    --write the plan is only shown. A server that toolroute cannot start or list stays where it is.
 
     Exits 1 when no server could be listed (nothing is written then) or a client's file not written, 4 when some
     servers could not be listed.
@@ -41,13 +42,19 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, o
     if undo:
         return _undo(chosen)
     files = _found(chosen)
-    config = (place.config or served(files) or _default_config()).absolute()
+    config = (place.config or _served(files) or _default_config()).absolute()
+    if not project:
+        _check_not_in_a_project(config)
+    files = [file for file in files if _serves(file, config)]
     own = _own(config)
     before = dict(own.entries) if own else {}
     servers = dict(before)
     taken = take_over(files, servers)
     plan = _plan(config, taken)
     present(output, plan, lambda: _show(plan))
+    if not only:
+        for title, why in UNREAD.items():
+            note(f"{title} is not looked at: {why}")
     if not any(one.any for one in taken):
         note("no server to take over")
         return 0
@@ -60,16 +67,56 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, o
     if not taken:
         warn(["no server could be listed: nothing is written"])
         return 1
-    command = [*_program(), "serve", "--config", str(config), *_options(place)]
-    for one in taken:
-        one.text(command)  # An error comes before the first file is written.
+    command = [*_program(), "serve", "--config", str(config), *_options(place), *_policy()]
+    commands = [[*command, "--client", one.file.client.name] for one in taken]
+    for one, own_command in zip(taken, commands, strict=True):
+        one.text(own_command)  # An error comes before the first file is written.
     servers = {name: entry for name, entry in servers.items() if name in before or name not in unlisted}
-    if own is None:
-        write(config, json.dumps({"mcpServers": servers}, indent=2, ensure_ascii=False) + "\n")
-    elif servers != before:
-        _save(own, own.with_entries(servers), private=True)
-    written = [_replace(one, command) for one in taken]
+    _keep(config, own, servers, _sets(own, taken))
+    written = [_replace(one, own_command) for one, own_command in zip(taken, commands, strict=True)]
     return 4 * bool(unlisted) if all(written) else 1
+
+
+def _served(files: Sequence[ClientFile]) -> Path | None:
+    """Return the file that a client's entry of ours names, if it is its owner's alone, as `setup` makes it."""
+    found = served(files)
+    return found if found and not found.stat().st_mode & 0o077 else None
+
+
+def _serves(file: ClientFile, config: Path) -> bool:
+    """Tell whether a client's entry of ours, if any, is for this configuration; note it if not."""
+    if (other := served([file])) is None or other.absolute() == config:
+        return True
+    warn([f"{file.client.title} is left alone: it is served from {other}; give --config {other} to add to that"])
+    return False
+
+
+def _check_not_in_a_project(config: Path) -> None:
+    """Raise InvalidConfig where a folder above the file, other than the home, has a `.git`."""
+    if root := next((one for one in config.parents if (one / ".git").exists() and one != Path.home()), None):
+        remedy = "leave --config out, name another file, or give --project"
+        raise InvalidConfig(f"{config} is in the project {root}, where your own servers could be committed: {remedy}")
+
+
+def _keep(config: Path, own: ClientFile | None, servers: dict[str, Any], sets: dict[str, list[str]]) -> None:
+    """Write the configuration, which its owner alone can read."""
+    if own is None:
+        write(config, json.dumps({"mcpServers": servers, CLIENT_SETS: sets}, indent=2, ensure_ascii=False) + "\n")
+        return
+    named = replace(own, client=replace(own.client, key=CLIENT_SETS), text=own.with_entries(servers))
+    if (text := named.with_entries(sets)) != own.text:
+        _save(own, text, private=True)
+
+
+def _sets(own: ClientFile | None, taken: Sequence[Taken]) -> dict[str, list[str]]:
+    """Return the names of each client's servers: those that it had before, and those that are taken over now."""
+    known = ClientFile.read(replace(own.client, key=CLIENT_SETS), own.path).entries if own else {}
+    sets: dict[str, list[str]] = {**known}
+    for one in taken:
+        had = sets.get(one.file.client.name, ()) if OURS in one.file.entries else ()  # Else they were given back.
+        names = [*had, *(move.name for move in one.moves if move.name)]
+        sets[one.file.client.name] = list(dict.fromkeys(names))
+    return sets
 
 
 def _default_config() -> Path:
@@ -110,8 +157,8 @@ def _own(config: Path) -> ClientFile | None:
     if not config.exists():
         return None
     McpConfig.read(config)
-    own = [Client(name="toolroute", title="toolroute", place=str(config), key=key) for key in ("mcpServers", "servers")]
-    read = [ClientFile.read(client, config) for client in own]
+    own = Client(name=OURS, title=OURS, places=("mcp.json",))
+    read = [ClientFile.read(replace(own, key=key), config) for key in ("mcpServers", "servers")]
     return next((file for file in read if file.has_entries), read[0])
 
 
@@ -127,15 +174,32 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
     from orchestrator.mcp.sync import sync
 
     names = list(dict.fromkeys(move.name for one in taken for move in one.moves if move.name))
-    async with Connections(config) as connections:
-        with noting_reports(len(names)) as noted:
-            store = place.open_store()
-            store.see(config.entries)
-            report = await sync(connections, store, place.tenant, noted, names)
+    async with Connections(config) as connections, connecting(connections, "listing servers", len(names)) as noted:
+        store = place.open_store()
+        store.see(config.entries)
+        report = await sync(connections, store, place.tenant, noted, names)
     failed = [one.server for one in report.servers if one.error]
     if failed:
         warn([f"not taken over, as listing failed: {', '.join(failed)}"])
     return failed
+
+
+def _policy() -> list[str]:
+    """Ask a person at a terminal which calls wait for their approval; return the option of `serve`."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return []
+    policies = {
+        "changes": "what is not known to only read",
+        "destructive": "what may destroy",
+        "always": "every call",
+        "never": "nothing, where the client asks by itself",
+    }
+    for name, meaning in policies.items():
+        note(f"  {name}: {meaning}")
+    chosen = click.prompt(
+        "Which calls wait for your approval?", type=click.Choice([*policies]), default="changes", err=True
+    )
+    return [] if chosen == "changes" else ["--approve", chosen]
 
 
 def _program() -> list[str]:

@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.graph import graph
-from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, noting_reports, store_tools, taking
+from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
 from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn_of_flagged
 from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
@@ -22,6 +23,7 @@ from orchestrator.index.safety import VOUCHED
 from orchestrator.mcp.config import McpConfig, find_config
 from orchestrator.records.tool import Tool
 
+_SECONDS = click.FloatRange(min=0.1)
 _ALL_SHOWN = "`toolroute tools list` shows all tools"
 
 
@@ -127,7 +129,7 @@ def _of_others(place: Place, known: Catalogue) -> str:
 
 def _list(found: Iterable[Tool]) -> None:
     """Print a line for each tool: whole names, and on a terminal as much of the description as fits."""
-    rows = [(one_line(tool.key), str(tool.kind), one_line(tool.description)) for tool in found]
+    rows = [(one_line(tool.key), str(tool.kind), one_line(tool.description or tool.title)) for tool in found]
     if not sys.stdout.isatty():
         click.echo("".join("\t".join(row) + "\n" for row in rows), nl=False)
         return
@@ -155,6 +157,7 @@ def _show(tool: Tool) -> None:
 
     shown = {
         "tool": tool.key,
+        "title": tool.title,
         "kind": str(tool.kind),
         "description": tool.description,
         "keywords": ", ".join(tool.keywords),
@@ -165,8 +168,8 @@ def _show(tool: Tool) -> None:
     for name, value in shown.items():
         if value:
             click.echo(f"{name:12} {one_line(value)}")
-    schema = tool.input_schema or {}
-    for name, value in (schema.get("properties") or {}).items():
+    schema = parameters(tool)
+    for name, value in schema["properties"].items():
         parameter = value if isinstance(value, dict) else {}
         kind, required = parameter.get("type", "any"), ", required" if name in (schema.get("required") or ()) else ""
         kind = kind if isinstance(kind, str) else json.dumps(kind)
@@ -201,7 +204,7 @@ def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: st
 @click.argument("file", type=FILE, required=False)
 @taking("config", "tenant")
 @click.option("--server", "only", metavar="NAME", multiple=True, help="Only this server; may be given several times.")
-@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0.1), default=30.0, help="For each server.")
+@click.option("--timeout", metavar="SECONDS", type=_SECONDS, default=30.0, help="For each server, without its install.")
 @click.option("--prune", is_flag=True, help="Remove stored servers that no file names any more.")
 @taking("output")
 async def sync_tools(
@@ -230,9 +233,11 @@ async def sync_tools(
         raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ': name one'}")
     tenant, store = place.tenant, place.open_store()
     note(f"listing {', '.join(only or servers.servers)} ...")
-    async with Connections(servers, connect_timeout_s=timeout) as connections:
-        with noting_reports(len(only or servers.servers)) as noted:
-            report = await sync(connections, store, tenant, noted, only or None)
+    async with (
+        Connections(servers, connect_timeout_s=timeout) as connections,
+        connecting(connections, "listing servers", len(only or servers.servers)) as noted,
+    ):
+        report = await sync(connections, store, tenant, noted, only or None)
     gone = await asyncio.to_thread(left_over, store, tenant, servers)
     for listing in gone if prune else ():
         await asyncio.to_thread(store.remove_server, tenant, listing)

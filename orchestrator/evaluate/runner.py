@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.files import read_tools
 from orchestrator.common.json_input import numbered_lines, read_json, reading
+from orchestrator.common.keys import key_of, split_key
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.evaluate import metrics
 from orchestrator.pipeline.legs.semantic import why_failed
@@ -99,7 +100,8 @@ def read_queries(path: Path) -> list[Query]:
         name = own.id or str(number)
         if name in queries:
             raise InvalidInput(f"{path}:{number}: the id {name!r} stands on an earlier line already: change one")
-        queries[name] = Query(id=name, text=own.query, relevant=frozenset(own.relevant), category=own.category)
+        relevant = frozenset(key_of(*split_key(key)) for key in own.relevant)  # ":name" is a tool without a server.
+        queries[name] = Query(id=name, text=own.query, relevant=relevant, category=own.category)
     if not queries:
         raise InvalidInput(f"{path}: no queries; {form}")
     return list(queries.values())

@@ -13,6 +13,10 @@ HEAVY = 4
 """A person is heavy from so many times the tasks of the median person on."""
 IN_TURN = 2
 """The nearest tasks of one person that come before further ones of the same person."""
+BEFORE_ALONE = 3
+"""The first tools by routing, ahead of which votes of one person that nobody shares bring no tool."""
+BEHIND = 1e-6
+"""How far log-odds of a tool are kept behind another's: less may be lost where they become a chance."""
 
 
 def newest(actors: Sequence[str], most: int, own: int | None = None) -> list[int]:
@@ -67,3 +71,18 @@ def agreed(votes: Mapping[str, float]) -> float:
     """Return the sum of people's votes, each person's no greater than the second greatest."""
     second = sorted(votes.values())[-2] if len(votes) > 1 else 0.0
     return sum(min(vote, second) for vote in votes.values())
+
+
+def evened(weights: NDArray[np.float64], actors: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the near tasks' weights, one person's in all no more than the second person's, if there is one."""
+    totals = np.bincount(actors, weights, minlength=2)
+    second = np.sort(totals)[-2]
+    return np.asarray(weights * np.minimum(1.0, second / totals[actors]), np.float64) if second else weights
+
+
+def behind_first(
+    lifts: NDArray[np.float64], agreed: NDArray[np.float64], odds: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return what votes add to log-odds: the agreed part in full, the rest up to a place behind the first tools."""
+    room = np.sort(odds)[::-1][min(BEFORE_ALONE, len(odds)) - 1] - BEHIND - odds
+    return np.asarray(np.maximum(agreed, np.minimum(lifts, np.maximum(0.0, room))), np.float64)

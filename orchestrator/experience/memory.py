@@ -9,7 +9,7 @@ from sys import intern
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.experience.actors import agreed, heavy_actors, is_repeated, newest, oldest_of_most
+from orchestrator.experience.actors import agreed, evened, heavy_actors, is_repeated, newest, oldest_of_most
 from orchestrator.experience.calls import Calls, by_definition
 from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
@@ -115,8 +115,9 @@ class Experience:
     def recall(self, vector: NDArray[np.float32], known: Known) -> Recalled | None:
         """Return the past tasks like the one with this vector, and how far their votes move tools; None for no task.
 
-        Where several people's tasks are like it, or a heavy actor's, further ones than two of one person come last, and
-        a person's votes are `agreed` only as far as another person shares them.
+        Where several people's tasks are like it, or a heavy actor's, further ones than two of one person come last, one
+        person's tasks weigh no more than the second person's, and a person's votes are `agreed` only as far as another
+        person shares them.
         """
         if len(vector) != len(self.vectors):
             return None
@@ -128,9 +129,11 @@ class Experience:
         capped = bool((actors != actors[0]).any() or actors[0] in self._heavy)
         near = _nearest(cosines, near, self._actors if capped else None)
         ages = np.maximum(0.0, min(self.at.max(), time.time()) - self.at[near])
-        weights = (nearness(cosines[near]) * 0.5 ** (ages / HALF_LIFE_S)).tolist()
+        weights = nearness(cosines[near]) * 0.5 ** (ages / HALF_LIFE_S)
+        if capped:
+            weights = evened(weights, self._actors[near])
         past = [self.tasks[place] for place in near.tolist()]
-        votes = votes_of(past, weights)
+        votes = votes_of(past, weights.tolist())
         there = {name: self.weight * sum(own.values()) for name, own in votes.items() if known(*name)}
         return Recalled(
             tasks=tuple(

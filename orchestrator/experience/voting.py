@@ -5,7 +5,6 @@ tool there. So a past task teaches nothing where routing was right already. The 
 tenant has its own, chosen on its own past (`best_weight`).
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,10 +26,6 @@ Without it, tasks for such tools lose .010 of recall@5 in the mean of ten sets, 
 """
 LEAST = 0.002
 """The chance of a tool that routing did not find, and the least of any."""
-BEFORE_ALONE = 3
-"""The first tools by routing, ahead of which votes of one person that nobody shares bring no tool."""
-BEHIND = 1e-6
-"""How far log-odds of a tool are kept behind another's: less may be lost where they become a chance."""
 FOLLOWS = 0.15
 """The part of a rise in log-odds beyond routing's best tool that scores and confidence follow: weights are chosen for
 the order, and stated in full they would be too sure."""
@@ -84,12 +79,6 @@ def with_unseen(votes: Values, odds: Values, unseen: NDArray[np.bool_], greatest
     return np.where(unseen & first, np.maximum(votes, UNSEEN * greatest), votes)
 
 
-def behind_first(lifts: Values, agreed: Values, odds: Values) -> Values:
-    """Return what votes add to log-odds: the agreed part in full, the rest up to a place behind the first tools."""
-    room = np.sort(odds)[::-1][min(BEFORE_ALONE, len(odds)) - 1] - BEHIND - odds
-    return np.asarray(np.maximum(agreed, np.minimum(lifts, np.maximum(0.0, room))), np.float64)
-
-
 def damped(odds: Values, most: float) -> Values:
     """Return log-odds of which what is beyond `most` counts by FOLLOWS; the order stays."""
     return np.asarray(np.where(odds > most, most + FOLLOWS * (odds - most), odds), np.float64)
@@ -98,8 +87,8 @@ def damped(odds: Values, most: float) -> Values:
 def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> float:
     """Return the weight by which the past tasks would have ranked each other's tools best, the least of equal ones.
 
-    Each of a sample is ranked by the others' votes, twice: as it is, and as if no task had ever used its tools, which
-    stands for tools that are new. Both count alike, as do recall@5 and hit@1.
+    Each of a sample is ranked by the others' votes, twice: by those of all others, and by those of the tasks that used
+    none of its tools, as if its tools were new. nDCG@5 of both counts alike.
 
     Args:
         tasks: The past tasks, oldest first.
@@ -109,32 +98,39 @@ def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> floa
     judges = [judges[place] for place in newest([tasks[place].actor for place in judges], SAMPLE)]
     if not judges or len(tasks) < 2:
         return 0.0
-    odds, votes, own, unseen = _ballots(tasks, vectors, judges)
-    total = own.sum(axis=1)
     gains = np.zeros(len(WEIGHTS))
-    for counted, new in ((votes, unseen), (np.where(own, 0.0, votes), unseen | own)):
-        given = with_unseen(counted, odds, new, counted.max(axis=1, keepdims=True))
-        gains += [_gain(odds + weight * given, own, total) for weight in WEIGHTS]
+    for without_tools in (False, True):
+        odds, votes, own, unseen = _ballots(tasks, vectors, judges, without_tools=without_tools)
+        votes = with_unseen(votes, odds, unseen, votes.max(axis=1, keepdims=True))
+        gains += [_ndcg(odds + weight * votes, own) for weight in WEIGHTS]
     return float(WEIGHTS[np.argmax(gains.round(9))])
 
 
 def _ballots(
-    tasks: Sequence[PastTask], vectors: NDArray[np.float32], judges: Sequence[int]
+    tasks: Sequence[PastTask], vectors: NDArray[np.float32], judges: Sequence[int], *, without_tools: bool
 ) -> tuple[Values, Values, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each judged task [judges, candidates] log-odds, votes, the tools that it used, and the unseen ones."""
-    uses = Counter(name for task in tasks for name in task.used)
+    """Return for each judged task [judges, candidates] log-odds, votes, the tools that it used, and the unseen ones.
+
+    The task itself is left out; `without_tools`: so are all tasks that used one of its tools.
+    """
+    users: dict[Name, list[int]] = {}
+    for place, task in enumerate(tasks):
+        for name in task.used:
+            users.setdefault(name, []).append(place)
     cosines = vectors[:, judges].T @ vectors
-    cosines[np.arange(len(judges)), judges] = -1.0
+    for row, judge in zip(cosines, judges, strict=True):
+        row[[judge, *(place for name in tasks[judge].used for place in users[name] if without_tools)]] = -1.0
     near = np.argpartition(-cosines, min(NEAREST, len(tasks)) - 1, axis=1)[:, :NEAREST]
     weights = nearness(np.take_along_axis(cosines, near, axis=1))
     rows = list[list[tuple[float, float, bool, bool]]]()
     for judge, others, counts in zip(judges, near.tolist(), weights.tolist(), strict=True):
         task, given = tasks[judge], votes_of([tasks[other] for other in others], counts)
         votes = {name: sum(own.values()) for name, own in given.items()}
-        used = {*task.used}
         chances = {**dict.fromkeys(votes, 0.0), **dict(zip(task.tools, task.chances.tolist(), strict=True))}
-        known = [(chance, votes.get(name, 0.0), name in used, uses[name]) for name, chance in chances.items()]
-        rows.append([(chance, vote, own, count <= own) for chance, vote, own, count in known])
+        uses = {name: len(users.get(name, ())) for name in chances}
+        uses |= {name: 0 if without_tools else uses[name] - 1 for name in task.used}
+        used = {*task.used}
+        rows.append([(chance, votes.get(name, 0.0), name in used, not uses[name]) for name, chance in chances.items()])
     width = max(FIRST, *map(len, rows))
     no_tool = (-1.0, 0.0, False, False)
     table = np.array([[*row, *[no_tool] * (width - len(row))] for row in rows], np.float64)
@@ -143,8 +139,9 @@ def _ballots(
     return odds, vote, own.astype(bool), unseen.astype(bool)
 
 
-def _gain(odds: Values, own: NDArray[np.bool_], total: NDArray[np.int64]) -> float:
-    """Return recall@5 and hit@1 of these rankings, added."""
+def _ndcg(odds: Values, own: NDArray[np.bool_]) -> float:
+    """Return nDCG@5 of these rankings."""
     order = np.argsort(-odds, axis=1, kind="stable")[:, :FIRST]
-    found = np.take_along_axis(own, order, axis=1)
-    return float((found.sum(axis=1) / total + found[:, 0]).mean())
+    worth = 1 / np.log2(np.arange(len(order[0])) + 2)
+    best = np.cumsum(worth)[np.minimum(own.sum(axis=1), FIRST) - 1]
+    return float((np.take_along_axis(own, order, axis=1) @ worth / best).mean())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from heapq import nlargest
 from operator import itemgetter
 
+from orchestrator.catalogue.schema import gathered
 from orchestrator.common.keys import key_of
 from orchestrator.index.documents import Document
 from orchestrator.index.intent import READING_VERBS, name_words
@@ -132,7 +133,7 @@ def sought(document: Document) -> tuple[frozenset[str], frozenset[str]]:
 
 def _required(tool: Tool) -> dict[str, str]:
     """Return the tool's required parameters, each with its description."""
-    schema = tool.input_schema or {}
+    schema = gathered(tool.input_schema or {})
     required, properties = schema.get("required"), schema.get("properties")
     shapes = properties if isinstance(properties, dict) else {}
     found: dict[str, str] = {}

@@ -78,7 +78,7 @@ def suspicions(tool: Tool) -> tuple[str, ...]:
     if tool.labels.get(VOUCHED) == "yes":
         return ()
     inside = compact(tool.input_schema).replace("\\n", "\n").replace("_", " ") if tool.input_schema else ""
-    text = f"{tool.description}\n{spaced(tool.name)}\n{' '.join(tool.keywords)}\n{inside}"
+    text = f"{tool.description}\n{spaced(tool.name)}\n{tool.title}\n{' '.join(tool.keywords)}\n{inside}"
     reasons = []
     if (not text.isascii() or "<!--" in text) and (hidden := _HIDDEN.search(text)):
         shown = hidden.group()
@@ -127,7 +127,8 @@ def cleaned(tool: Tool) -> Tool:
     """Return the tool without what is suspicious in it, for searching and for a model to read. The hash stays."""
     keywords = tool.keywords if len(tool.keywords) <= MAX_KEYWORDS else ()
     description = "" if _is_stuffed(tool.description) else _clean(tool.description)
-    return altered(tool, description=description, keywords=keywords, input_schema=_in_schema(tool.input_schema))
+    texts = {"title": _clean(tool.title), "description": description, "keywords": keywords}
+    return altered(tool, **texts, input_schema=_in_schema(tool.input_schema))
 
 
 def _clean(text: str) -> str:

@@ -21,6 +21,7 @@ import Stemmer
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
+from orchestrator.catalogue.schema import gathered
 from orchestrator.records.tool import Tool
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]{1,2}(?![^\W_]))?")
@@ -178,11 +179,19 @@ def stemmed(word: str) -> str:
     return stem(word) or word
 
 
+def named(tool: Tool) -> str:
+    """Return a tool's name with the words of its title that the name lacks: of `inv_07` the title is all there is."""
+    if not tool.title:
+        return tool.name
+    known = spaced(tool.name).lower().split()
+    return " ".join([tool.name, *(word for word in spaced(tool.title).split() if word.lower() not in known)])
+
+
 def fields(tool: Tool) -> list[tuple[str, str]]:
     """Return the fields that a tool is searched by, each name with its text."""
     return [
         ("server", tool.server),
-        ("name", tool.name),
+        ("name", named(tool)),
         ("keywords", " ".join([*tool.keywords, *(relation.name for relation in tool.relations if relation.replaces)])),
         ("description", tool.description),
         ("parameters", parameter_text(tool.input_schema)),
@@ -200,7 +209,7 @@ def parameter_text(schema: dict[str, Any] | None, depth: int = 3) -> str:
     if not isinstance(schema, dict) or depth == 0:
         return ""
     parts: list[str] = []
-    properties = schema.get("properties")
+    properties = gathered(schema).get("properties")
     for name, value in properties.items() if isinstance(properties, dict) else ():
         parts.append(str(name))
         if not isinstance(value, dict):
@@ -229,7 +238,7 @@ def card(tool: Tool) -> str:
 
 def facets(tool: Tool) -> tuple[tuple[str, float], ...]:
     """Return a tool's name, first sentence, further ones and parameters, each with its weight among them."""
-    name = f"{spaced(tool.server)} {spaced(tool.name)} {', '.join(tool.keywords)}".strip()
+    name = f"{spaced(tool.server)} {spaced(named(tool))} {', '.join(tool.keywords)}".strip()
     first, *rest = SENTENCE_END.split(tool.description.strip()[:1000])
     parameters = spaced(parameter_text(tool.input_schema, depth=1)[:600])
     return (name, 1.0), (first, 1.0), (" ".join(rest), 0.5), (parameters, 0.5)

@@ -7,6 +7,7 @@ used: it drops the text and the usage of an answer that does not fit, and both a
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -325,11 +326,24 @@ def _read(answer: _Answer, shape: type[Shape]) -> tuple[Shape | None, list[str]]
     """Return the answer in its shape, or what is wrong with it."""
     if answer.is_cut:
         return None, ["the answer reached the limit of output tokens before its end: be brief"]
-    plain = answer.text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
-        return shape.model_validate_json(plain), []
+        return shape.model_validate_json(_json_in(answer.text)), []
     except ValidationError as error:
         return None, [f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in error.errors()[:5]]
+
+
+def _json_in(text: str) -> str:
+    """Return the JSON object in an answer: models set their thoughts, a sentence or a fence around it."""
+    said = text if text.lstrip().startswith("{") else _THOUGHTS.split(text)[-1]
+    if (begin := _OBJECT.search(said)) is None:
+        return said
+    try:
+        return said[begin.start() : _DECODER.raw_decode(said, begin.start())[1]]
+    except (ValueError, RecursionError):
+        return said[begin.start() :]
+
+
+_THOUGHTS, _OBJECT, _DECODER = re.compile("</think(?:ing)?>"), re.compile(r"\{\s*[\"}]"), json.JSONDecoder()
 
 
 def _repair(problems: Sequence[str]) -> Message:

@@ -17,12 +17,13 @@ from pydantic import BaseModel, Field
 
 from orchestrator import telemetry
 from orchestrator.catalogue.export import check_arguments, parameters, read_arguments
+from orchestrator.catalogue.schema import hoisted
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import InvalidArguments, ModelFailed, ModelRefused, ModelUnavailable, ToolrouteError
 from orchestrator.llm import context
 from orchestrator.llm.client import Models, Shape, spent_before
 from orchestrator.llm.prompts import CHOOSE, PLAN
-from orchestrator.planning.arguments import coerce, given_for
+from orchestrator.planning.arguments import WHOLE, coerce, given_for
 from orchestrator.planning.planner import finish, plan
 from orchestrator.records.completion import Action, Choice
 from orchestrator.records.decision import Decision
@@ -38,8 +39,6 @@ PROMPT_TOKENS = 900
 TURNS = 6
 TURNS_TOKENS = 1_500
 """For the latest turns together; the matches already hold what they are about."""
-_WHOLE = ("required", "anyOf", "oneOf", "allOf", "not", "dependentRequired", "minProperties")
-"""What a schema demands of all arguments together, which the ones known so far need not fulfil."""
 _PLACEHOLDER = re.compile(r"\{\{|\$\{|<(?:result|output|from)\b|\bs\d+\.(?:result|output)\b", re.IGNORECASE)
 
 GiveUp = Callable[[ToolrouteError], bool]
@@ -273,7 +272,7 @@ def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[
         values = {name: value for name, value in written.items() if value is not None and name not in later}
         if found := _PLACEHOLDER.search(compact(values)):
             return values, [f"arguments hold a placeholder ({found[0]!r}): name the parameter in from_results instead"]
-        schema = {key: value for key, value in (tool.input_schema or {}).items() if key not in _WHOLE}
+        schema = {key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE}
         return check_arguments(replace(tool, input_schema=schema), values), []
     except InvalidArguments as error:
         return {}, [f"arguments of {error}"]

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -85,7 +86,11 @@ class Call:
     def compare(self, live: Tool) -> tuple[str, ...]:
         """Return a warning if the live tool is not the chosen one; InvalidArguments if the arguments do not fit it."""
         self.replayable = (replace(live, labels=self.chosen.labels) if self.chosen else live).replayable
-        if self.chosen is None or self.chosen.hash == as_chosen(live, self.chosen).hash:
+        if self.chosen is None:
+            with suppress(InvalidArguments):  # The server says it better.
+                self.arguments = check_arguments(live, self.arguments)
+            return ()
+        if self.chosen.hash == as_chosen(live, self.chosen).hash:
             return ()
         try:
             check_arguments(live, self.arguments)

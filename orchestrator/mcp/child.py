@@ -16,7 +16,8 @@ import anyio.lowlevel
 
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp import faults
-from orchestrator.mcp.launch import Launch
+from orchestrator.mcp.last_words import cause
+from orchestrator.mcp.launch import Launch, passed
 from orchestrator.mcp.transport import Pace
 
 if TYPE_CHECKING:
@@ -24,32 +25,35 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
 
-_CERTIFICATES = (
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
-    *("AWS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "NODE_USE_SYSTEM_CA", "UV_NATIVE_TLS", "UV_SYSTEM_CERTS"),
-)
-"""Without them no child reaches anything behind a proxy with certificates of its own."""
-
 _SHELL = shutil.which("sh")
 _WATCH = 'read -r _; kill -KILL "-$0"'
 """Ends a server with its children once the watcher's input ends, as it does however toolroute ends."""
+_WATCH_RUNNER = """
+read -r _; kill -TERM "-$0"; n=0
+while [ $n -lt 20 ] && kill -0 "-$0" 2>/dev/null; do sleep 1; n=$((n + 1)); done
+kill -KILL "-$0"
+"""
+"""The same for a package runner, which first takes back what it has half installed."""
 _BEGIN = 'read -r _ && exec "$@"'
 """Starts the server once its watcher runs, so that there is no moment in which nobody would end it."""
 
 _CHUNK = 65_536
-_TAIL_LINES, _TAIL_CHARS, _TAIL_BYTES = 3, 200, 65_536
+_TAIL_CHARS, _TAIL_BYTES = 200, 65_536
+_LATEST = 40
 _READ_ON, _PAUSE_S = 2**20, 0.05
 """So much is read of standard error at once; beyond it a server that floods it waits, and takes no time from others."""
 _GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
+_ROLLBACK_S = 20.0
+"""npx took up to 9 s to take back a half install; killed in the midst of one it leaves its cache broken for good."""
 
 
 @contextmanager
-def watched(group: int) -> Iterator[None]:
+def watched(group: int, watch: str = _WATCH) -> Iterator[None]:
     """Have a process group killed should toolroute be; a system without a shell has nobody to do it."""
     if not _SHELL:
         yield
         return
-    command = [_SHELL, "-c", _WATCH, str(group)]
+    command = [_SHELL, "-c", watch, str(group)]
     with Popen(command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True) as watcher:
         try:
             yield
@@ -58,17 +62,26 @@ def watched(group: int) -> Iterator[None]:
 
 
 class Child:
-    """One start of a server's command. `flaw`: why it is read no further, where the server is to blame."""
+    """One start of a server's command.
+
+    Attributes:
+        flaw: Why it is read no further, where the server is to blame.
+        pid: Its process, which leads a session; 0 before it is started.
+        returncode: How it ended by itself: the exit code, or a signal's number below 0.
+        answered: Whether a message has come from it.
+    """
 
     def __init__(self, pace: Pace) -> None:
         self.flaw = ""
+        self.pid = 0
+        self.returncode: int | None = None
         self._pace = pace
         self._said = b""
-        self._answered = False
+        self.answered = False
 
     @asynccontextmanager
     async def streams(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
-        """Run the command with what the entry names, the shell's certificates, and the library's defaults (PATH, HOME).
+        """Run the command with the launch's variables and the library's defaults (PATH, HOME).
 
         On the way out it has time to end by itself, less where it never answered.
         """
@@ -78,6 +91,7 @@ class Child:
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         with incoming, read, write, outgoing:
             async with _running(launch) as process, anyio.create_task_group() as tasks:
+                self.pid = process.pid
                 try:
                     tasks.start_soon(self._listen, process.stderr)
                     tasks.start_soon(self._receive, process.stdout, incoming)
@@ -88,7 +102,7 @@ class Child:
                     write.close()
                     with anyio.CancelScope(shield=True):
                         await anyio.lowlevel.checkpoint()  # What was taken to be sent is sent.
-                        await _stop(process, _GRACE_S if self._answered else _HASTE_S)
+                        await self._stop(process, launch.runner)
                     tasks.cancel_scope.cancel()
 
     async def _listen(self, pipe: StreamReader) -> None:
@@ -113,18 +127,44 @@ class Child:
                     begin = time.thread_time()
                     message = _message(line)
                     self._pace.charge(time.thread_time() - begin)
-                    self._answered = True
+                    self.answered = True
                     await incoming.send(message)
         for _ in range(_READ_ON // _CHUNK):
             if not await pipe.read(_CHUNK):
                 break
 
-    def tail(self, secrets: Secrets) -> str:
-        """Return the last lines on one line, redacted and then shortened: half of a secret is one too."""
+    async def _stop(self, process: Any, runner: str) -> None:
+        """Close its input and let it end; then ask it and its children to; then end them."""
+        grace_s = _GRACE_S if self.answered else _HASTE_S
+        process.stdin.close()
+        try:
+            await _until(lambda: process.returncode is not None, grace_s)
+            self.returncode = process.returncode
+            if _signal(process, signal.SIGTERM):
+                patience_s = _ROLLBACK_S if runner and not self.answered else grace_s
+                await _until(lambda: process.returncode is not None and not _signal(process, 0), patience_s)
+        finally:
+            _signal(process, signal.SIGKILL)
+        await _until(lambda: process.returncode is not None, _GRACE_S)
+        # A child that left the group may hold the pipes open; nothing public closes them.
+        process._transport.close()  # noqa: SLF001
+
+    @property
+    def said(self) -> str:
+        """The end of what it said on standard error, secrets included."""
+        return self._said.decode("utf-8", "replace")
+
+    def last_words(self, secrets: Secrets) -> str:
+        """Return on one line how it ended, and what it said of that on standard error, redacted and shortened."""
         lines = self._said.splitlines()[len(self._said) == _TAIL_BYTES :]
-        last = [line.decode("utf-8", "replace").strip() for line in lines if line.strip()][-_TAIL_LINES:]
-        shown = map(secrets.redact, last)
-        return " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
+        if self.answered:  # Older lines are about what it did before.
+            lines = lines[-_LATEST:]
+        # Redacted first and then shortened: half of a secret is one too.
+        shown = [secrets.redact(line) for line in cause(line.decode("utf-8", "replace") for line in lines)]
+        text = " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
+        code = self.returncode
+        ended = "" if code is None else f"; exit code {code}" if code >= 0 else f"; ended by signal {-code}"
+        return f"{ended}; last stderr output: {text}" if text else ended
 
 
 @asynccontextmanager
@@ -132,7 +172,6 @@ async def _running(launch: Launch) -> AsyncIterator[Any]:
     """Start the command, watched. The process has all its pipes, unlike its type says."""
     from mcp.client.stdio import get_default_environment
 
-    certificates = {name: os.environ[name] for name in _CERTIFICATES if name in os.environ}
     executable = launch.executable
     # What is not there is started all the same: the error says what is wrong with it.
     shell = [_SHELL, "-c", _BEGIN, "sh"] if _SHELL and executable else []
@@ -141,11 +180,11 @@ async def _running(launch: Launch) -> AsyncIterator[Any]:
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
-        env={**get_default_environment(), **certificates, **launch.env},
+        env={**get_default_environment(), **passed(os.environ), **launch.env, "PATH": launch.path},
         cwd=launch.cwd,
         start_new_session=True,
     )
-    with watched(process.pid):
+    with watched(process.pid, _WATCH_RUNNER if launch.runner else _WATCH):
         if shell and process.stdin:
             process.stdin.write(b"\n")
         yield process
@@ -163,20 +202,6 @@ async def _send(
             await pipe.drain()
     except OSError:
         await incoming.aclose()  # The session sees an end in place of a request that hangs.
-
-
-async def _stop(process: Any, grace_s: float) -> None:
-    """Close its input and let it end; then ask it and its children to; then end them."""
-    process.stdin.close()
-    try:
-        await _until(lambda: process.returncode is not None, grace_s)
-        if _signal(process, signal.SIGTERM):
-            await _until(lambda: process.returncode is not None and not _signal(process, 0), grace_s)
-    finally:
-        _signal(process, signal.SIGKILL)
-    await _until(lambda: process.returncode is not None, _GRACE_S)
-    # A child that left the group may hold the pipes open; nothing public closes them.
-    process._transport.close()  # noqa: SLF001
 
 
 def _signal(process: Any, number: int) -> bool:

@@ -9,12 +9,13 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from orchestrator.common.json_input import read_json, reading, without_comments
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.launch import BARE
 
 OURS = "toolroute"
 """The name of our entry in a client's file."""
@@ -24,40 +25,151 @@ _MARK = "\ufeff"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A program that starts MCP servers. `place` is below {home}, or {config}, where the system keeps settings; one
-    that is `raw` replaces no variables in its file and passes on none."""
+    """A program that starts MCP servers.
+
+    Attributes:
+        name: How commands call it.
+        title: How people call it.
+        places: Where its file of user-wide servers may be, below {home}, {config} (where the system keeps settings)
+            and the like. The first that exists counts.
+        windows: The same on Windows, where that is elsewhere.
+        key: The part of the file with the servers.
+        raw: Whether it replaces no variables in its file and passes none on.
+        fields: Its names of fields, each with the name in an mcpServers file.
+        joined: Whether the command and its arguments are one list.
+        ours: What our entry has besides the command and its arguments.
+        variable: How it writes a variable, with the variable's name as the group.
+    """
 
     name: str
     title: str
-    place: str
+    places: tuple[str, ...]
+    windows: str = ""
     key: str = "mcpServers"
     raw: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+    joined: bool = False
+    ours: Mapping[str, Any] = field(default_factory=dict)
+    variable: str = ""
 
     def path(self, environ: Mapping[str, str], system: str) -> Path:
         """Return its file of user-wide servers, whether there is one or not; `system` as `sys.platform` names it."""
         home = environ.get("USERPROFILE" if system == "win32" else "HOME") or str(Path.home())
-        config = {
-            "win32": environ.get("APPDATA") or f"{home}/AppData/Roaming",
-            "darwin": f"{home}/Library/Application Support",
-        }.get(system, environ.get("XDG_CONFIG_HOME") or f"{home}/.config")
-        codex = environ.get("CODEX_HOME") or f"{home}/.codex"
-        claude = environ.get("CLAUDE_CONFIG_DIR") or home
-        return Path(self.place.format(home=home, config=config, codex=codex, claude=claude))
+        xdg = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+        named = {
+            "home": home,
+            "xdg": xdg,
+            "config": {
+                "win32": environ.get("APPDATA") or f"{home}/AppData/Roaming",
+                "darwin": f"{home}/Library/Application Support",
+            }.get(system, xdg),
+            "codex": environ.get("CODEX_HOME") or f"{home}/.codex",
+            "claude": environ.get("CLAUDE_CONFIG_DIR") or home,
+            "copilot": environ.get("COPILOT_HOME") or f"{home}/.copilot",
+        }
+        places = (self.windows,) if self.windows and system == "win32" else self.places
+        found = [Path(place.format(**named)) for place in places]
+        return next((path for path in found if path.is_file()), found[0])
 
     @property
-    def is_toml(self) -> bool:
-        return self.place.endswith(".toml")
+    def form(self) -> str:
+        """The file's format: `json` (comments allowed), `toml` or `yaml`."""
+        return self.places[0].rpartition(".")[2].replace("jsonc", "json")
 
 
+_STORAGE = "{config}/Code/User/globalStorage"
 CLIENTS = (
-    Client(name="claude-desktop", title="Claude Desktop", place="{config}/Claude/claude_desktop_config.json", raw=True),
-    Client(name="claude-code", title="Claude Code", place="{claude}/.claude.json"),
-    Client(name="cursor", title="Cursor", place="{home}/.cursor/mcp.json"),
-    Client(name="vscode", title="VS Code", place="{config}/Code/User/mcp.json", key="servers"),
-    Client(name="windsurf", title="Windsurf", place="{home}/.codeium/windsurf/mcp_config.json"),
-    Client(name="gemini", title="Gemini CLI", place="{home}/.gemini/settings.json"),
-    Client(name="codex", title="Codex", place="{codex}/config.toml", key="mcp_servers"),
+    Client(
+        name="claude-desktop", title="Claude Desktop", places=("{config}/Claude/claude_desktop_config.json",), raw=True
+    ),
+    Client(name="claude-code", title="Claude Code", places=("{claude}/.claude.json",)),
+    Client(name="cursor", title="Cursor", places=("{home}/.cursor/mcp.json",)),
+    Client(
+        name="vscode", title="VS Code", places=("{config}/Code/User/mcp.json",), key="servers", ours={"type": "stdio"}
+    ),
+    Client(name="windsurf", title="Windsurf", places=("{home}/.codeium/windsurf/mcp_config.json",)),
+    Client(name="gemini", title="Gemini CLI", places=("{home}/.gemini/settings.json",), variable=BARE.pattern),
+    Client(name="codex", title="Codex", places=("{codex}/config.toml",), key="mcp_servers"),
+    # zed-industries/zed: crates/paths/src/paths.rs (config_dir, settings_file), docs/src/ai/mcp.md.
+    Client(
+        name="zed",
+        title="Zed",
+        places=("{xdg}/zed/settings.json",),
+        windows="{config}/Zed/settings.json",
+        key="context_servers",
+        raw=True,
+        ours={"source": "custom"},
+    ),
+    # docs.cline.bot/cli/configuration: one file for the extension, the CLI and the SDK; before, the extension's storage
+    # (cline/cline: src/core/storage/disk.ts). cline/cline: docs/mcp/configuring-mcp-servers.mdx.
+    Client(
+        name="cline",
+        title="Cline",
+        places=(
+            "{home}/.cline/data/settings/cline_mcp_settings.json",
+            f"{_STORAGE}/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        ),
+        raw=True,
+    ),
+    # docs.roocode.com/features/mcp/using-mcp-in-roo; RooCodeInc/Roo-Code: src/shared/globalFileNames.ts and
+    # src/services/mcp/McpHub.ts, in VS Code's storage of the extension.
+    Client(name="roo", title="Roo Code", places=(f"{_STORAGE}/rooveterinaryinc.roo-cline/settings/mcp_settings.json",)),
+    # continuedev/continue: docs/customize/deep-dives/mcp.mdx: a list, in which each entry has its name.
+    Client(name="continue", title="Continue", places=("{home}/.continue/config.yaml",), raw=True),
+    # opencode.ai/docs/mcp-servers, opencode.ai/docs/config.
+    Client(
+        name="opencode",
+        title="opencode",
+        places=("{xdg}/opencode/opencode.json", "{xdg}/opencode/opencode.jsonc"),
+        key="mcp",
+        fields={"environment": "env"},
+        joined=True,
+        ours={"type": "local", "enabled": True},
+        variable=r"\{env:([A-Za-z_]\w*)\}",
+    ),
+    # block/goose: documentation/docs/guides/config-files.md.
+    Client(
+        name="goose",
+        title="Goose",
+        places=("{xdg}/goose/config.yaml",),
+        windows="{config}/Block/goose/config/config.yaml",
+        key="extensions",
+        raw=True,
+        fields={"cmd": "command", "envs": "env", "uri": "url", "available_tools": "includeTools"},
+        ours={"type": "stdio", "name": OURS, "description": "", "enabled": True, "timeout": 300},
+    ),
+    # lmstudio.ai/blog/lmstudio-v0.3.17, lmstudio-ai/docs: 0_app/2_mcp/index.mdx; for the other place of older
+    # installations lmstudio-ai/lmstudio-bug-tracker issue 1371.
+    Client(
+        name="lmstudio",
+        title="LM Studio",
+        places=("{home}/.lmstudio/mcp.json", "{home}/.cache/lm-studio/mcp.json"),
+        raw=True,
+    ),
+    # ampcode.com/docs/cli/settings, ampcode.com/docs/customize/mcp.
+    Client(
+        name="amp",
+        title="Amp",
+        places=("{home}/.config/amp/settings.json", "{home}/.config/amp/settings.jsonc"),
+        key="amp.mcpServers",
+    ),
+    # kiro.dev/docs/mcp/configuration.
+    Client(name="kiro", title="Kiro", places=("{home}/.kiro/settings/mcp.json",)),
+    # docs.warp.dev/agents/capabilities/mcp.
+    Client(name="warp", title="Warp", places=("{home}/.warp/.mcp.json",), fields={"working_directory": "cwd"}),
+    # docs.github.com: copilot/reference/copilot-cli-reference/cli-config-dir-reference and add-mcp-servers.
+    Client(
+        name="copilot",
+        title="Copilot CLI",
+        places=("{copilot}/mcp-config.json",),
+        fields={"tools": "includeTools"},
+        ours={"type": "local", "tools": ["*"]},
+    ),
 )
+UNREAD = {
+    "JetBrains AI Assistant": "its documentation names no file; paste the entry of `toolroute serve` into its settings"
+}
+"""Clients whose files are not known, with what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,32 +186,39 @@ class ClientFile:
         """Read a file; InvalidConfig where it is broken."""
         with reading(path, error=InvalidConfig):
             text = path.read_bytes().decode("utf-8")  # Line ends and a mark stay as they are.
-            return cls(client=client, path=path, text=text, entries=_entries(client, text))
+            return cls(client=client, path=path, text=text, entries=_named(_whole(client, text).get(client.key)))
 
     @property
     def has_entries(self) -> bool:
-        return self.client.is_toml or _find(self.text, self.client.key) is not None
+        return self.client.key in _whole(self.client, self.text)
 
     def with_entries(self, entries: Mapping[str, Any]) -> str:
-        """Return the text with these servers in place of its own."""
-        if self.client.is_toml:
-            return _toml_with(self.text, self.client.key, entries)
-        start, end = _span(self.text, self.client.key)
-        line = self.text[self.text.rfind("\n", 0, start) + 1 : start]
-        indent = line[: len(line) - len(line.lstrip(" \t"))]
-        written = json.dumps(entries, indent=2, ensure_ascii=False).replace("\n", f"\n{indent}")
-        return self.text[:start] + _line_ends(written, self.text) + self.text[end:]
+        """Return the text with these servers in place of its own, and all else as it is."""
+        client, whole = self.client, _whole(self.client, self.text)
+        if client.form == "toml":
+            text = _toml_with(self.text, client.key, entries)
+        elif client.form == "yaml":
+            text = _yaml_with(self.text, client.key, entries, listed=isinstance(whole.get(client.key), list))
+        else:
+            text = _json_with(self.text, client.key, entries)
+        after = _whole(client, text)
+        if _named(after.pop(client.key, None)) != entries or after != {
+            k: v for k, v in whole.items() if k != client.key
+        }:
+            raise InvalidConfig(f"{self.path}: {client.key} cannot be changed without changing more: change it by hand")
+        return text
 
     def undone(self, before: "ClientFile") -> "ClientFile":
         """Return the file with the servers that it had before; those that were added or changed since stay so."""
         now = {name: entry for name, entry in self.entries.items() if name != OURS}
-        entries, text = {**before.entries, **now}, before.text
+        entries, text, key = {**before.entries, **now}, before.text, self.client.key
         if entries != before.entries:
             text = self.with_entries(entries)
-        elif self.client.is_toml:
-            text = _toml_undone(self.text, before.text, self.client.key)
-        elif _is_filled(self.text):
-            (start, end), (first, last) = _span(self.text, self.client.key), _span(before.text, self.client.key)
+        elif self.client.form == "toml":
+            text = _toml_undone(self.text, before.text, key)
+        elif self.client.key in _whole(self.client, self.text):
+            span = _yaml_span if self.client.form == "yaml" else _span
+            (start, end), (first, last) = span(self.text, key), span(before.text, key)
             text = self.text[:start] + before.text[first:last] + self.text[end:]
         return replace(self, text=text, entries=entries)
 
@@ -134,31 +253,47 @@ def write(path: Path, text: str, *, private: bool = False) -> None:
             fresh.unlink(missing_ok=True)
 
 
-def _entries(client: Client, text: str) -> dict[str, Any]:
-    if client.is_toml:
-        value: Any = tomllib.loads(text.removeprefix(_MARK)).get(client.key, {})
+def _whole(client: Client, text: str) -> dict[str, Any]:
+    """Return a file's outermost object."""
+    plain = text.removeprefix(_MARK)
+    if client.form == "toml":
+        return tomllib.loads(plain)
+    if client.form == "yaml":
+        import yaml
+
+        try:
+            value = yaml.safe_load(plain)
+        except yaml.YAMLError as error:
+            raise ValueError(f"not YAML ({' '.join(str(error).split())})") from None
     else:
-        whole = read_json(without_comments(text.removeprefix(_MARK))) if _is_filled(text) else {}
-        value = whole.get(client.key, {}) if isinstance(whole, dict) else None
-    if not isinstance(value, dict):
-        raise ValueError(f"{client.key!r} is no object of servers")
-    return value
+        value = read_json(without_comments(plain)) if plain.strip() else None
+    if not isinstance(value, dict | None):
+        raise ValueError("not an object")
+    return value or {}
 
 
-def _is_filled(text: str) -> bool:
-    return bool(text.removeprefix(_MARK).strip())
+def _named(value: Any) -> dict[str, Any]:
+    """Return entries by name, also where each one has its name."""
+    if isinstance(value, list):
+        if not all(isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in value):
+            raise ValueError("a server has no name")
+        return {entry["name"]: {key: own for key, own in entry.items() if key != "name"} for entry in value}
+    if not isinstance(value, dict | None):
+        raise ValueError("no object of servers")
+    return value or {}
 
 
-def _members(plain: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each name of the JSON object that a text is, and where its value begins and ends."""
+def _members(plain: str) -> Iterator[tuple[str, int, int, int]]:
+    """Yield each name of the JSON object that a text is, where the name begins, and where its value begins and ends."""
     decoder, at = json.JSONDecoder(), plain.find("{") + 1
     if not at:
         raise ValueError("not a JSON object")
     while (at := _after_space(plain, at)) < len(plain) and plain[at] != "}":
+        first = at
         name, at = decoder.raw_decode(plain, at)
         start = _after_space(plain, at)
         _, at = decoder.raw_decode(plain, start)
-        yield name, start, at
+        yield name, first, start, at
 
 
 def _after_space(plain: str, at: int) -> int:
@@ -166,19 +301,120 @@ def _after_space(plain: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _find(text: str, key: str) -> tuple[int, int] | None:
-    return next(((start, end) for name, start, end in _members(without_comments(text)) if name == key), None)
-
-
 def _span(text: str, key: str) -> tuple[int, int]:
     """Return where the value of a key of the outermost object stands; InvalidConfig without it."""
-    if (found := _find(text, key)) is None:
+    found = [(start, end) for name, _, start, end in _members(without_comments(text)) if name == key]
+    if not found:
         raise InvalidConfig(f"no object {key!r} stands there any more")
-    return found
+    return found[0]
+
+
+def _json_with(text: str, key: str, entries: Mapping[str, Any]) -> str:
+    plain = without_comments(text)
+    if found := [(start, end) for name, _, start, end in _members(plain) if name == key]:
+        return _spliced(text, *found[0], entries)
+    whole: dict[str, Any] = json.loads(plain.removeprefix(_MARK))
+    return _spliced(text, plain.find("{"), plain.rindex("}") + 1, {**whole, key: entries})
+
+
+def _spliced(text: str, start: int, end: int, entries: Mapping[str, Any]) -> str:
+    """Return the text with these members of the object that stands there; those that are the same stay as written."""
+    plain, raw = (without_comments(text[: end - 1])[start:], text[start:end])  # Without its end a last comma stays.
+    now: dict[str, Any] = json.loads(without_comments(text)[start:end])
+    members = list(_members(plain + "}"))
+    inner = _indent(raw, members[0][1]) if members and "\n" in raw else f"{_indent(text, start)}  "
+    step = "\t" if inner.startswith("\t") else 2
+    written = {name: json.dumps(entry, indent=step, ensure_ascii=False) for name, entry in entries.items()}
+    written = {name: own.replace("\n", f"\n{inner}") for name, own in written.items()}
+    edits = [
+        (at, close, written[name]) for name, _, at, close in members if name in entries and now[name] != entries[name]
+    ]
+    edits += [(*_cut(raw, plain, first, close), "") for name, first, _, close in members if name not in entries]
+    kept = [one for one in members if one[0] in entries]
+    last = kept[-1][3] if kept else 1
+    comma = _COMMA.match(plain, last) if kept else None
+    added = ",".join(f"\n{inner}{json.dumps(name)}: {own}" for name, own in written.items() if name not in now)
+    if added:
+        behind = comma.end() if comma else last
+        found = _REMARK.match(raw, behind) if kept else None
+        at, missing = (found.end() if found else behind, "," if kept and not comma else "")
+        edits += [(last, last, missing)] if at > last else []
+        added = added if at > last else missing + added
+        edits.append((at, at, added + ("" if "\n" in raw[at:] else f"\n{_indent(text, start)}")))
+    elif comma and kept[-1] is not members[-1]:
+        edits.append((comma.end() - 1, comma.end(), ""))
+    for first, close, own in sorted(edits, reverse=True):
+        raw = raw[:first] + _line_ends(own, text) + raw[close:]
+    return text[:start] + raw + text[end:]
+
+
+_COMMA, _REMARK = re.compile(r"\s*,"), re.compile(r"[ \t]*(?://[^\r\n]*)?")
+
+
+def _cut(raw: str, plain: str, first: int, end: int) -> tuple[int, int]:
+    """Return where a member stands with its comma; with its whole lines, and a remark behind it, where it has lines."""
+    end = found.end() if (found := _COMMA.match(plain, end)) else end
+    head, rest = (raw[:first].rstrip(" \t"), re.compile(r"[ \t]*(//[^\n]*)?\r?\n").match(raw, end))
+    if head.endswith("\n") and rest:
+        return len(head), rest.end()
+    return first, end + len(raw[end:]) - len(raw[end:].lstrip(" "))
+
+
+def _indent(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _line_ends(written: str, text: str) -> str:
     return written.replace("\r\n", "\n").replace("\n", "\r\n") if "\r\n" in text else written
+
+
+def _yaml_nodes(text: str, key: str) -> tuple[Any, Any]:
+    import yaml
+
+    root: Any = yaml.compose(text, yaml.SafeLoader)
+    found = [(name, value) for name, value in root.value if name.value == key] if root else []
+    if not found:
+        raise InvalidConfig(f"no {key!r} stands there any more")
+    return found[0]
+
+
+def _yaml_end(text: str, node: Any) -> int:
+    """Return where the line behind a node begins; the parser would also count the remarks that follow it."""
+    while isinstance(node.value, list) and node.value and not node.flow_style:
+        node = node.value[-1][1] if isinstance(node.value[-1], tuple) else node.value[-1]
+    at: int = node.end_mark.index
+    return at if text[at - 1] == "\n" else text.find("\n", at) + 1 or len(text)
+
+
+def _yaml_span(text: str, key: str) -> tuple[int, int]:
+    name, value = _yaml_nodes(text, key)
+    return name.end_mark.index, _yaml_end(text, value)
+
+
+def _yaml_with(text: str, key: str, entries: Mapping[str, Any], *, listed: bool) -> str:
+    import yaml
+
+    name, value = _yaml_nodes(text, key)
+    now, start = (_named(yaml.safe_load(text.removeprefix(_MARK))[key]), name.end_mark.index)
+    if not isinstance(value.value, list) or value.flow_style:
+        text = f"{text[:start]}:\n{text[_yaml_end(text, value) :]}"
+        nodes, now = [], {}
+    else:
+        nodes = [(own, own) if listed else own for own in value.value]
+    lines = [(text.rfind("\n", 0, first.start_mark.index) + 1, _yaml_end(text, last)) for first, last in nodes]
+    indent = _indent(text, nodes[0][0].start_mark.index) if nodes else "  "
+    same = [place for place, own in zip(lines, now, strict=True) if own in entries and now[own] == entries[own]]
+    added = {own: entry for own, entry in entries.items() if now.get(own) != entry}
+    given: Any = [{"name": own, **entry} for own, entry in added.items()] if listed else added
+    written = yaml.safe_dump(given, sort_keys=False, allow_unicode=True, width=1_000) if added else ""
+    block = "".join(f"{indent}{line}" for line in written.splitlines(keepends=True))
+    at = same[-1][1] if same else text.find("\n", start) + 1 or len(text)
+    edits = [(first, last, "") for first, last in lines if (first, last) not in same]
+    for first, last, own in sorted([*edits, (at, at, block)], reverse=True):
+        gap = "\n" if own and first and text[first - 1] != "\n" else ""
+        text = text[:first] + _line_ends(gap + own, text) + text[last:]
+    return text
 
 
 def _toml_text(document: Any, before: str) -> str:

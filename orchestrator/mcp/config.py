@@ -26,11 +26,23 @@ from orchestrator.common.digests import OF_SERVER, digest
 from orchestrator.common.json_input import first_problem, read_json, reading, slip, spellings, without_comments
 from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.launch import VARIABLE, Expansion, Launch, environment, read_env_file
+from orchestrator.mcp.launch import (
+    VARIABLE,
+    Expansion,
+    Launch,
+    at_home,
+    braced,
+    environment,
+    passed_secrets,
+    read_env_file,
+)
+from orchestrator.mcp.runners import runner_of
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
+CLIENT_SETS = "clients"
+"""The part of a file that says which of its servers each client has."""
 
 logger = logging.getLogger(__name__)
 
@@ -47,13 +59,15 @@ _Text = Annotated[str, BeforeValidator(_shell_text)]
 
 
 class ServerLimits(BaseModel):
-    """How long a server may take to connect and to answer, and how long it stays open unused; 0 where not given.
+    """How long a server may take to connect, to be installed by a package runner first, and to answer, and how long it
+    stays open unused; 0 where not given.
 
     The rest is for its tools' calls on Temporal, as the labels of a tool are: `labels` are those that it stands for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     connect_timeout_s: _Seconds = 0.0
+    install_timeout_s: _Seconds = 0.0
     call_timeout_s: Annotated[_Seconds, Field(validation_alias=AliasChoices("call_timeout_s", TIMEOUT))] = 0.0
     idle_ttl_s: _Seconds = 0.0
     retries: Annotated[int, Field(ge=0, le=MOST_RETRIES)] | None = None
@@ -69,18 +83,22 @@ class ServerLimits(BaseModel):
 class ServerSpec(BaseModel):
     """One entry, unexpanded, as the common clients write it: a command to run or a URL to reach.
 
-    What only they use (autoApprove, icon, ...) is left alone. `problem` is what makes an entry useless, as a whole
-    sentence; such a server is known by its name alone.
+    What only they use (autoApprove, icon, ...) is left alone, and `unknown` names what nobody is known to use.
+    `problem` is what makes an entry useless, as a whole sentence; such a server is known by its name alone.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
     name: str = ""
     source: str = "mcpServers"
     problem: str = ""
+    unknown: tuple[str, ...] = ()
     command: str = ""
     args: tuple[_Text, ...] = Field((), repr=False)
-    env: dict[str, _Text] = Field(default_factory=dict, repr=False)
-    cwd: str | None = None
+    env: dict[str, _Text] = Field(
+        default_factory=dict, repr=False, validation_alias=AliasChoices("env", "environment", "envs")
+    )
+    env_pass: tuple[str, ...] = Field((), validation_alias=AliasChoices("env_pass", "envPass", "env_vars"))
+    cwd: str | None = Field(None, validation_alias=AliasChoices("cwd", "workingDirectory", "working_directory"))
     env_file: str = Field("", validation_alias=AliasChoices("envFile"))
     url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"), repr=False)
     headers: dict[str, _Text] = Field(default_factory=dict, repr=False)
@@ -125,6 +143,11 @@ class ServerSpec(BaseModel):
         return tool not in self.disabled_tools and (self.only_tools is None or tool in self.only_tools)
 
     @property
+    def runner(self) -> str:
+        """The package runner that the command starts, "" where it starts none."""
+        return runner_of(self.command, self.args)
+
+    @property
     def transport(self) -> str:
         """`stdio`, `http` or `sse`; "" where the entry is broken."""
         if not self.url:
@@ -142,6 +165,7 @@ class ServerSpec(BaseModel):
         hidden = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
         given = {**self.env, **self.headers}
         named = {name: [found["name"] for found in VARIABLE.finditer(text)] for name, text in given.items()}
+        named = {**{name: [name] for name in self.env_pass}, **named}  # As `"env": {"NAME": "${NAME}"}`.
         meant = [hidden.redact(text) for text in (self.command, *self.args, self.url)]
         chosen = [self.only_tools and sorted(self.only_tools), sorted(self.disabled_tools), self.trust_annotations]
         base, words = Path(self.cwd or "").expanduser().absolute(), (self.command, *self.args, self.env_file)
@@ -153,12 +177,15 @@ class ServerSpec(BaseModel):
         """Return the entry with its variables replaced; InvalidConfig names all that are missing or broken."""
         if self.problem:
             raise InvalidConfig(self.problem)
-        where, text = f"{self.source}: server {self.name!r}", Expansion(environment() if environ is None else environ)
-        command = text.of("command", self.command)
-        args = tuple(text.of(f"args[{number}]", value) for number, value in enumerate(self.args))
-        env_file = text.of("envFile", self.env_file)
+        environ = environment() if environ is None else environ
+        where, text = f"{self.source}: server {self.name!r}", Expansion(environ)
+        if self.unknown:
+            logger.warning("%s: not understood and left out: %s", where, ", ".join(self.unknown))
+        command = at_home(text.of("command", self.command))
+        args = tuple(at_home(text.of(f"args[{number}]", value)) for number, value in enumerate(self.args))
+        env_file = at_home(text.of("envFile", self.env_file))
         env = {name: text.of(f"env.{name}", value) for name, value in self.env.items()}
-        cwd = text.of("cwd", self.cwd) if self.cwd else None
+        cwd = at_home(text.of("cwd", self.cwd)) if self.cwd else None
         url = text.of("url", self.url)
         headers = {name: text.of(f"headers.{name}", value) for name, value in self.headers.items()}
         text.check(where)
@@ -167,12 +194,28 @@ class ServerSpec(BaseModel):
                 raise InvalidConfig(f"{where}: headers.{name} holds characters that a header may not hold")
         if env_file:
             env = {**read_env_file(env_file, f"{where}: envFile {self.env_file!r}"), **env}
+        env = {**{name: environ[name] for name in self.env_pass if name in environ}, **env}
         given = [secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)]
-        secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
+        inherited = passed_secrets(environment())
+        secrets = Secrets([*given, *inherited, *url_secrets(url), *argument_secrets([command, *args])])
         return Launch(command=command, args=args, env=env, cwd=cwd, url=url, headers=headers, secrets=secrets)
 
 
-_FIELD_OF = {name: field for name, field in spellings(ServerSpec).items() if field not in {"name", "source", "problem"}}
+_NOT_IN_FILES = {"name", "source", "problem", "unknown"}
+_FIELD_OF = {name: field for name, field in spellings(ServerSpec).items() if field not in _NOT_IN_FILES}
+_REFUSED = {
+    "headersHelper": 'toolroute runs no program for headers: write them in "headers", with ${NAME} for what is secret',
+    "env_keys": 'toolroute has no store of secrets: name variables of the environment in "env_pass"',
+}
+"""What a client does for a server that would not start, or not answer, without it."""
+_OF_CLIENTS = frozenset(
+    """
+    alwaysAllow autoApprove available_tools bundled description dev display_name displayName gallery icon iconUrl icons
+    id initTimeout label longRunning metadata name networkTimeout note notes oauth provider requestTimeout source
+    startupTimeout tags timeout title tools trust version
+    """.split()
+)
+"""What clients keep in an entry for themselves. Any other setting that is not known is named when the server starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +237,18 @@ class McpConfig:
         return cls.parse(config) if isinstance(config, Mapping) else cls.read(config)
 
     @classmethod
-    def read(cls, path: str | Path) -> Self:
-        """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy."""
+    def read(cls, path: str | Path, client: str = "") -> Self:
+        """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy.
+
+        client: Only its servers, as `toolroute setup` has noted them in the file.
+        """
         with reading(path, "give an mcpServers JSON file", InvalidConfig):
-            value = read_json(without_comments(Path(path).read_text(encoding="utf-8-sig")))
-        return cls.parse(value, source=str(path))
+            text = Path(path).read_text(encoding="utf-8-sig")
+            value = read_json(without_comments(braced(text) if Path(path).parent.name == ".gemini" else text))
+        return cls.parse(value, str(path), client)
 
     @classmethod
-    def parse(cls, value: Any, source: str = "mcpServers") -> Self:
+    def parse(cls, value: Any, source: str = "mcpServers", client: str = "") -> Self:
         """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`."""
         given = value if isinstance(value, dict) else {}
         entries = given.get("mcpServers", given.get("servers"))
@@ -210,6 +257,12 @@ class McpConfig:
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
+        if client:
+            sets = given.get(CLIENT_SETS)
+            if not isinstance(sets, dict) or not isinstance(chosen := sets.get(client), list):
+                named = ", ".join(sets) if isinstance(sets, dict) else "none"
+                raise InvalidConfig(f"{source}: no servers of a client {client!r}; {CLIENT_SETS!r} names: {named}")
+            entries = {name: entry for name, entry in entries.items() if name in chosen}
         off = frozenset(name for name, entry in entries.items() if _is_off(entry))
         specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
         return cls({spec.name: spec for spec in specs}, source, off)
@@ -265,9 +318,15 @@ def _spec(given: str, entry: Any, source: str) -> ServerSpec:
         problem = "a name is not blank and holds no colon (a tool's key is server:name): rename"
     elif isinstance(entry, Mapping) and (wrong := slip(entry, _FIELD_OF, "setting")):
         problem = wrong
+    elif isinstance(entry, Mapping) and (needed := next(filter(_REFUSED.get, entry), None)):
+        problem = f"{needed}: {_REFUSED[needed]}"
     else:
         try:
             spec = ServerSpec.model_validate(entry)
+            unknown = (
+                key for key in entry if key not in _FIELD_OF and key not in _OF_CLIENTS and key[:1] not in "_$/#"
+            )
+            spec = spec.model_copy(update={"unknown": tuple(unknown)})
         except ValidationError as error:
             problem = first_problem(error).replace("Value error, ", "", 1)
     said = problem and f"{source}: server {name!r}: {problem}"

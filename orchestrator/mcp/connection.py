@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
@@ -19,6 +19,7 @@ from orchestrator.mcp.child import Child
 from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
+from orchestrator.mcp.runners import Work, mend_cache, work_of
 from orchestrator.mcp.transport import Pace, Watched, http, sse
 from orchestrator.records.tool import Tool
 
@@ -35,8 +36,11 @@ OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 """Called with a server's name and its whole listing: at a connect, and after the server said that it changed."""
 
 _PROBE_S = 2.0
+_SAMPLE_S, _PATIENCE, _WITH_SERVER = 2.0, 4, 2
 _GAP_S, _MOST_GAP_S = 0.5, 30.0
 """The pause before a server is listed again, which doubles where that shows nothing new or fails."""
+_PROGRESS_TIMES = 60
+"""A call that reports progress may take so many times its timeout: an hour by default."""
 _LISTEN_AGAIN_S = 2.0
 """Pause before a stream of notices is opened again: proxies end such streams often."""
 
@@ -71,6 +75,7 @@ class Connection:
         self.death = ""
         self.tools: dict[str, Tool] = {}
         self.users = 0
+        self.called = False  # Since its tools were listed.
         self.last_used = math.inf
         self.retired = self.suspect = False
         self._on_settled, self.settled, self._begun = on_settled, asyncio.Event(), asyncio.Event()
@@ -79,6 +84,7 @@ class Connection:
         self._child = Child(self._pace)
         self._scope = anyio.CancelScope()
         self._greeted, self._sse = False, spec.transport == "sse"
+        self._work: Work | None = None
         self._client: Client | None = None
 
     @property
@@ -100,6 +106,21 @@ class Connection:
         if self.error is not None:
             return f"not connected ({type(self.error).__name__})"
         return f"connected, {len(self.tools)} {'tool' if len(self.tools) == 1 else 'tools'}"
+
+    @property
+    def phase(self) -> str:
+        """What connecting is about now."""
+        if not self._begun.is_set():
+            return "waiting"
+        if self._greeted:
+            return "listing"
+        if self.spec.transport != "stdio":
+            return "connecting"
+        if self._child.answered:
+            return "handshake"
+        # A package runner is alone until it starts the server.
+        alone = self.spec.runner and (self._work is None or self._work.processes < _WITH_SERVER)
+        return "installing" if alone else "starting"
 
     @property
     def client(self) -> "Client":
@@ -160,8 +181,7 @@ class Connection:
         return ServerUnavailable(f"server {self.spec.name!r}{why}")
 
     def _hint(self) -> str:
-        tail = self._child.tail(self.secrets)
-        return f"; last stderr output: {tail}" if tail else ""
+        return self._child.last_words(self.secrets)
 
     async def call(self, call: "Call") -> "Answer":
         """Return the server's result, or the error that stands for one (a RuntimeError: it ran, but its answer ...);
@@ -171,16 +191,25 @@ class Connection:
 
         if self._client is None or self.death:
             raise CallLost(self.death or "it is not connected", sent=False)
-        limit_s, progress = call.seconds_left(self.limits.call_timeout_s), call.progress(self.secrets)
-        meta: Any = call.meta or None
+        limit_s, meta = call.seconds_left(self.limits.call_timeout_s), cast("Any", call.meta or None)
+        within, pass_on = asyncio.timeout(limit_s), call.progress(self.secrets)
+        longest = asyncio.get_running_loop().time() + _PROGRESS_TIMES * limit_s
+
+        async def keep_alive(progress: float, total: float | None, message: str | None) -> None:
+            if call.deadline is None and not within.expired():
+                within.reschedule(min(longest, asyncio.get_running_loop().time() + limit_s))
+            if pass_on is not None:
+                await pass_on(progress, total, message)
+
         self._pace.allow_call()
+        self.called = True
         try:
-            async with asyncio.timeout(limit_s):
-                return await self._client.call_tool(call.name, call.arguments, progress_callback=progress, meta=meta)
+            async with within:
+                return await self._client.call_tool(call.name, call.arguments, progress_callback=keep_alive, meta=meta)
         except TimeoutError:
             # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
             self.doubt()
-            after = f"no answer within {round(limit_s, 2):g} s of being sent{self._hint()}"
+            after = f"no answer within {round(limit_s, 2):g} s of being sent or of its last progress{self._hint()}"
             raise CallLost(after, sent=True, timed_out=True) from None
         except ValidationError as error:
             return RuntimeError(f"cannot be read ({self.secrets.redact(first_problem(error))})")
@@ -218,6 +247,7 @@ class Connection:
             raise self._unavailable(f" did not list its tools: {faults.in_words(error, self.secrets)}") from None
 
     async def _list(self, client: "Client") -> tuple[Tool, ...]:
+        self.called = False
         tools = await self._listing.tools(client)
         self.tools = {tool.name: tool for tool in tools}
         return tools
@@ -236,7 +266,9 @@ class Connection:
         except Exception as error:
             if self._child.flaw:
                 self._settle(error=self._unavailable(f": {self._child.flaw}{self._hint()}"))
-            self._settle(error=faults.connect_error(self.spec, launch, error, self._hint()))
+            # A runner that has ended by itself may have started the server or not.
+            phase = f"{launch.runner}: installing or starting" if self.phase == "installing" else self.phase
+            self._settle(error=faults.connect_error(self.spec, launch, error, f" ({phase}){self._hint()}"))
             self._die(faults.in_words(error, self.secrets))
         finally:
             self._settle(error=self._unavailable(": its task was cancelled"))
@@ -245,7 +277,7 @@ class Connection:
         await self._begun.wait()
         # Loading the library takes a second once, longer on a busy machine: none of that is the server's time.
         import_module("mcp")
-        too_late = asyncio.get_running_loop().call_later(self.limits.connect_timeout_s, self._too_late)
+        too_late = asyncio.create_task(self._end_late_start(launch.runner))
         try:
             async with self._session(launch) as client, anyio.create_task_group() as tasks:
                 tools = await self._list(client)
@@ -258,10 +290,33 @@ class Connection:
         finally:
             too_late.cancel()
 
-    def _too_late(self) -> None:
-        """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more."""
-        why = f": not connected within {self.limits.connect_timeout_s:g} s{self._hint()}"
-        self._settle(error=self._unavailable(why))
+    async def _end_late_start(self, runner: str) -> None:
+        """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more.
+
+        What a package runner does is not timed while it works, up to a limit of its own. Where it waits, as npx does
+        for a lock that a killed npx has left (65 s), it has four times as long as a server.
+        """
+        connect_s, install_s = self.limits.connect_timeout_s, self.limits.install_timeout_s
+        if not runner:
+            await anyio.sleep(connect_s)
+            self._too_late(f"not connected within {connect_s:g} s ({self.phase})", "connect_timeout_s")
+            return
+        begun = worked = anyio.current_time()
+        while (now := anyio.current_time()) < begun + install_s:
+            before, self._work = self._work, await asyncio.to_thread(work_of, self._child.pid)
+            patience_s = connect_s if self.phase != "installing" else _PATIENCE * connect_s
+            if self._work is None or self._work.since(before):
+                worked = now
+            elif now - worked >= patience_s:
+                did = f"{runner} did nothing for {patience_s:g} s ({self.phase})"
+                self._too_late(f"not connected: {did}", "connect_timeout_s")
+                return
+            await anyio.sleep(min(_SAMPLE_S, connect_s / 2))
+        self._too_late(f"not connected by {runner} within {install_s:g} s ({self.phase})", "install_timeout_s")
+
+    def _too_late(self, why: str, limit: str) -> None:
+        remedy = f'; to wait longer, raise {limit} under "toolroute" in its entry'
+        self._settle(error=self._unavailable(f": {why}{self._hint()}{remedy}"))
         self._scope.cancel()
 
     @asynccontextmanager
@@ -269,7 +324,8 @@ class Connection:
         """Open a session, in an older way where the server does not take the newer one.
 
         A process that ended over the first request is started once more and gets that of the older protocol, which is
-        remembered. A URL that refused the first message is asked for the stream of the older transport.
+        remembered. So is one whose package runner failed. A URL that refused the first message is asked for the stream
+        of the older transport.
         """
         async with AsyncExitStack() as session:
             try:
@@ -292,8 +348,11 @@ class Connection:
             older = not self._sse and faults.is_refused(error)
             self._sse = self._sse or older
         else:
-            older = not self.handshake and not self._child.flaw and faults.is_end(error)
+            again = not self.handshake or launch.runner
+            older = bool(again) and not self._child.flaw and faults.is_end(error)
             if older:
+                if launch.runner and (mended := mend_cache(self._child.said)):
+                    logger.warning("server %s: %s was half installed, and is installed again", self.spec.name, mended)
                 self.handshake, self._child = True, Child(self._pace)
         return older
 

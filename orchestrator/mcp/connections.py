@@ -49,17 +49,24 @@ class Connections:
         *,
         environ: Mapping[str, str] | None = None,
         connect_timeout_s: float = 30.0,
+        install_timeout_s: float = 600.0,
         call_timeout_s: float = 60.0,
         idle_ttl_s: float = 300.0,
         max_open: int = 16,
         max_connecting: int = 4,
+        max_installing: int = 3,
         backoff_s: float = 1.0,
         max_backoff_s: float = 60.0,
         on_listed: OnListed | None = None,
     ) -> None:
-        times = {"connect_timeout_s": connect_timeout_s, "call_timeout_s": call_timeout_s, "idle_ttl_s": idle_ttl_s}
-        counts = {"max_open": max_open, "max_connecting": max_connecting, "backoff_s": backoff_s}
-        for name, value in {**times, **counts}.items():
+        times = {
+            "connect_timeout_s": connect_timeout_s,
+            "install_timeout_s": install_timeout_s,
+            "call_timeout_s": call_timeout_s,
+            "idle_ttl_s": idle_ttl_s,
+        }
+        counts = {"max_open": max_open, "max_connecting": max_connecting, "max_installing": max_installing}
+        for name, value in {**times, **counts, "backoff_s": backoff_s}.items():
             if not value > 0:
                 raise InvalidConfig(f"{name}={value!r}: give a number above 0")
         self._limits = ServerLimits.model_validate(times)
@@ -70,6 +77,7 @@ class Connections:
         self._on_listed = on_listed
         self._owners: dict[asyncio.Task[None], Connection] = {}
         self._max_open, self._turns = max_open, asyncio.Semaphore(max_connecting)
+        self._installing = asyncio.Semaphore(max_installing)
         self._starting: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -128,7 +136,7 @@ class Connections:
         try:
             async with self.using(call.server, call.deadline) as connection:
                 live = await self._live_tool(connection, call)
-                warnings = (*call.rename(live), *call.compare(live))
+                warnings = (*call.rename(live), *await asyncio.to_thread(call.compare, live))
                 if call.confirm is not None:
                     await call.confirm(live)
                 answer = await connection.call(call)
@@ -163,6 +171,16 @@ class Connections:
             if fresh and connection is was_open:
                 return await connection.list_again()
             return tuple(connection.tools.values())
+
+    async def list_after_calls(self, server: str) -> bool:
+        """List a server again if it was called since, as a call may add tools; return whether it was."""
+        connection = self._servers[server].connection if server in self._servers else None
+        if connection is None or not connection.called:
+            return False
+        tools = await self.tools(server, fresh=True)
+        if self._on_listed is not None:
+            await self._on_listed(server, tools)
+        return True
 
     def warm(self, servers: Iterable[str]) -> None:
         """Prewarm servers: begin to connect them and return at once; unknown, open and failing ones are skipped."""
@@ -202,6 +220,14 @@ class Connections:
         """Return every configured server's state, in the file's order."""
         now = asyncio.get_running_loop().time()
         return tuple(server.state(now) for server in self._servers.values())
+
+    def phases(self) -> dict[str, str]:
+        """Return the phase (waiting, installing, starting, handshake, listing) of each server that is connecting."""
+        return {
+            name: connection.phase
+            for name, server in self._servers.items()
+            if (connection := server.open) and not connection.was_ready
+        }
 
     @asynccontextmanager
     async def using(
@@ -260,10 +286,14 @@ class Connections:
         return connection
 
     async def _begin_in_turn(self, connection: Connection) -> None:
-        """Let a server start when few others do: if many started at a time, all of them would be late."""
-        async with self._turns:
+        """Let a server start when few others do: if many started at a time, all of them would be late.
+
+        A package runner keeps its turn until the server is there, as an install keeps the machine busy.
+        """
+        runner = connection.spec.runner
+        async with self._installing if runner else self._turns:
             connection.begin()
-            with anyio.move_on_after(_TURN_S):
+            with anyio.move_on_after(None if runner else _TURN_S):
                 await connection.settled.wait()
 
     def _on_settled(self, server: Server, connection: Connection) -> None:

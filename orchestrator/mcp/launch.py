@@ -9,10 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.common.json_input import reading
-from orchestrator.common.redact import Secrets
+from orchestrator.common.redact import Secrets, argument_secrets
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.runners import runner_of
 
 VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+BARE = re.compile(r"\$(?=[A-Za-z_])(\w+)")
+"""A variable as Gemini CLI writes it, too."""
+_OWN = Path(sys.executable).parent
+_OF_NODE = frozenset({"node", "npm", "npx", "corepack"})
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
 
 
@@ -29,6 +34,11 @@ class Launch:
     secrets: Secrets = field(default_factory=Secrets, repr=False)
 
     @property
+    def runner(self) -> str:
+        """The package runner that the command starts, which may install before it starts a server."""
+        return runner_of(self.command, self.args)
+
+    @property
     def executable(self) -> str | None:
         """The command as it is started; None where it is missing.
 
@@ -36,15 +46,69 @@ class Launch:
         """
         if os.sep in self.command:
             return self.command if shutil.which(Path(self.cwd or "", self.command)) else None
-        installed = Path(sys.executable).parent / self.command
-        found = shutil.which(self.command, path=self.env.get("PATH"))
-        return self.command if found else shutil.which(str(installed))
+        of_node = self.command.partition(".")[0] in _OF_NODE
+        found = shutil.which(self.command, path=self.path if of_node else self.env.get("PATH"))
+        found = found or shutil.which(str(_OWN / self.command))
+        return found and str(Path(found).absolute())
+
+    @property
+    def path(self) -> str:
+        """The server's PATH: its entry's or the user's.
+
+        A Node that some Python package put into toolroute's own environment comes last, behind the machine's.
+        """
+        if "PATH" in self.env:
+            return self.env["PATH"]
+        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        if str(_OWN) in folders and shutil.which("node", path=str(_OWN)):
+            folders = [*(folder for folder in folders if folder != str(_OWN)), str(_OWN)]
+        return os.pathsep.join(folders)
 
     @property
     def program(self) -> str:
         """The command's program alone, to be shown: what else was typed into the command may be secret."""
         name, _, more = self.command.strip().partition(" ")
         return self.secrets.redact(name) + (" ..." if more else "")
+
+
+_PASSED = frozenset(
+    """
+    SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NODE_USE_SYSTEM_CA AWS_CA_BUNDLE
+    GIT_SSL_CAINFO PIP_CERT UV_NATIVE_TLS UV_SYSTEM_CERTS
+    HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+    DISPLAY WAYLAND_DISPLAY XAUTHORITY DBUS_SESSION_BUS_ADDRESS SSH_AUTH_SOCK LANG LANGUAGE TZ TMPDIR
+    DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG DOCKER_CERT_PATH DOCKER_TLS_VERIFY DOCKER_DEFAULT_PLATFORM CONTAINER_HOST
+    NPM_CONFIG_REGISTRY NPM_CONFIG_USERCONFIG NPM_CONFIG_CACHE NPM_CONFIG_CAFILE NPM_CONFIG_PROXY
+    NPM_CONFIG_HTTPS_PROXY NPM_CONFIG_NOPROXY
+    PIP_CONFIG_FILE PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST PIP_FIND_LINKS
+    UV_INDEX UV_DEFAULT_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL UV_FIND_LINKS UV_CACHE_DIR UV_CONFIG_FILE UV_OFFLINE
+    UV_PYTHON_INSTALL_DIR PLAYWRIGHT_BROWSERS_PATH
+    """.split()
+)
+"""What a server gets besides HOME, LOGNAME, PATH, SHELL, TERM and USER, in upper or lower case: without it a server
+reaches no network, display, agent, container or package index of a machine that needs it. None is made for a secret."""
+_PASSED_KINDS = ("LC_", "XDG_")
+
+
+def passed(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that every server gets."""
+    names = [name for name in environ if name.upper() in _PASSED or name.startswith(_PASSED_KINDS)]
+    return {name: environ[name] for name in names}
+
+
+def passed_secrets(environ: Mapping[str, str]) -> list[str]:
+    """Return the passwords and tokens in the addresses of proxies and package indexes that every server gets."""
+    return argument_secrets([word for value in passed(environ).values() for word in value.split()])
+
+
+def at_home(text: str) -> str:
+    """Return a word with `~` at its beginning replaced, as a shell does."""
+    return os.path.expanduser(text)  # noqa: PTH111, a Path would rewrite what is none
+
+
+def braced(text: str) -> str:
+    """Write `$NAME` as `${NAME}`: Gemini CLI expands both."""
+    return BARE.sub(r"${\1}", text)
 
 
 def environment() -> Mapping[str, str]:

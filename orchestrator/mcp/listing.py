@@ -28,9 +28,9 @@ MAX_DEFINITION_BYTES = 256 * 2**10
 _TOO_LARGE = f"it holds more than {MAX_DEFINITION_BYTES // 2**10} KiB"
 _AT_A_TIME = 25
 """So many tools are read before others have their turn: some two milliseconds."""
-_READ = frozenset({"name", "description", "inputSchema", "annotations", "_meta"})
+_READ = frozenset({"name", "title", "description", "inputSchema", "annotations", "_meta"})
 _SAID = frozenset({"required", "type", "$ref"})
-_HINTS = frozenset({"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
+_HINTS = frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 _BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 logger = logging.getLogger(__name__)
@@ -96,13 +96,17 @@ class Listing:
         return tuple(found.values())
 
     async def _records(self, client: "Client") -> list[Any]:
-        """Follow cursors to the end."""
+        """Follow cursors to the end, or to a page that was there before."""
         items, cursors, refused = list[Any](), set[str](), f"server {self._spec.name!r} lists"
+        names = set[str]()
         page = await tools_page(client)
         while cursor := page.next_cursor:  # Some servers mean the end by an empty one, too.
+            again = {tool.name for tool in page.tools}
+            if cursor in cursors or (again and again <= names):
+                logger.warning("server %s: it repeats a page of its tools; the listing ends there", self._spec.name)
+                return items + ([] if again <= names else page.tools)
             items += page.tools
-            if cursor in cursors:
-                raise InvalidCatalogue(f"{refused} a page of its tools without end (the same cursor twice)")
+            names |= again
             cursors.add(cursor)
             if len(items) > MAX_TOOLS or len(cursors) >= MAX_PAGES:
                 raise InvalidCatalogue(f"{refused} over {MAX_TOOLS:,} tools or {MAX_PAGES:,} pages; that is refused")
@@ -142,7 +146,7 @@ async def _take_turns(number: int) -> None:
         await anyio.lowlevel.checkpoint()
 
 
-_FIELDS = {"description", "input_schema", "annotations", "meta"}
+_FIELDS = {"title", "description", "input_schema", "annotations", "meta"}
 
 
 async def tools_page(client: "Client", cursor: str | None = None) -> "ListToolsResult":
@@ -170,7 +174,7 @@ def _trimmed(tool: Any) -> Any:
         meta = used["_meta"] if isinstance(used["_meta"], dict) else {}
         used["_meta"] = {RELATIONS: meta[RELATIONS]} if RELATIONS in meta else {}
     if isinstance(hints := used.get("annotations", {}), dict):
-        used["annotations"] = {name: hint for name, hint in hints.items() if name in _HINTS}
+        used["annotations"] = {name: hint for name, hint in hints.items() if name in _HINTS and hint is not None}
     return used
 
 

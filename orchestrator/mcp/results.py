@@ -78,7 +78,7 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
     structured = result.structured_content
     # Before the protocol of 2026 only an object may stand here.
     keep = isinstance(structured, dict) and _fits(structured, answered.max_tokens)
-    if not (blocks or keep or structured is None):
+    if not blocks and structured is not None:  # Many clients show their model only the blocks.
         blocks.append(TextContent(text=_cut(secrets.redact(_written(structured)), left)[0]))
     return CallToolResult(
         content=[*blocks, *warnings],

@@ -4,6 +4,7 @@ An entry is copied as it is, with any secret in it: the configuration's owner al
 """
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -58,12 +59,14 @@ class Taken:
         is switched on.
         """
         gone = {move.server for move in self.moves if move.name}
-        kind = {"type": "stdio"} if self.file.client.key == "servers" else {}
-        entry: dict[str, Any] = {**kind, **_switched_on(self.file.entries.get(OURS, {}))}
-        if not {*_words(command[command.index("serve") :])} <= {*_words(entry.get("args") or ())}:
-            entry |= {"command": command[0], "args": [*command[1:]]}
+        client, own = self.file.client, self.file.entries.get(OURS, {})
+        entry: dict[str, Any] = {**client.ours, **_switched_on(own)}
+        if not {*_words(command[command.index("serve") :])} <= {*_words(_entry(self.file, own).get("args") or ())}:
+            theirs = {name: spelt for spelt, name in client.fields.items()}
+            entry |= {theirs.get("command", "command"): [*command] if client.joined else command[0]}
+            entry |= {} if client.joined else {"args": [*command[1:]]}
         passed = {name: text for move in self.moves for name, text in move.variables.items()}
-        if passed and self.file.client.is_toml:
+        if passed and client.form == "toml":
             known = entry.get("env_vars", [])
             entry["env_vars"] = [*known, *(name for name in passed if name not in known)]
         elif passed:
@@ -107,9 +110,24 @@ def _words(args: Iterable[Any]) -> list[str]:
 
 def _entry(file: ClientFile, given: Any) -> Any:
     """Return a client's entry as an mcpServers file has it, without what is null."""
-    text = json.dumps(_from_codex(given) if file.client.is_toml else given, default=str)
+    client = file.client
+    text = json.dumps(_from_codex(given) if client.form == "toml" else given, default=str)
+    if client.variable:
+        text = re.sub(client.variable, r"${\1}", text)
     entry = json.loads(text, parse_constant=str)  # JSON has no endless time, which TOML has.
-    return {key: value for key, value in entry.items() if value is not None} if isinstance(entry, dict) else entry
+    if not isinstance(entry, dict):
+        return entry
+    made = {client.fields.get(key, key): value for key, value in entry.items() if value is not None}
+    if client.joined and isinstance(words := made.get("command"), list) and words:
+        made |= {"command": words[0], "args": words[1:]}
+    if made.get("type") in _TYPES:
+        made["type"] = _TYPES[made["type"]]
+    if made.get("includeTools") in ([], ["*"]):
+        del made["includeTools"]
+    return made
+
+
+_TYPES = {"local": "stdio", "remote": "http", "streamable_http": "http"}
 
 
 def _moves(file: ClientFile, servers: dict[str, Any]) -> Iterable[Move]:
@@ -123,15 +141,21 @@ def _moves(file: ClientFile, servers: dict[str, Any]) -> Iterable[Move]:
 
 def _move(server: str, entry: Any, client: Client, servers: dict[str, Any]) -> Move:
     """Return the plan for a server, and add its entry to `servers` if it is taken over."""
-    if reason := _unusable(server, entry):
+    if reason := _unusable(server, entry, client):
         return Move(server=server, note=reason)
     variables, lacking = _variables(client, entry)
     for name, other in ((server, ""), (f"{server}-{client.name}", f"another is called {server}")):
         same = "the same entry is there" if name in servers else ""
-        if servers.setdefault(name, entry) == entry:
+        if _same(servers.setdefault(name, entry), entry):
             note = "; ".join(filter(None, [other or same, lacking]))
             return Move(server=server, name=name, note=note, variables=variables)
     return Move(server=server, note=f"{server} and {name} are other entries: rename it")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two entries mean the same, however they spell it."""
+    specs = [McpConfig.parse({"mcpServers": {"it": entry}}).servers["it"] for entry in (one, other)]
+    return specs[0].model_copy(update={"type": ""}) == specs[1].model_copy(update={"type": ""})
 
 
 def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
@@ -141,10 +165,12 @@ def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
 
     found = VARIABLE.finditer(json.dumps(entry))
     more = [one for one in found if one["name"] not in DEFAULT_INHERITED_ENV_VARS]
+    if client.variable:
+        return {}, ""  # Its servers get all variables of its own.
     if not client.raw:
         return {one["name"]: one[0] for one in more}, ""
     needed = ", ".join(dict.fromkeys(one["name"] for one in more if one["default"] is None))
-    return {}, needed and f"write {needed} into our entry's env: {client.title} expands no variable"
+    return ({}, needed and f"write {needed} into our entry's env: {client.title} expands no variable")
 
 
 def _is_ours(entry: Any) -> bool:
@@ -155,13 +181,19 @@ def _is_ours(entry: Any) -> bool:
     return not {OURS, "orchestrator"}.isdisjoint(Path(str(one)).stem for one in started)
 
 
-def _unusable(server: str, entry: Any) -> str:
+def _unusable(server: str, entry: Any, client: Client) -> str:
     """Return why toolroute cannot start a server as its client does; "" if it can."""
-    if "${input:" in json.dumps(entry):
-        return "the client asks its user for a value of it"
+    if found := _THEIRS.search(VARIABLE.sub("", json.dumps(entry))):
+        return f"only {client.title} can fill in {found[0]}"
+    if isinstance(entry, Mapping) and entry.get("env_keys"):
+        return f"{client.title} keeps its secrets: {', '.join(map(str, entry['env_keys']))}"
     config = McpConfig.parse({"mcpServers": {server: entry}}, source="")
     problems = [spec.problem.partition(f"server {spec.name!r}: ")[2] for spec in config.servers.values()]
     return problems[0] if problems else "it is switched off"
+
+
+_THEIRS = re.compile(r"\$\{+[^}]*\}+|\{(?:env|file):[^}]*\}")
+"""Variables that a client alone can fill in, such as `${input:key}`, `${{ secrets.KEY }}` and `{file:~/key}`."""
 
 
 def _from_codex(entry: Any) -> Any:

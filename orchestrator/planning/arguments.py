@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from orchestrator.catalogue.schema import UnusableSchema, faults, usable
+from orchestrator.catalogue.export import parameters
+from orchestrator.catalogue.schema import UnusableSchema, faults, gathered, usable
 from orchestrator.index.text import spaced, stemmed
 from orchestrator.pipeline.clauses import MAX_CUT, QUOTE
 from orchestrator.records.tool import Tool
@@ -49,6 +50,8 @@ _BY_NAME = {
 }
 _IDENTIFYING = frozenset("id ids key number name uuid ref reference".split())
 """Last words of a parameter's name that say no more than that it identifies a thing: `order_id` is an order."""
+WHOLE = frozenset("required anyOf oneOf allOf not if then else $ref dependentRequired minProperties".split())
+"""What a schema demands of all arguments together, which the ones known so far need not fulfil."""
 _MOST = 50
 """Pieces of a form that are looked at; a text with more is a table, and none of them is the one that is meant."""
 _BETWEEN = frozenset(": = # is to number id named called titled".split())
@@ -113,10 +116,10 @@ class Parameter:
 
 def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
     """Return the arguments for a tool's input schema out of a text; what was given by name comes first."""
-    mended = usable(schema or {})
+    mended = usable(gathered(schema or {}))
     properties, required = mended.get("properties", {}), mended.get("required", [])
-    parameters = [Parameter.of(name, properties[name]) for name in (*required, *properties) if name in properties]
-    parameters = list({parameter.name: parameter for parameter in parameters}.values())
+    names = dict.fromkeys(name for name in (*required, *properties) if name in properties)
+    taken = [Parameter.of(name, properties[name]) for name in names]
     values = {name: coerce(value, plain(properties.get(name))) for name, value in (given or {}).items()}
     notes = dict.fromkeys(values, "given")
     pieces = list(_pieces(text[:MAX_CUT]))
@@ -127,14 +130,14 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
             if piece in pieces:
                 pieces.remove(piece)
 
-    for parameter in parameters:
+    for parameter in taken:
         if parameter.name not in values and (found := _named(parameter, text[:MAX_CUT], pieces)):
             take(parameter, coerce(found.value, properties[parameter.name]), "named in the text", found)
-    for parameter in parameters:
+    for parameter in taken:
         if len(said := _stated(parameter, text[:MAX_CUT], required=parameter.name in required)) == 1:
             take(parameter, said[0], "stated in the text")
-    for parameter in sorted(parameters, key=lambda parameter: not parameter.form):
-        left = [other for other in parameters if other.name in required and other.name not in values]
+    for parameter in sorted(taken, key=lambda parameter: not parameter.form):
+        left = [other for other in taken if other.name in required and other.name not in values]
         if piece := _only_left(parameter, left, pieces):
             take(
                 parameter, coerce(piece.value, properties[parameter.name]), f"the only {piece.form} in the text", piece
@@ -145,7 +148,7 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
 
 def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the caller gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
-    known = (tool.input_schema or {}).get("properties") or {}
+    known = parameters(tool)["properties"]
     own = {name[len(step) + 1 :]: value for name, value in given.items() if name.startswith(f"{step}.")}
     return {**{name: value for name, value in given.items() if name in known}, **own}
 

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from orchestrator.catalogue.export import check_arguments
+from orchestrator.catalogue.export import check_arguments, parameters
+from orchestrator.catalogue.schema import hoisted
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.common.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.index.intent import action_of, begins_action, known_actions, reads_only
 from orchestrator.pipeline.clauses import MAX_CUT, affirmed, is_too_long, split_clauses, split_left_out
-from orchestrator.planning.arguments import extract, given_for
+from orchestrator.planning.arguments import WHOLE, extract, given_for
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage
@@ -235,7 +236,7 @@ def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
     taken = set()
     for step in steps:
         tool = request.decision.tool(step.tool)
-        known = (tool.input_schema or {}).get("properties") if tool else None
+        known = parameters(tool)["properties"] if tool else None
         taken |= {name for own in step.arguments if own in (known or [own]) for name in (own, f"{step.id}.{own}")}
     left = ", ".join(name for name in request.arguments if name not in taken) if steps else ""
     return (f"no step takes the given {left}",) if left else ()
@@ -249,7 +250,7 @@ def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
         given = given_for(step.id, tool, request.arguments) if tool else {}
         if tool is None or not given:
             continue
-        schema = {key: value for key, value in (tool.input_schema or {}).items() if key in ("type", "properties")}
+        schema = {key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE}
         try:
             check_arguments(replace(tool, input_schema=schema), {name: step.arguments[name] for name in given})
         except InvalidArguments as error:

@@ -76,6 +76,7 @@ class Tool(_Local):
     annotations: Annotated[Annotations, Give("Annotations")] = Annotations()
     hash: str = ""
     relations: tuple[Relation, ...] = ()
+    title: Text = ""
 
     def __post_init__(self) -> None:
         check(self, InvalidCatalogue)
@@ -135,6 +136,7 @@ def _definition_hash(tool: Tool) -> str:
         *(list(tool.keywords), tool.labels),
         [hints.read_only, hints.destructive, hints.idempotent, hints.open_world],
         *([relations] if relations else []),
+        *([{"title": tool.title}] if tool.title else []),
     ]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return digest(text, 16)

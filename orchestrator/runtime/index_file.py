@@ -27,7 +27,7 @@ from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.store.snapshot import Stored
 
-_FIELDS = "server name description input_schema kind keywords labels annotations hash relations".split()
+_FIELDS = "server name description input_schema kind keywords labels annotations hash relations title".split()
 _PUT = [Tool.__dict__[name].__set__ for name in _FIELDS]
 _KINDS = {str(kind): kind for kind in Kind}
 
@@ -105,7 +105,13 @@ def _reading(head: Mapping[str, Any], arrays: Any) -> Reading:
 
 def _row(tool: Tool) -> list[Any]:
     own = [getattr(tool, name) for name in _FIELDS]
-    return [*own[:7], astuple(tool.annotations), tool.hash, [astuple(relation) for relation in tool.relations]]
+    return [
+        *own[:7],
+        astuple(tool.annotations),
+        tool.hash,
+        [astuple(relation) for relation in tool.relations],
+        tool.title,
+    ]
 
 
 def _tool(row: list[Any]) -> Tool:

@@ -151,7 +151,9 @@ class Gateway:
         await self._follow()
         tool = await self._tool(tenant, key)
         chosen = self._offered.get((tenant, tool.key), tool)
-        given = dict(arguments) if chosen.hash != tool.hash else check_arguments(tool, arguments)
+        is_same = chosen.hash == tool.hash
+        # In a thread: a stranger's schema may take seconds, in which others are served.
+        given = await asyncio.to_thread(check_arguments, tool, arguments) if is_same else dict(arguments)
         with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
             if allow is not None:
                 await allow(tool, given)
@@ -180,6 +182,8 @@ class Gateway:
         catalogue = (await self._router.index(tenant, key)).catalogue
         if why:
             raise ServerUnavailable(f"unknown tool {key}: server {server!r} has not been listed yet: {why}")
+        if key not in catalogue.positions and await self._pool(tenant).list_after_calls(server):
+            catalogue = (await self._router.index(tenant, key)).catalogue
         former, key = key, catalogue.current(key)
         if former != key:
             self._note(f"{former} is called {key} now; a call of the former name is answered for the time being")
@@ -262,6 +266,7 @@ class Gateway:
 def _match_json(match: Match) -> dict[str, Any]:
     return {
         "tool": match.tool.key,
+        **({"title": match.tool.title} if match.tool.title else {}),
         "description": match.tool.description,
         "input_schema": parameters(match.tool),
         "score": round(match.score, 4),

@@ -87,7 +87,7 @@ class SearchArguments(BaseModel):
 
 def _decoded(arguments: Any) -> Any:
     """Read an object's JSON text, which models also write, and null for no arguments."""
-    return read_arguments("call_tool", arguments or "") if isinstance(arguments, str | None) else arguments
+    return read_arguments("call_tool", arguments) if isinstance(arguments, str | None) else arguments
 
 
 class CallArguments(BaseModel):

@@ -83,7 +83,7 @@ class Executors:
         Raises InvalidArguments, InvalidConfig (no executor, with the remedy) and what the executor raises; after the
         call's deadline OutcomeUnknown, or ServerUnavailable for a call that may be sent again.
         """
-        call = replace(call, arguments=check_arguments(call.tool, call.arguments))
+        call = replace(call, arguments=await asyncio.to_thread(check_arguments, call.tool, call.arguments))
         names = (call.tool.key, f"{call.tool.server}:*", str(call.tool.kind))
         executor = next((self._by_name[name] for name in names if name in self._by_name), None)
         if executor is not None:

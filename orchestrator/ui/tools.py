@@ -7,6 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.schema import usable
 from orchestrator.evaluate.findability import WITHIN, own_words
 from orchestrator.experience.figures import figures
@@ -50,7 +51,7 @@ async def tool(request: Request) -> Response:
         "tool.html",
         tool=shown,
         flags=index.flags.get(key, ()),
-        schema=usable(shown.input_schema or {}),
+        schema=usable(parameters(shown)),
         reads_only=reads_only(shown),
         graph=drawing.graph(edges, {one.tool: one.hops for one in related}),
         usage=usage,

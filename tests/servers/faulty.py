@@ -12,7 +12,7 @@ from typing import Any
 from byhand import HELLO, OBJECT, serve, text, tool
 
 LISTINGS: dict[str, dict[str, Any]] = {
-    "circle": {"tools": [], "nextCursor": "again"},
+    "circle": {"tools": [tool("it")], "nextCursor": "again"},
     "twins": {"tools": [tool("it"), tool("other"), tool("it")]},
     "misshapen": {"tools": [{"name": 7, "inputSchema": "none"}]},
     "nameless": {"tools": [tool("")]},
@@ -76,6 +76,10 @@ class Faulty:
     def list_toolless(self, params: dict[str, Any]) -> dict[str, Any]:
         raise LookupError("tools/list")
 
+    def list_repeating(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The same page for ever, with another cursor each time."""
+        return {"tools": [tool("it"), tool("other")], "nextCursor": str(int(params.get("cursor", 0)) + 1)}
+
     def list_endless(self, params: dict[str, Any]) -> dict[str, Any]:
         number = int(params.get("cursor", 0))
         return {"tools": [tool(f"tool_{number}")], "nextCursor": str(number + 1)}
@@ -110,6 +114,11 @@ class Faulty:
         self.grown = getattr(self, "grown", 0) + 1
         self.list_restless(params)
         return {"tools": [tool("it"), tool(f"it_{self.grown}")]}
+
+    def list_titles(self, params: dict[str, Any]) -> dict[str, Any]:
+        first = {**tool("inv_07"), "title": "List unpaid invoices"}
+        second = {**tool("inv_08"), "title": None, "annotations": {"title": "Pay an invoice", "readOnlyHint": False}}
+        return {"tools": [first, second, {**tool("inv_09"), "annotations": {"title": None}}]}
 
     def list_javascript(self, params: dict[str, Any]) -> dict[str, Any]:
         letters = {"type": "string", "pattern": r"^\p{L}+$"}

@@ -52,6 +52,15 @@ async def wait(seconds: float, ctx: Context) -> str:
 
 
 @server.tool()
+async def progress(seconds: float, times: int, ctx: Context) -> str:
+    """Report progress so many times, with so many seconds between."""
+    for done in range(times):
+        await ctx.report_progress(done, times)
+        await asyncio.sleep(seconds)
+    return "reported"
+
+
+@server.tool()
 def crash() -> str:
     """End the process in the middle of the call."""
     _note("crash")
@@ -77,6 +86,18 @@ async def grow(ctx: Context) -> str:
     await ctx.session.send_tool_list_changed()
     await ctx.notify_tools_changed()
     return "grown"
+
+
+@server.tool()
+def extend() -> str:
+    """Add a tool without saying so."""
+
+    def extended(text: str) -> str:
+        """A tool that was not there before either."""
+        return text
+
+    server.add_tool(extended)
+    return "extended"
 
 
 @server.tool()

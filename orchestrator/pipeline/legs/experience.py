@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from orchestrator.experience.actors import behind_first
 from orchestrator.experience.memory import Experience
-from orchestrator.experience.voting import LEAST, behind_first, damped, with_unseen
+from orchestrator.experience.voting import LEAST, damped, with_unseen
 from orchestrator.index.calibration import log_odds
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State

@@ -26,7 +26,8 @@ def together(state: State) -> State:
         if chance > chances.get(place, 0.0):
             before = state.scores.get(place, 0.0)
             chances[place] = chance
-            scores[place] = max(before, min(1 - (1 - before) * (1 - chance), behind_best))
+            if (now := min(1 - (1 - before) * (1 - chance), behind_best)) > before:
+                scores[place] = now
             notes[place] = f"used with {state.task.index.catalogue.tools[best].key} in {own.tasks} of {own.of}"
     return state.rescored(scores).with_evidence("used_with", chances).noted(notes)
 

@@ -1,0 +1,95 @@
+"""Package runners (`npx`, `uvx`, ...) install a server before they start it, which takes as long as it takes."""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path, PureWindowsPath
+from typing import NamedTuple
+
+_ALWAYS = frozenset({"npx", "pnpx", "uvx", "bunx"})
+_WITH_WORD = {
+    "npm": {"exec", "x"},
+    "pnpm": {"dlx"},
+    "yarn": {"dlx"},
+    "bun": {"x"},
+    "uv": {"run"},  # `uv run` and `uv tool run`
+    "pipx": {"run"},
+    "docker": {"run"},
+    "podman": {"run"},
+}
+_WRAPPERS = frozenset({"cmd", "c", "env"})
+"""Windows starts `npx` by `cmd /c`, whose `/c` reads as a path to c."""
+
+_LEAST_CPU, _LEAST_BYTES = 0.02, 4096
+"""A share of the time and a number of bytes read or written; below both a process is waiting."""
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+_IN_NPX = re.compile(r"(/[^\s'\"]*/_npx/[0-9a-f]{16})(?=[/'\"\s]|$)")
+_BROKEN = re.compile(r"MODULE_NOT_FOUND|ENOTEMPTY|ECOMPROMISED|ERR_INVALID_PACKAGE_CONFIG")
+_LOCK_S = 30.0
+"""The age of a lock that nobody holds: `npx` touches its own every second."""
+
+
+def runner_of(command: str, args: Sequence[str]) -> str:
+    """Return the package runner that a command starts, "" where it starts none."""
+    words = [command, *args]
+    while words and _program(words[0]) in _WRAPPERS:
+        words = words[1:]
+    name = _program(words[0]) if words else ""
+    return name if name in _ALWAYS or not _WITH_WORD.get(name, set()).isdisjoint(words[1:]) else ""
+
+
+def _program(word: str) -> str:
+    name = PureWindowsPath(word).name.lower()  # Takes both kinds of slashes.
+    return name.removesuffix(".cmd").removesuffix(".exe")
+
+
+class Work(NamedTuple):
+    """The processes of a session, and what they have done so far."""
+
+    processes: int
+    cpu_s: float
+    moved: int
+    at: float
+
+    def since(self, before: "Work | None") -> bool:
+        """Return whether they have done more since than waiting."""
+        if before is None or self.processes != before.processes:
+            return True
+        share = abs(self.cpu_s - before.cpu_s) / max(self.at - before.at, 1e-3)
+        return share >= _LEAST_CPU or abs(self.moved - before.moved) >= _LEAST_BYTES
+
+
+def work_of(session: int) -> Work | None:
+    """Return what a session's processes have done; None where there is none, or no /proc."""
+    processes = ticks = moved = 0
+    if not session or not Path("/proc/self/stat").exists():
+        return None
+    for place in Path("/proc").iterdir():
+        if place.name.isdigit():
+            with suppress(OSError):  # It has ended meanwhile, or is another user's.
+                fields = (place / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+                if int(fields[3]) == session and fields[0] != "Z":
+                    processes, ticks = processes + 1, ticks + sum(map(int, fields[11:15]))
+                    counted = (place / "io").read_text().split()
+                    moved += int(counted[1]) + int(counted[3])
+    return Work(processes, ticks / _TICKS, moved, time.monotonic())
+
+
+def mend_cache(said: str) -> str:
+    """Remove the folder of npx's cache that an interrupted install left half full, where its words name it.
+
+    Return the folder, "" where there is nothing to mend. npx itself never mends it.
+    """
+    found = _IN_NPX.search(said)
+    if not found or not _BROKEN.search(said):
+        return ""
+    folder = Path(found[1])
+    lock = folder / "concurrency.lock"
+    if lock.exists() and time.time() - lock.stat().st_mtime < _LOCK_S:
+        return ""  # Another npx is installing there now.
+    shutil.rmtree(folder, ignore_errors=True)
+    return str(folder)
