@@ -1,8 +1,6 @@
 """`toolroute approvals`: what a person allows at a terminal, lists and withdraws."""
 
 import json
-import os
-import pty
 import sys
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from orchestrator.mcp.config import McpConfig
 from orchestrator.server.approvals import Approvals
 from orchestrator.store.store import Store
 from tests.catalogues import tool
-from tests.command_line import Run
+from tests.command_line import Run, at_terminal
 from tests.servers.start import config, entry
 from tests.stores import shipped
 
@@ -31,29 +29,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["--config", str(file), "--store", str(tmp_path / "store")]
 
 
-def _typed(answer: str, *words: str) -> tuple[int, str]:
-    """Run the command at a terminal where a person types this; return its exit code and what was shown."""
-    process, terminal = pty.fork()
-    if process == 0:
-        os.execv(sys.executable, [sys.executable, "-m", "orchestrator", "approvals", *words])
-    shown = b""
-    while b"[y/N]" not in shown:
-        shown += os.read(terminal, 4096)
-    os.write(terminal, f"{answer}\n".encode())
-    _, status = os.waitpid(process, 0)
-    return os.waitstatus_to_exitcode(status), shown.decode()
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the settings are found by XDG_CONFIG_HOME")
 def test_a_person_allows_lists_and_withdraws_and_a_script_allows_nothing(
     place: list[str], toolroute: Run, tmp_path: Path
 ) -> None:
     refused = toolroute("approvals", "allow", "quick:add", *place)
     assert (refused.exit_code, "only a person can confirm this, at a terminal" in refused.stderr) == (2, True)
-    code, shown = _typed("n", "allow", "quick:add", *place)
+    code, shown = at_terminal("n", "[y/N]", "approvals", "allow", "quick:add", *place)
     assert (code, "\\u202e" in shown, "\u202e" in shown) == (130, True, False)
     assert toolroute("approvals", "list").stdout == ""
-    assert _typed("y", "allow", "quick", *place)[0] == 0
+    assert at_terminal("y", "[y/N]", "approvals", "allow", "quick", *place)[0] == 0
     assert toolroute("approvals", "list").stdout == "quick:add\nquick:send\n"
     assert json.loads(toolroute("approvals", "list", "--user", "7", "-o", "json").stdout)["allowed"] == []
     [kept] = (tmp_path / "settings").rglob("*.json")
