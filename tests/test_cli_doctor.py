@@ -1,6 +1,7 @@
 """`toolroute doctor` and what it finds wrong: each with its remedy, and nothing done."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from orchestrator.temporal import devserver
 from tests.command_line import Run
 from tests.qdrant_front import qdrant_front
-from tests.servers.start import config, entry
+from tests.servers.start import config, entry, free_port
 
 
 def test_doctor_names_a_model_that_is_named_without_a_key(
@@ -104,3 +105,16 @@ def test_doctor_finds_a_command_where_it_is_started_from(
         "mcp typed": ("broken", "its command 'no-such-program ...' is not found"),
     }
     assert "sk-live" not in toolroute("servers", "--check", "--config", mcp_file).stdout
+
+
+def test_a_url_counts_as_unchecked_until_it_is_connected(toolroute: Run, tmp_path: Path) -> None:
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps(config(gone={"url": f"http://127.0.0.1:{free_port()}/mcp"}, quick=entry("quick.py"))))
+    looked = toolroute("doctor", "--config", str(file))
+    assert "-- mcp gone: not checked: it is reached by URL\n   -> `toolroute doctor --connect`" in looked.stdout
+    assert f"ok mcp quick: its command {sys.executable!r} is there (not started)" in looked.stdout
+    connected = toolroute("doctor", "--config", str(file), "--connect")
+    assert connected.exit_code == 1
+    assert "!! mcp gone: " in connected.stdout
+    assert "cannot be reached" in connected.stdout
+    assert "ok mcp quick: connected: 8 tools" in connected.stdout

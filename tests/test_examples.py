@@ -3,18 +3,17 @@
 import asyncio
 import json
 import shutil
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.types import CallToolResult, TextContent
 
 from examples.servers import files_server, notes_server
-from orchestrator import Router
+from orchestrator import Connections, Router
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CATALOGUE = [json.loads(line) for line in (EXAMPLES / "tools.jsonl").read_text("utf-8").splitlines()]
@@ -103,17 +102,14 @@ async def test_a_path_outside_the_root_is_refused_by_every_file_tool(tmp_path: P
     assert entries(tmp_path) == ["outside", "root"]
 
 
-async def test_every_configured_server_starts_from_the_root_of_a_checkout(tmp_path: Path) -> None:
+async def test_every_configured_server_starts_from_the_root_of_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
-    configured = json.loads((EXAMPLES / "mcp.json").read_text("utf-8"))["mcpServers"]
-    assert set(configured) == {"files", "notes", "time"}
-
-    async def start(entry: dict[str, Any]) -> None:
-        assert entry["command"] == ".venv/bin/python"
-        async with Client(StdioServerParameters(command=sys.executable, args=entry["args"], cwd=tmp_path)) as client:
-            assert (await client.list_tools()).tools
-
-    await asyncio.gather(*(start(entry) for entry in configured.values()))
+    monkeypatch.chdir(tmp_path)  # No .venv is there: the servers run in the Python that toolroute runs in.
+    async with Connections(tmp_path / "examples" / "mcp.json") as servers:
+        assert set(servers.config.servers) == {"files", "notes", "time"}
+        assert all(await asyncio.gather(*map(servers.tools, servers.config.servers)))
     assert (tmp_path / ".toolroute" / "notes.sqlite").is_file()
 
 

@@ -19,7 +19,8 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Implementation
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.server.http import BearerTokens
+from orchestrator.server import protocol
+from orchestrator.server.http import BearerTokens, serve_http
 from orchestrator.server.protocol import SERVERS
 from orchestrator.store.store import Store
 from tests.servers.real import python_entry
@@ -231,6 +232,26 @@ async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Pat
         assert answer["result"]["content"][0]["text"].startswith("OutcomeUnknown: quick:wait was sent")
         assert await process.wait() == 0
         assert not alive(pid)
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http"])
+async def test_an_interrupt_before_it_serves_ends_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(protocol, "stdio_server", lambda: begun.append("stdio"))
+
+    async def serve() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()  # As asyncio does at a SIGINT, which takes effect at the next wait.
+        if kind == "stdio":
+            await protocol.serve_stdio(Any, Any)
+        else:
+            await serve_http(None, "127.0.0.1", 0, begun.append)
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(serve())
+    await asyncio.sleep(0.1)
+    assert begun == []
 
 
 @pytest.mark.slow

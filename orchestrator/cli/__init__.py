@@ -23,6 +23,8 @@ COMMANDS = {
     "worker": "worker:worker",
     "call": "call:call",
     "servers": "servers:servers",
+    "login": "login:login",
+    "logout": "login:logout",
     "serve": "serve:serve",
     "approvals": "approvals:approvals",
     "eval": "eval:evaluate",

@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import click
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import Place, connecting, taking
 from orchestrator.cli.output import console, counted, dim, present, progress
 from orchestrator.cli.temporal import connect, target
 from orchestrator.cli.tools import named
@@ -21,6 +22,7 @@ from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.safety import suspects
 from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
+from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.sync import left_over
 from orchestrator.options import Options, misspelt, model_key
 
@@ -38,23 +40,28 @@ class Finding(NamedTuple):
 
 @click.command()
 @taking("catalogue", "config", "tenant", "output")
-def doctor(place: Place, output: str) -> int:
+@click.option("--connect", "connects", is_flag=True, help="Connect each server of the mcpServers file, too.")
+def doctor(place: Place, output: str, connects: bool) -> int:
     """Check this installation and suggest fixes. Exit code 1 when something is broken.
 
-    The servers of the mcpServers file are looked at, not connected. With --catalogue its tools are examined instead:
-    those that are flagged, and those that their own description does not find.
+    The servers of the mcpServers file are looked at, and with --connect connected. With --catalogue its tools are
+    examined instead: those that are flagged, and those that their own description does not find.
     """
     options = Options.from_env()
     if place.catalogue is not None and place != Place(catalogue=place.catalogue):
         stored = "those of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
         raise InvalidInput(f"--catalogue examines a file's tools, without --store, --config and a tenant; {stored}")
-    found = _examine(place, options) if place.catalogue is None else _examine_catalogue(place.catalogue, options)
+    found = (
+        _examine(place, options, connects=connects)
+        if place.catalogue is None
+        else _examine_catalogue(place.catalogue, options)
+    )
     findings = list(found)
     present(output, [finding._asdict() for finding in findings], lambda: _show(findings))
     return 1 if any(finding.state == "broken" for finding in findings) else 0
 
 
-def _examine(place: Place, options: Options) -> Iterator[Finding]:
+def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Finding]:
     for name, near in misspelt().items():
         state, remedy = ("broken", f"did you mean {near}?") if near else ("missing", "unset it")
         yield Finding("environment", state, f"{name} is set, and nothing reads it", remedy)
@@ -85,7 +92,7 @@ def _examine(place: Place, options: Options) -> Iterator[Finding]:
     yield _checked("temporal", lambda: _temporal(options), "mend the settings, or start the server")
     yield _model(options)
     if file := place.config or find_config():
-        yield from _servers(file)
+        yield from _servers(file, connects=connects)
 
 
 def _flagged(flags: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
@@ -163,25 +170,49 @@ def _model(options: Options) -> Finding:
     return Finding("model", "broken", f"{named} is named, and there is no key for it", remedy)
 
 
-def _servers(path: Path) -> Iterator[Finding]:
+def _servers(path: Path, *, connects: bool) -> Iterator[Finding]:
     try:
         config = McpConfig.read(path)
     except ToolrouteError as error:
         yield Finding("mcp config", "broken", str(error), "mend the file")
         return
-    for name, spec in config.servers.items():
-        yield _checked(f"mcp {name}", lambda spec=spec: _server(spec), "mend its entry")  # type: ignore[misc]
+    found = [_checked(f"mcp {name}", partial(_server, spec), "mend its entry") for name, spec in config.servers.items()]
+    yield from asyncio.run(_connected(config, found)) if connects else found
 
 
 def _server(spec: ServerSpec) -> Finding:
     what, launch = f"mcp {spec.name}", spec.launch()
     if launch.url:
-        return Finding(what, "works", "reached by URL (not connected here)")
+        return Finding(what, "missing", "not checked: it is reached by URL", "`toolroute doctor --connect` connects it")
     if launch.cwd and not Path(launch.cwd).is_dir():
         return Finding(what, "broken", f"its working folder {launch.cwd!r} does not exist", "make it, or mend cwd")
     if launch.executable:
         return Finding(what, "works", f"its command {launch.program!r} is there (not started)")
     return Finding(what, "broken", f"its command {launch.program!r} is not found", "install it, or give its full path")
+
+
+async def _connected(config: McpConfig, found: Sequence[Finding]) -> list[Finding]:
+    """Return how connecting each server went; what is broken without that stays."""
+    from orchestrator.mcp.connections import Connections
+
+    async with (
+        Connections(config) as connections,
+        connecting(connections, "connecting servers", len(found)) as done,
+    ):
+
+        async def connect(name: str, finding: Finding) -> Finding:
+            if finding.state != "broken":
+                try:
+                    tools = await connections.tools(name)
+                except ToolrouteError as error:
+                    why = without_name(name, str(error))
+                    finding = Finding(finding.what, "broken", why, "mend its entry, or start the server")
+                else:
+                    finding = Finding(finding.what, "works", f"connected: {counted(len(tools), 'tool')}")
+            done(None)
+            return finding
+
+        return await asyncio.gather(*map(connect, config.servers, found))
 
 
 def _show(findings: list[Finding]) -> None:

@@ -174,7 +174,10 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
     from orchestrator.mcp.sync import sync
 
     names = list(dict.fromkeys(move.name for one in taken for move in one.moves if move.name))
-    async with Connections(config) as connections, connecting(connections, "listing servers", len(names)) as noted:
+    async with (
+        Connections(config, tenant=place.tenant) as connections,
+        connecting(connections, "listing servers", len(names)) as noted,
+    ):
         store = place.open_store()
         store.see(config.entries)
         report = await sync(connections, store, place.tenant, noted, names)

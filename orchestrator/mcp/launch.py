@@ -31,7 +31,14 @@ class Launch:
     cwd: str | None = field(default=None, repr=False)
     url: str = field(default="", repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
+    client_id: str = field(default="", repr=False)
+    client_secret: str = field(default="", repr=False)
     secrets: Secrets = field(default_factory=Secrets, repr=False)
+
+    @property
+    def signs_in(self) -> bool:
+        """True for a URL whose entry gives no credentials of its own."""
+        return bool(self.url) and "authorization" not in map(str.lower, self.headers)
 
     @property
     def runner(self) -> str:
@@ -122,8 +129,9 @@ class Expansion:
     def __init__(self, environ: Mapping[str, str]) -> None:
         folder = Path.cwd()
         # What VS Code and Cursor put in themselves; what a person opened there is the working folder here.
-        editors = {"userHome": Path.home(), "workspaceFolder": folder, "workspaceFolderBasename": folder.name}
-        self._environ = {**{name: str(value) for name, value in editors.items()}, **environ}
+        given = {"userHome": Path.home(), "workspaceFolder": folder, "workspaceFolderBasename": folder.name}
+        given["toolroutePython"] = sys.executable
+        self._environ = {**{name: str(value) for name, value in given.items()}, **environ}
         self.used: dict[str, str] = {}
         self.missing: list[str] = []
         self.unknown: list[str] = []

@@ -116,7 +116,7 @@ class Gateway:
         )
         for match in matches:
             self._remember(tenant, match.tool)
-        shown, matching = {match.tool.key for match in matches}, {match.tool.server for match in matches}
+        shown, matching = {match.tool.key for match in matches}, sorted({match.tool.server for match in matches})
         self._pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
@@ -129,7 +129,7 @@ class Gateway:
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": [server for server in decision.servers if server in matching],
-            "warnings": [*decision.warnings, *warnings],
+            "warnings": [*decision.warnings, *warnings, *self._pool(tenant).refused(matching)],
         }
 
     async def call(
@@ -259,7 +259,7 @@ class Gateway:
         if tenant not in self._pools:
             at_hand = partial(self._router.catalogue_at_hand, tenant)
             on_listed = keep_current(self._store, tenant, at_hand, self._entry)
-            self._pools[tenant] = Connections(self.config, on_listed=on_listed, **self._limits)
+            self._pools[tenant] = Connections(self.config, tenant=tenant, on_listed=on_listed, **self._limits)
         return self._pools[tenant]
 
 

@@ -218,7 +218,6 @@ async def serve_http(
     class Stoppable(uvicorn.Server):
         def capture_signals(self) -> Any:
             # uvicorn's own handlers raise the signal again afterwards, before anything else is closed.
-            on_signals(lambda: setattr(self, "should_exit", True))
             return contextlib.nullcontext()
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -241,7 +240,10 @@ async def serve_http(
         **concurrency_limit.uvicorn_settings(),
     )
     concurrency_limit.limit_log_rate()
-    await Stoppable(config).serve([listening])
+    server = Stoppable(config)
+    on_signals(lambda: setattr(server, "should_exit", True))
+    await asyncio.sleep(0)  # A Ctrl-C that came before ends it here, not in the midst of uvicorn's start.
+    await server.serve([listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:

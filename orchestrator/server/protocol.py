@@ -201,6 +201,7 @@ async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
 
     stop = asyncio.Event()
     on_signals(stop.set)
+    await asyncio.sleep(0)  # A Ctrl-C that came before ends it here: later it would end all but the reading thread.
     serving, waiting = asyncio.create_task(serve()), asyncio.create_task(stop.wait())
     await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
