@@ -78,7 +78,7 @@ def answering(answer: Callable[[Request], Awaitable[Response]], path: str = "/mc
         ),
         ("/mcp", HTMLResponse("<html>oops</html>", 503), ServerUnavailable, r"HTTP 503 Service Unavailable$"),
         ("/mcp", PlainTextResponse("Method Not Allowed", 405), ServerUnavailable, "HTTP 405 Method Not Allowed$"),
-        ("/mcp", Response(status_code=401), Unauthorised, r"check its headers \(OAuth is not supported: .*\)$"),
+        ("/mcp", Response(status_code=401), Unauthorised, r"refused the credentials .*: check its headers$"),
     ],
 )
 async def test_a_refusal_tells_the_servers_reason_and_the_remedy_and_no_secret(

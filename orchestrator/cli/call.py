@@ -41,7 +41,7 @@ async def call(tool: str, arguments: str, place: Place, max_tokens: int, output:
         except InvalidArguments as error:
             raise InvalidArguments(f"{error}. If the server has changed since: toolroute tools sync") from None
         warn_of_flagged([known])
-    async with Connections(servers) as connections:
+    async with Connections(servers, tenant=place.tenant) as connections:
         asked = Call.of(known or tool, given)
         asked.max_tokens = max_tokens
         answered = await connections.exchange(asked)

@@ -208,7 +208,7 @@ class Place:
             elif unknown := await asyncio.to_thread(self._to_list, servers, store):
                 note(f"listing {', '.join(unknown)} (once) ...")
                 async with (
-                    Connections(servers) as connections,
+                    Connections(servers, tenant=self.tenant) as connections,
                     connecting(connections, "listing servers", len(unknown)) as noted,
                 ):
                     await sync(connections, store, self.tenant, noted, unknown)

@@ -38,7 +38,7 @@ async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
     """Return the states by the file and the store, or by connecting each server now."""
     from orchestrator.mcp.connections import Connections
 
-    async with Connections(McpConfig.read(place.config_file())) as connections:
+    async with Connections(McpConfig.read(place.config_file()), tenant=place.tenant) as connections:
         stored = place.open_store()
         counts = await asyncio.to_thread(stored.servers, place.tenant)
         connections.know(counts, await asyncio.to_thread(stored.failures, place.tenant))

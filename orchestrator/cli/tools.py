@@ -234,7 +234,7 @@ async def sync_tools(
     tenant, store = place.tenant, place.open_store()
     note(f"listing {', '.join(only or servers.servers)} ...")
     async with (
-        Connections(servers, connect_timeout_s=timeout) as connections,
+        Connections(servers, tenant=tenant, connect_timeout_s=timeout) as connections,
         connecting(connections, "listing servers", len(only or servers.servers)) as noted,
     ):
         report = await sync(connections, store, tenant, noted, only or None)

@@ -31,12 +31,20 @@ class Secrets:
     Switches (true, none) and what has fewer than four characters stay: masked, they would garble every second result.
     """
 
-    __slots__ = ("_pattern",)
+    __slots__ = ("_pattern", "_values")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        # Longest first, so that no value is masked only up to a shorter one's end.
-        forms = sorted({form for value in values for form in _forms(value)}, key=lambda form: (-len(form), form))
-        self._pattern = re.compile("|".join(map(_escaped, forms))) if forms else None
+        self._values: frozenset[str] = frozenset()
+        self._pattern: re.Pattern[str] | None = None
+        self.add(values)
+
+    def add(self, values: Iterable[str]) -> None:
+        """Mask these values, too, as tokens that are renewed: whoever holds this object masks them from now on."""
+        if (now := self._values.union(values)) != self._values:
+            self._values = now
+            # Longest first, so that no value is masked only up to a shorter one's end.
+            forms = sorted({form for value in now for form in _forms(value)}, key=lambda form: (-len(form), form))
+            self._pattern = re.compile("|".join(map(_escaped, forms))) if forms else None
 
     def redact(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._pattern else text
@@ -153,6 +161,7 @@ class LogFilter(logging.Filter):
 
     LOGGERS = (
         *(f"mcp.client.{module}" for module in ("caching", "client", "sse", "stdio", "streamable_http")),
+        *("mcp.client.auth.oauth2", "mcp.client.auth.utils"),
         *(f"mcp.shared.{module}" for module in ("dispatcher", "jsonrpc_dispatcher")),
         *(f"httpcore{two}.{part}" for two in ("2", "") for part in ("connection", "http11", "http2", "proxy", "socks")),
         *("client", "httpx2", "httpx", "openai._base_client"),  # The last two: of openai 2.

@@ -80,6 +80,40 @@ class ServerLimits(BaseModel):
         return {name: str(value) for name, value in given.items() if value is not None}
 
 
+class OAuth(BaseModel):
+    """How to sign in to a server, as Claude Code, Gemini CLI ("oauth") and Cursor ("auth") write it. All is optional.
+
+    A `client_id` is one that the server's operator gave out, or the https address of a client-ID metadata document;
+    without one, toolroute registers itself. `callback_port` is that of the redirect http://localhost:PORT/callback.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+    client_id: str = Field(default="", validation_alias=AliasChoices("clientId", "client_id", "CLIENT_ID"))
+    client_secret: str = Field(
+        default="", repr=False, validation_alias=AliasChoices("clientSecret", "client_secret", "CLIENT_SECRET")
+    )
+    scopes: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("scopes", "scope"))
+    callback_port: int = Field(
+        default=0, ge=0, le=65535, validation_alias=AliasChoices("callbackPort", "callback_port")
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of(cls, given: Any) -> Any:
+        """Read `true`, `false` and `"oauth"` as no settings, and scopes in one text as several."""
+        if isinstance(given, bool) or given == "oauth":
+            return {}
+        if isinstance(given, str):
+            raise ValueError('it is a text: put a token into "headers", as {"Authorization": "Bearer ${TOKEN}"}')
+        if isinstance(given, dict):
+            return {
+                key: value.split() if key in ("scope", "scopes") and isinstance(value, str) else value
+                for key, value in given.items()
+                if value is not None
+            }
+        return given
+
+
 class ServerSpec(BaseModel):
     """One entry, unexpanded, as the common clients write it: a command to run or a URL to reach.
 
@@ -102,6 +136,7 @@ class ServerSpec(BaseModel):
     env_file: str = Field("", validation_alias=AliasChoices("envFile"))
     url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"), repr=False)
     headers: dict[str, _Text] = Field(default_factory=dict, repr=False)
+    oauth: OAuth = Field(OAuth(), validation_alias=AliasChoices("oauth", "auth"))
     type: str = Field("", validation_alias=AliasChoices("type", "transport"))
     disabled: StrictBool = False
     enabled: StrictBool = True
@@ -188,6 +223,8 @@ class ServerSpec(BaseModel):
         cwd = at_home(text.of("cwd", self.cwd)) if self.cwd else None
         url = text.of("url", self.url)
         headers = {name: text.of(f"headers.{name}", value) for name, value in self.headers.items()}
+        client_id = text.of("oauth.clientId", self.oauth.client_id)
+        client_secret = text.of("oauth.clientSecret", self.oauth.client_secret)
         text.check(where)
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
@@ -196,9 +233,19 @@ class ServerSpec(BaseModel):
             env = {**read_env_file(env_file, f"{where}: envFile {self.env_file!r}"), **env}
         env = {**{name: environ[name] for name in self.env_pass if name in environ}, **env}
         given = [secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)]
-        inherited = passed_secrets(environment())
-        secrets = Secrets([*given, *inherited, *url_secrets(url), *argument_secrets([command, *args])])
-        return Launch(command=command, args=args, env=env, cwd=cwd, url=url, headers=headers, secrets=secrets)
+        given += [client_secret, *passed_secrets(environment())]
+        secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
+        return Launch(
+            command=command,
+            args=args,
+            env=env,
+            cwd=cwd,
+            url=url,
+            headers=headers,
+            client_id=client_id,
+            client_secret=client_secret,
+            secrets=secrets,
+        )
 
 
 _NOT_IN_FILES = {"name", "source", "problem", "unknown"}
@@ -211,7 +258,7 @@ _REFUSED = {
 _OF_CLIENTS = frozenset(
     """
     alwaysAllow autoApprove available_tools bundled description dev display_name displayName gallery icon iconUrl icons
-    id initTimeout label longRunning metadata name networkTimeout note notes oauth provider requestTimeout source
+    id initTimeout label longRunning metadata name networkTimeout note notes provider requestTimeout source
     startupTimeout tags timeout title tools trust version
     """.split()
 )

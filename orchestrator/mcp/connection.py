@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, cast
@@ -68,9 +68,10 @@ class Connection:
         limits: ServerLimits,
         on_settled: Callable[["Connection"], None],
         *,
+        tenant: str,
         handshake: bool,
     ) -> None:
-        self.spec, self.limits, self.handshake = spec, limits, handshake
+        self.spec, self.limits, self.tenant, self.handshake = spec, limits, tenant, handshake
         self.error: ToolrouteError | None = None
         self.death = ""
         self.tools: dict[str, Tool] = {}
@@ -224,7 +225,7 @@ class Connection:
 
         message = self.secrets.redact(error.message)
         if error.code == faults.DENIED:
-            raise faults.credentials_refused(self.spec.name, message)
+            raise faults.credentials_refused(self.spec, self.tenant, message)
         if error.code == faults.BUSY:
             raise self._unavailable(f" is busy ({message}); it did not run the call")
         if error.code == faults.UNSENT:
@@ -268,7 +269,8 @@ class Connection:
                 self._settle(error=self._unavailable(f": {self._child.flaw}{self._hint()}"))
             # A runner that has ended by itself may have started the server or not.
             phase = f"{launch.runner}: installing or starting" if self.phase == "installing" else self.phase
-            self._settle(error=faults.connect_error(self.spec, launch, error, f" ({phase}){self._hint()}"))
+            hint = f" ({phase}){self._hint()}"
+            self._settle(error=faults.connect_error(self.spec, self.tenant, launch, error, hint))
             self._die(faults.in_words(error, self.secrets))
         finally:
             self._settle(error=self._unavailable(": its task was cancelled"))
@@ -373,10 +375,16 @@ class Connection:
 
     @asynccontextmanager
     async def _watched(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
-        remote = sse if self._sse else http
-        transport = remote(launch, self._streaming.set) if launch.url else self._child.streams(launch)
-        async with transport as (read, write):
+        async with self._transport(launch) as (read, write):
             yield Watched(read, self._pace, self._listing.mend, self._ended), write
+
+    def _transport(self, launch: Launch) -> "AbstractAsyncContextManager[TransportStreams]":
+        if not launch.url:
+            return self._child.streams(launch)
+        from orchestrator.mcp.auth import SignedIn
+
+        auth = SignedIn(self.tenant, self.spec, launch) if launch.signs_in else None
+        return (sse if self._sse else http)(launch, self._streaming.set, auth)
 
     def _ended(self) -> None:
         """Note a server's end. Before it has greeted, the request under way fails, and it may be started once more."""

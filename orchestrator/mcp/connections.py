@@ -14,7 +14,7 @@ from typing import Any, Self
 import anyio
 
 from orchestrator import telemetry
-from orchestrator.errors import InvalidConfig, ServerUnavailable, UnknownTool
+from orchestrator.errors import InvalidConfig, ServerUnavailable, Unauthorised, UnknownTool
 from orchestrator.mcp.calls import Call
 from orchestrator.mcp.config import McpConfig, ServerLimits, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
@@ -37,7 +37,7 @@ class Connections:
 
     Opens nothing until a tool is called (or `warm`ed). An entry's own deadlines, under "toolroute" in the file, go
     before the ones given here. Beyond `max_open` connections the ones idle for longest close; one in use never does.
-    `environ` is what `${NAME}` is looked up in (default: the process's environment).
+    `environ` is what `${NAME}` is looked up in (default: the process's environment); `tenant`, whose sign-ins are used.
 
         async with Connections("mcp.json") as servers:
             result = await servers.call("time:get_current_time", {"timezone": "UTC"})
@@ -47,6 +47,7 @@ class Connections:
         self,
         config: Config,
         *,
+        tenant: str = "local",
         environ: Mapping[str, str] | None = None,
         connect_timeout_s: float = 30.0,
         install_timeout_s: float = 600.0,
@@ -72,7 +73,7 @@ class Connections:
         self._limits = ServerLimits.model_validate(times)
         self.config = McpConfig.of(config)
         self._servers = {name: self._server_of(spec) for name, spec in self.config.servers.items()}
-        self._environ = environ
+        self._tenant, self._environ = tenant, environ
         self._backoff_s, self._max_backoff_s = backoff_s, max(backoff_s, max_backoff_s)
         self._on_listed = on_listed
         self._owners: dict[asyncio.Task[None], Connection] = {}
@@ -137,7 +138,12 @@ class Connections:
             async with self.using(call.server, call.deadline) as connection:
                 live = await self._live_tool(connection, call)
                 warnings = (*call.rename(live), *await asyncio.to_thread(call.compare, live))
+                if call.confirm is not None:
+                    await call.confirm(live)
                 answer = await connection.call(call)
+        except Unauthorised as error:
+            self._servers[call.server].refuse(error)
+            raise
         except CallLost as lost:
             if lost.sent and not call.replayable:
                 if not lost.timed_out:
@@ -146,6 +152,7 @@ class Connections:
             if lost.timed_out or not again:
                 raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
             return await self._exchange(call, again=False)
+        self._servers[call.server].refuse(None)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )
@@ -192,6 +199,11 @@ class Connections:
         for name in servers:
             if (connection := self._servers[name].connection) is not None:
                 connection.retire()
+
+    def refused(self, servers: Iterable[str]) -> list[str]:
+        """Return, for those of these servers that refused who asked at the last try, why; none that were signed in to
+        since."""
+        return [said for server in filter(None, map(self._servers.get, servers)) if (said := server.refused)]
 
     def know(self, counts: Mapping[str, int], errors: Mapping[str, str] | None = None) -> None:
         """Take the stored number of tools and last error of each server; what it listed itself stands."""
@@ -268,7 +280,9 @@ class Connections:
     def _start(self, server: Server, in_turn: bool) -> Connection:
         check_extra()
         settled = partial(self._on_settled, server)
-        connection = server.connection = Connection(server.spec, server.limits, settled, handshake=server.handshake)
+        connection = server.connection = Connection(
+            server.spec, server.limits, settled, tenant=self._tenant, handshake=server.handshake
+        )
         # A context of its own: the connection outlives the caller.
         task = asyncio.get_running_loop().create_task(
             connection.run(self._environ, self._on_listed),
@@ -309,8 +323,8 @@ class Connections:
             server.failures += 1
             server.last_error = connection.error
             server.pause = min(2 * server.pause or self._backoff_s, self._max_backoff_s)
-            # A broken entry costs nothing to look at again, and it may just have been mended.
-            pause = 0.0 if isinstance(connection.error, InvalidConfig) else server.pause
+            # A broken entry costs nothing to look at again, and it may just have been mended. A sign-in may have come.
+            pause = 0.0 if isinstance(connection.error, InvalidConfig | Unauthorised) else server.pause
             server.retry_at = asyncio.get_running_loop().time() + pause
 
     def _on_ended(self, server: Server, owner: asyncio.Task[None]) -> None:

@@ -8,6 +8,7 @@ from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.launch import Launch
+from orchestrator.mcp.sign_ins import login_command
 
 # What became of a request over HTTP. No server's own code is mistaken for one: JSON-RPC and MCP use another range.
 UNSENT = -31_001  # The server was not reached, or does not know the session any more: it did not run the request.
@@ -33,7 +34,7 @@ def is_too_much(message: bytes) -> bool:
     return sum(map(outside_of_texts.count, (b",", b"[", b"{"))) > MAX_VALUES
 
 
-def connect_error(spec: ServerSpec, launch: Launch, error: Exception, hint: str) -> ToolrouteError:
+def connect_error(spec: ServerSpec, tenant: str, launch: Launch, error: Exception, hint: str) -> ToolrouteError:
     """Return the ToolrouteError for what went wrong before the session was ready; no secrets in it."""
     from mcp import MCPError
     from pydantic import ValidationError
@@ -44,15 +45,18 @@ def connect_error(spec: ServerSpec, launch: Launch, error: Exception, hint: str)
     if isinstance(cause, ValidationError):
         return InvalidCatalogue(redact(f"{server} breaks the protocol: {first_problem(cause)}{hint}"))
     if isinstance(cause, MCPError) and cause.code == DENIED:
-        return credentials_refused(spec.name, redact(cause.message))
+        return credentials_refused(spec, tenant, redact(cause.message))
     if isinstance(cause, OSError) and launch.command:
         return ServerUnavailable(redact(f"{server}: {_spawn_problem(launch, cause)}"))
     return ServerUnavailable(redact(f"{server} cannot be connected: {in_words(error, launch.secrets)}{hint}"))
 
 
-def credentials_refused(server: str, message: str) -> Unauthorised:
-    remedy = "check its headers (OAuth is not supported: give it a token there)"
-    return Unauthorised(f"server {server!r} refused the credentials ({message}): {remedy}")
+def credentials_refused(spec: ServerSpec, tenant: str, message: str) -> Unauthorised:
+    """Return the error for a server that refused who asks; it names the way to sign in, unless the entry has one."""
+    if "authorization" in map(str.lower, spec.headers):
+        return Unauthorised(f"server {spec.name!r} refused the credentials ({message}): check its headers")
+    command = login_command(spec, tenant)
+    return Unauthorised(f"server {spec.name!r} wants a sign-in ({message}): the user has to run `{command}`")
 
 
 def _spawn_problem(launch: Launch, error: OSError) -> str:

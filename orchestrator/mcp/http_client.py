@@ -27,12 +27,12 @@ class GuardedClient(httpx2.AsyncClient):
     `streams` is called when the server has answered a GET: its own messages arrive from then on.
     """
 
-    def __init__(self, launch: Launch, streams: Callable[[], None]) -> None:
+    def __init__(self, launch: Launch, streams: Callable[[], None], auth: httpx2.Auth | None) -> None:
         loopback = urlsplit(launch.url).hostname in {"localhost", "127.0.0.1", "::1"}
         # A compressed answer of some kilobytes may be one of gigabytes.
         headers = {"accept-encoding": "identity", **launch.headers}
         # No read timeout: deadlines are each call's own.
-        super().__init__(headers=headers, timeout=httpx2.Timeout(30.0, read=None), trust_env=not loopback)
+        super().__init__(headers=headers, auth=auth, timeout=httpx2.Timeout(30.0, read=None), trust_env=not loopback)
         self._secrets, self._streams = launch.secrets, streams
 
     async def send(self, request: httpx2.Request, **given: Any) -> httpx2.Response:
@@ -79,9 +79,13 @@ class SseClient(GuardedClient):
     """
 
     def __init__(
-        self, launch: Launch, streams: Callable[[], None], refused: Callable[["SessionMessage"], Awaitable[None]]
+        self,
+        launch: Launch,
+        streams: Callable[[], None],
+        auth: httpx2.Auth | None,
+        refused: Callable[["SessionMessage"], Awaitable[None]],
     ) -> None:
-        super().__init__(launch, streams)
+        super().__init__(launch, streams, auth)
         self._refused = refused
 
     async def send(self, request: httpx2.Request, **given: Any) -> httpx2.Response:

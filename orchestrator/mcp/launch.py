@@ -31,7 +31,14 @@ class Launch:
     cwd: str | None = field(default=None, repr=False)
     url: str = field(default="", repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
+    client_id: str = field(default="", repr=False)
+    client_secret: str = field(default="", repr=False)
     secrets: Secrets = field(default_factory=Secrets, repr=False)
+
+    @property
+    def signs_in(self) -> bool:
+        """True for a URL whose entry gives no credentials of its own."""
+        return bool(self.url) and "authorization" not in map(str.lower, self.headers)
 
     @property
     def runner(self) -> str:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from orchestrator.errors import InvalidConfig, ToolrouteError
+from orchestrator.mcp import sign_ins
 from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.connection import Connection
 
@@ -48,6 +49,17 @@ class Server:
         self.failures = 0
         self.pause = self.retry_at = 0.0
         self.last_error: ToolrouteError | None = InvalidConfig(spec.problem) if spec.problem else None
+        self._refused: tuple[ToolrouteError, int] | None = None
+
+    def refuse(self, error: ToolrouteError | None) -> None:
+        """Note that the server refused who asked; None: it does not."""
+        self._refused = None if error is None else (error, sign_ins.stamp())
+
+    @property
+    def refused(self) -> str:
+        """Why the server refused who asked at the last try; "" if it did not, or a sign-in has come since."""
+        error, then = self._refused or (None, 0)
+        return str(error) if error is not None and then == sign_ins.stamp() else ""
 
     @property
     def open(self) -> Connection | None:

@@ -9,6 +9,7 @@ import anyio
 from orchestrator.mcp.launch import Launch
 
 if TYPE_CHECKING:
+    from httpx2 import Auth
     from mcp.client._transport import TransportStreams
 
 
@@ -71,7 +72,7 @@ class Watched:
 
 
 @asynccontextmanager
-async def http(launch: Launch, streams: Callable[[], None]) -> AsyncIterator["TransportStreams"]:
+async def http(launch: Launch, streams: Callable[[], None], auth: "Auth | None") -> AsyncIterator["TransportStreams"]:
     """Reach the URL with the entry's headers; `streams` is called once the server's own messages arrive."""
     from mcp.client.streamable_http import streamable_http_client
 
@@ -79,7 +80,7 @@ async def http(launch: Launch, streams: Callable[[], None]) -> AsyncIterator["Tr
     from orchestrator.mcp.http_client import GuardedClient
 
     async with (
-        GuardedClient(launch, streams) as client,
+        GuardedClient(launch, streams, auth) as client,
         # The library's own limit of 1 MiB refuses results that stdio lets through.
         streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as both,
     ):
@@ -87,7 +88,7 @@ async def http(launch: Launch, streams: Callable[[], None]) -> AsyncIterator["Tr
 
 
 @asynccontextmanager
-async def sse(launch: Launch, streams: Callable[[], None]) -> AsyncIterator["TransportStreams"]:
+async def sse(launch: Launch, streams: Callable[[], None], auth: "Auth | None") -> AsyncIterator["TransportStreams"]:
     """Reach the URL by the older transport: the stream of a GET names the address that takes the messages.
 
     The library only logs that a message was refused. Here its request gets that as its answer.
@@ -104,9 +105,10 @@ async def sse(launch: Launch, streams: Callable[[], None]) -> AsyncIterator["Tra
             async for message in read:
                 await incoming.send(message)
 
+    own = SseClient(launch, streams, auth, incoming.send)
+
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> SseClient:
-        # All three are the client's own: it has the entry's headers, and no limit on the time between events.
-        return SseClient(launch, streams, incoming.send)
+        return own  # It has the entry's headers, and no limit on the time between events.
 
     async with (
         incoming,

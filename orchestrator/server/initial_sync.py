@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from orchestrator.errors import ToolrouteError
+from orchestrator.mcp import sign_ins
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.sync import ServerReport, not_listed, sync
@@ -35,7 +36,7 @@ class InitialSync:
         self._noted: set[str] = set()
         self._listing: asyncio.Task[None] | None = None
         self._until: tuple[float, ...] = ()
-        self._again_at = 0.0
+        self._again_at, self._signed_in = 0.0, 0
         self._looked = asyncio.Event()
         self._some_known = self._complete = False
 
@@ -45,8 +46,11 @@ class InitialSync:
         For one `server`: at once where it is stored, else when it is, whatever others take.
         """
         now = asyncio.get_running_loop().time()
-        if self._listing is None or (self._listing.done() and not self._complete and now >= self._again_at):
-            self._until = self._until or (now + _WAIT_S, now + _WAIT_KNOWN_S)
+        signed_in = self._signed_in != sign_ins.stamp()
+        again = now >= self._again_at or signed_in
+        if self._listing is None or (self._listing.done() and not self._complete and again):
+            if signed_in or not self._until:
+                self._until = now + _WAIT_S, now + _WAIT_KNOWN_S
             self._listing = asyncio.create_task(self._list())
         await self._looked.wait()
         if server is not None and server not in self._missing:
@@ -62,6 +66,7 @@ class InitialSync:
             await asyncio.gather(self._listing, return_exceptions=True)
 
     async def _list(self) -> None:
+        self._signed_in = sign_ins.stamp()
         try:
             self._pool.know(await asyncio.to_thread(self._store.servers, self._tenant))
             missing = await asyncio.to_thread(not_listed, self._pool.config, self._store, self._tenant)

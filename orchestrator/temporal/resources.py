@@ -141,6 +141,8 @@ class Resources:
         if (found := self._limits.get(decision.tenant)) is None:
             found = self._limits[decision.tenant] = await self._limits_of(decision.tenant)
         labels, warnings = found
+        if (connections := self._tenants.get(decision.tenant)) is not None:
+            warnings = (*warnings, *connections.refused(sorted({match.tool.server for match in decision.matches})))
 
         def limited(match: "Match") -> "Match":
             own = labels.get(match.tool.server) if match.tool.kind is Kind.MCP else None
@@ -185,7 +187,7 @@ class Resources:
             missing = "store" if store is None else "mcp_servers"
             nothing = f"nothing can be listed for {request.tenant!r}"
             raise InvalidConfig(f"{nothing}: this worker has no {missing}, give the plugin {missing}=...")
-        async with Connections(config) as connections:
+        async with Connections(config, tenant=request.tenant) as connections:
             if unknown := [name for name in request.servers if name not in connections.config.servers]:
                 raise InvalidInput(connections.config.lacks(unknown[0]))
             return await sync(connections, store, request.tenant, servers=request.servers or None)
@@ -246,7 +248,7 @@ class Resources:
             return
         from orchestrator.mcp.connections import Connections
 
-        made = None if config is None else Connections(config, on_listed=partial(self._keep, tenant))
+        made = None if config is None else Connections(config, tenant=tenant, on_listed=partial(self._keep, tenant))
         self._tenants[tenant] = made
 
     async def _has_changed(self, connections: "Connections", call: ToolCall, entry: "ServerSpec | None") -> bool:
