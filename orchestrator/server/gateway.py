@@ -13,14 +13,14 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, UnknownTool
-from orchestrator.mcp.calls import Call, OnProgress
+from orchestrator.mcp.calls import Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.results import as_mcp_result
 from orchestrator.mcp.sync import keep_current
 from orchestrator.pipeline import select
 from orchestrator.records.outcome import Use
-from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
+from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
@@ -102,11 +102,14 @@ class Gateway:
         listed = await self._listed(tenant)
         unlisted = dict(listed.why)
         await self._read_again(tenant, listed)
-        # Tools that cannot be called here (agents, integrations) are skipped, so more matches are asked for.
-        all_callable = await self._router.servers(tenant) <= self.config.servers.keys()
-        width = limit if all_callable else min(MAX_LIMIT, 3 * limit)
-        cap = _MOST_TOKENS * width // limit
-        asked = RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=cap)
+        asked = RouteRequest(
+            query=query,
+            tenant=tenant,
+            limit=limit,
+            route_hint=hint,
+            token_cap=3 * _MOST_TOKENS,  # What does not fit into one of them is named below.
+            filters={"kind": Kind.MCP},  # Agents and integrations cannot be called here.
+        )
         decision = await self._router.route(asked)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
@@ -157,11 +160,21 @@ class Gateway:
         with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
             if allow is not None:
                 await allow(tool, given)
-            call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
+
+            async def confirm(live: Tool) -> None:
+                if allow is not None and (now := as_chosen(live, tool)).hash != tool.hash:
+                    await allow(now, given)
+
+            call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress, confirm=confirm)
             began = time.perf_counter()
             result = as_mcp_result(await self._pool(tenant)._exchange(call))
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
         return result
+
+    async def tools_beside(self, tenant: str, tool: Tool) -> list[Tool]:
+        """Return the tenant's present tools of the same server, this one among them as it is given."""
+        catalogue = (await self._router.index(tenant, tool.key)).catalogue
+        return [tool, *(own for own in catalogue if own.server == tool.server and own.key != tool.key)]
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
