@@ -152,7 +152,8 @@ class Connections:
             if lost.timed_out or not again:
                 raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
             return await self._attempt(call, again=False)
-        self._servers[call.server].refuse(None)
+        if (known := self._servers.get(call.server)) is not None:  # Its entry may have gone meanwhile.
+            known.refuse(None)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )
