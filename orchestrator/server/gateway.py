@@ -173,7 +173,7 @@ class Gateway:
 
     async def tools_beside(self, tenant: str, tool: Tool) -> list[Tool]:
         """Return the tenant's present tools of the same server, this one among them as it is given."""
-        catalogue = (await self._router.index(tenant, tool.key)).catalogue
+        catalogue = (await self._router._index(tenant, tool.key)).catalogue
         return [tool, *(own for own in catalogue if own.server == tool.server and own.key != tool.key)]
 
     async def _tool(self, tenant: str, key: str) -> Tool:
