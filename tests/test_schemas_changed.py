@@ -107,6 +107,11 @@ def test_a_parameter_that_branches_describe_differently_may_be_either() -> None:
     assert (schema["properties"], schema["required"]) == ({"id": {"anyOf": [TEXT, number]}}, ["id"])
 
 
+def test_an_older_dialect_is_not_sent_to_providers_that_refuse_it() -> None:
+    own = tool("a:b", input_schema={"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"x": TEXT}})
+    assert all("$schema" not in exported(own, provider) for provider in PROVIDERS)
+
+
 def test_a_reference_at_the_root_is_read() -> None:
     own = tool("a:b", input_schema={"$ref": "#/definitions/A", "definitions": {"A": {"properties": {"x": TEXT}}}})
     assert exported(own)["properties"] == {"x": TEXT}
@@ -122,6 +127,13 @@ def test_references_into_renamed_parameters_still_mean_the_same() -> None:
     assert schema["$defs"][name] == {"type": "string", "format": "email"}
     assert schema["properties"]["x"] == {}
     assert hangs(exported(LADDER[-1](own), "anthropic")) == []
+
+
+def test_a_reference_to_a_nested_definition_is_read() -> None:
+    nested = {"$ref": "#/$defs/Tree", "$defs": {"Tree": {"properties": {"next": {"$ref": "#/$defs/Tree"}}}}}
+    schema = exported(tool("a:b", input_schema={"properties": {"tree": nested}}))
+    name = schema["properties"]["tree"]["$ref"].removeprefix("#/$defs/")
+    assert schema["$defs"][name] == {"properties": {"next": {"$ref": f"#/$defs/{name}"}}}
 
 
 def test_patterns_that_no_engine_compiles_are_not_sent() -> None:
