@@ -48,6 +48,35 @@ async def test_a_server_without_tools_is_connected_and_has_none() -> None:
         assert (servers.states()[0].state, servers.states()[0].tools) == (Readiness.READY, 0)
 
 
+async def test_odd_forms_of_a_definition_take_no_tool_away() -> None:
+    async with Connections(config(bad=entry("faulty.py", "loose"), none=entry("faulty.py", "nil"))) as servers:
+        tools = await servers.tools("bad")
+        assert [tool.name for tool in tools] == ["it", "nullable", "upper"]
+        assert [list(export([tool], "openai")[0]["parameters"]["properties"]) for tool in tools] == [["a"], ["a"], []]
+        assert await servers.tools("none") == ()
+
+
+@pytest.mark.parametrize(
+    ("fault", "lines"),
+    [
+        ("alone", ["fine"]),
+        (
+            "loose",
+            [
+                *("plain", "untyped", '{"of":1}', "annotated", '{"type":"image","url":"https://a.example"}'),
+                '{"type":"resource","resource":{"text":"no address"}}',
+            ],
+        ),
+    ],
+)
+async def test_a_block_that_cannot_be_read_is_shown_as_text_and_takes_no_answer_away(
+    fault: str, lines: list[str]
+) -> None:
+    async with Connections(config(bad=entry("faulty.py", fault))) as servers:
+        result = await servers.call("bad:it")
+    assert (result.text.splitlines(), result.is_error) == (lines, False)
+
+
 async def test_titles_are_kept_found_shown_and_exported() -> None:
     async with Connections(config(bad=entry("faulty.py", "titles"))) as servers:
         tools = await servers.tools("bad")

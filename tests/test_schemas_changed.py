@@ -124,6 +124,13 @@ def test_references_into_renamed_parameters_still_mean_the_same() -> None:
     assert hangs(exported(LADDER[-1](own), "anthropic")) == []
 
 
+def test_a_reference_to_a_nested_definition_is_read() -> None:
+    nested = {"$ref": "#/$defs/Tree", "$defs": {"Tree": {"properties": {"next": {"$ref": "#/$defs/Tree"}}}}}
+    schema = exported(tool("a:b", input_schema={"properties": {"tree": nested}}))
+    name = schema["properties"]["tree"]["$ref"].removeprefix("#/$defs/")
+    assert schema["$defs"][name] == {"properties": {"next": {"$ref": f"#/$defs/{name}"}}}
+
+
 def test_patterns_that_no_engine_compiles_are_not_sent() -> None:
     patterns = {"a": "[", "b": r"^(?=.*\d).+$", "c": r"^\p{L}+$"}
     properties = {name: {"pattern": pattern} for name, pattern in patterns.items()}

@@ -16,7 +16,9 @@ from mcp.types import ElicitRequestFormParams, ElicitResult, Implementation
 from orchestrator import Router
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidArguments, ServerUnavailable, UnknownTool
+from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import McpConfig, ServerSpec
+from orchestrator.options import Options
 from orchestrator.records.request import RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
@@ -24,6 +26,7 @@ from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server
 from orchestrator.server.watched_config import WatchedConfig
+from orchestrator.store.store import Store
 from tests.catalogues import taking, tool
 from tests.servers.real import python_entry
 from tests.servers.start import alive, config, entry, free_port, owners, running, text_of, until
@@ -270,6 +273,22 @@ async def test_another_projects_server_of_the_same_name_is_listed_again(
         found = await search(served, "the other tool")
         assert not any(key.startswith("db:") for key in keys(found))
         assert any("server 'db'" in warning for warning in found["warnings"])
+
+
+async def test_what_cannot_be_called_here_neither_fills_a_search_nor_makes_it_sure(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=lambda: embedder_for(Options()))
+    texts = ["Add two numbers", "Add a pair of numbers", "Add numbers", "Sum two numbers"]
+    agents = [Tool(server="team", name=f"add_{n}", description=text, kind=Kind.AGENT) for n, text in enumerate(texts)]
+    store.replace_server("org:1", "team", agents)
+    others = [Tool(server="quick", name=f"add_numbers_{n}", description=text) for n, text in enumerate(texts)]
+    store.replace_server("org:1", "quick", others, entry="0" * 24, file="/elsewhere/mcp.json")
+    async with gateway(tmp_path, config(quick=QUICK)) as served:
+        found = await served.search("org:1", "add two numbers", 2, RouteHint.AUTO)
+        assert found["matches"][0]["tool"] == "quick:add"
+        assert not [match for match in found["matches"] if "add_" in match["tool"]]
+    async with gateway(tmp_path, config(time=python_entry("mcp_server_time"))) as served:
+        found = await served.search("org:1", "add two numbers", 2, RouteHint.AUTO)
+        assert (found["confidence"] < 0.5, len(found["matches"])) == (True, 2)
 
 
 # --- a configuration that changes

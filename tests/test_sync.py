@@ -257,6 +257,35 @@ def test_servers_that_left_the_file_are_removed_when_asked(
     assert store.servers("org:1") == {"old": 2}
 
 
+def seen(store: Store, **entries: str) -> list[str]:
+    store.see(entries or None)
+    return sorted(one.key for one in store.load("local").tools)
+
+
+def test_a_listing_gives_way_to_the_one_that_takes_its_place_in_its_file_alone(store: Store) -> None:
+    first, second, third = ("1" * 24, "2" * 24, "3" * 24)
+    store.replace_server("local", "db", [tool("db:imported")])
+    store.replace_server("local", "db", [tool("db:one")], entry=first, file="/a")
+    assert seen(store, db=second) == [], "what was imported is listed by now"
+    store.replace_server("local", "db", [tool("db:one")], entry=first, file="/b")
+    store.replace_server("local", "db", [tool("db:two")], entry=second, file="/a")
+    assert [seen(store, db=entry) for entry in (first, second)] == [["db:one"], ["db:two"]]
+    assert seen(store) == ["db:two"]
+    store.replace_server("local", "db", [tool("db:three")], entry=third, file="/b")
+    assert [seen(store, db=entry) for entry in (first, second, third)] == [[], ["db:two"], ["db:three"]]
+
+    store.see({"db": second})
+    changes = store.replace_server("local", "db", [tool("db:edited")])
+    assert (changes.new, changes.gone) == (("edited",), ("two",))
+    assert [seen(store, db=entry) for entry in (second, third)] == [["db:edited"], ["db:three"]]
+    assert seen(store, db=second[:16] + "f" * 8) == ["db:edited"], "its other choice of tools stands in"
+    store.remove_server("local", "db")
+    assert [seen(store, db=entry) for entry in (second, third)] == [[], ["db:three"]]
+    store.see(None)
+    assert len(store.remove_server("local", "db").gone) == 1
+    assert store.listings("local") == {}
+
+
 def test_two_projects_with_servers_of_one_name_each_keep_their_own_tools(
     toolroute: Run, tmp_path: Path, store: Store
 ) -> None:

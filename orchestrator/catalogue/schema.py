@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from copy import deepcopy
 from functools import lru_cache
+from itertools import islice
 from math import prod
 from typing import Any
 from urllib.parse import unquote
@@ -102,7 +103,7 @@ def _faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None)
     steps = STEPS + STEPS_A_CHARACTER * len(json.dumps(value, default=str))
     before = _left.set([min(steps, MAX_STEPS), steps])
     try:
-        if _has_more_parts(schema, MAX_PARTS):
+        if next(islice(_parts(schema), MAX_PARTS, None), None) is not None:
             raise UnusableSchema(f"the schema has more than {MAX_PARTS:,} parts")
         validator = _validator(json.dumps(usable(schema)))
         if parameter is not None:  # References in it still mean the whole schema's parts.
@@ -182,14 +183,13 @@ def _without_dialect(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _has_more_parts(schema: Any, most: int) -> bool:
-    """Return whether a schema consists of more objects and lists than that."""
-    parts, found = [schema], 0
-    while parts and found <= most:
+def _parts(schema: Any) -> Iterator[Any]:
+    """Yield a schema's objects and lists."""
+    parts = [schema]
+    while parts:
         part = parts.pop()
-        found += 1
+        yield part
         parts += [value for value in _values(part) if isinstance(value, dict | list)]
-    return found > most
 
 
 def _values(part: Any) -> Sequence[Any]:
@@ -270,6 +270,13 @@ def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
     """
     moved: dict[str, Any] = {}
     waiting: dict[str, Any] = {}
+    nested = {
+        f"#/{key}/{name}": own
+        for part in _parts(schema)
+        for key in ("$defs", "definitions")
+        if isinstance(part, dict) and isinstance(part.get(key), dict)
+        for name, own in part[key].items()
+    }
 
     def placed(part: Any) -> Any:
         if isinstance(part, list):
@@ -279,6 +286,8 @@ def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
         own = {name: placed(value) for name, value in part.items()}
         if isinstance(to := part.get("$ref"), str):
             meant = _meant(schema, to)
+            if meant is None:  # Some libraries nest the definitions that they refer to.
+                to, meant = f"nested {to}", nested.get(to)
             if not isinstance(meant, dict | bool):
                 del own["$ref"]
             elif not _DEFINED.fullmatch(to):

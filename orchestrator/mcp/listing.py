@@ -51,8 +51,15 @@ class Listing:
         if not isinstance(result, dict):
             return
         if result.keys() & {"content", "structuredContent"}:
-            blocks = result.get("content") or []
-            result["content"] = [_known(block) for block in blocks] if isinstance(blocks, list) else blocks
+            content = result.get("content") or []
+            blocks = content if isinstance(content, list) else [content]
+            result["content"] = [_known(block) for block in blocks if block is not None]
+            if result.get("isError", False) is None:
+                del result["isError"]
+        if isinstance(result.get("nextCursor"), int):
+            result["nextCursor"] = str(result["nextCursor"])
+        if result.get("tools", []) is None:  # As Go writes an empty list.
+            result["tools"] = []
         if isinstance(listed := result.get("tools"), list):
             result["tools"] = kept = []
             for number, tool in enumerate(map(_trimmed, listed), 1):
@@ -64,7 +71,7 @@ class Listing:
         """Return whether the library reads the tool, which is left out if not."""
         size = len(compact(tool))
         self._bytes += size
-        if problem := _TOO_LARGE if size > MAX_DEFINITION_BYTES else _problem(tool):
+        if problem := _TOO_LARGE if size > MAX_DEFINITION_BYTES else _problem("tools/list", {"tools": [tool]}):
             name = tool.get("name") if isinstance(tool, dict) else None
             self._leave_out(repr(name) if isinstance(name, str) else f"number {number} of its page", problem)
         return not problem
@@ -167,33 +174,46 @@ def _trimmed(tool: Any) -> Any:
     if not isinstance(tool, dict):
         return tool
     used = {name: value for name, value in tool.items() if name in _READ and value is not None}
-    schema = used.setdefault("inputSchema", {})
-    if isinstance(schema, dict) and schema.get("type") is None:
-        used["inputSchema"] = {**schema, "type": "object"}
+    schema = used.setdefault("inputSchema", tool.get("input_schema") or {})
+    if isinstance(schema, dict):
+        forms = {"properties": dict, "required": list}
+        kept = {key: value for key, value in schema.items() if isinstance(value, forms.get(key, object))}
+        kind = schema.get("type")
+        is_object = kind is None or "object" in [
+            str(one).lower() for one in (kind if isinstance(kind, list) else [kind])
+        ]
+        used["inputSchema"] = {**kept, "type": "object"} if is_object else kept
     if "_meta" in used:
         meta = used["_meta"] if isinstance(used["_meta"], dict) else {}
         used["_meta"] = {RELATIONS: meta[RELATIONS]} if RELATIONS in meta else {}
-    if isinstance(hints := used.get("annotations", {}), dict):
+    if isinstance(hints := used.pop("annotations", None), dict):
         used["annotations"] = {name: hint for name, hint in hints.items() if name in _HINTS and hint is not None}
     return used
 
 
-def _problem(tool: Any) -> str:
-    """Return why the library would refuse a tool; empty where it would not."""
+def _problem(method: str, result: dict[str, Any]) -> str:
+    """Return why the library would refuse a result; empty where it would not."""
     from mcp.types.methods import validate_server_result
     from pydantic import ValidationError
 
     try:
-        validate_server_result("tools/list", "2025-11-25", {"tools": [tool]})
+        validate_server_result(method, "2025-11-25", result)
     except ValidationError as error:
         return first_problem(error).removeprefix("tools.0.")
     return ""
 
 
 def _known(block: Any) -> Any:
-    """Return the block; a text that names its kind where that is not known."""
-    kind = block.get("type") if isinstance(block, dict) else None
-    return block if not isinstance(kind, str) or kind in _BLOCKS else {"type": "text", "text": f"[{kind}]"}
+    """Return the block; a text of it where the library would refuse it, and with it the whole answer."""
+    if not isinstance(block, dict):
+        return {"type": "text", "text": block if isinstance(block, str) else compact(block)}
+    kind = block.get("type", "text")
+    if isinstance(kind, str) and kind not in _BLOCKS:
+        return {"type": "text", "text": f"[{kind}]"}
+    plain = {name: value for name, value in block.items() if name not in ("annotations", "_meta")}
+    readable = (own for own in (block, plain) if not _problem("tools/call", {"content": [own]}))
+    said = block.get("text", {name: value for name, value in block.items() if name not in ("data", "blob")})
+    return next(readable, {"type": "text", "text": said if isinstance(said, str) else compact(said)})
 
 
 def _redacted(value: Any, secrets: Secrets) -> Any:

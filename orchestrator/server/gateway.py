@@ -20,7 +20,7 @@ from orchestrator.mcp.results import as_mcp_result
 from orchestrator.mcp.sync import keep_current
 from orchestrator.pipeline import select
 from orchestrator.records.outcome import Use
-from orchestrator.records.request import MAX_LIMIT, RouteHint, RouteRequest
+from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
@@ -105,11 +105,14 @@ class Gateway:
         listed = await self._listed(tenant)
         unlisted = dict(listed.why)
         await self._read_again(tenant, listed)
-        # Tools that cannot be called here (agents, integrations) are skipped, so more matches are asked for.
-        all_callable = await self._router.servers(tenant) <= self.config.servers.keys()
-        width = limit if all_callable else min(MAX_LIMIT, 3 * limit)
-        cap = _MOST_TOKENS * width // limit
-        asked = RouteRequest(query=query, tenant=tenant, limit=width, route_hint=hint, token_cap=cap)
+        asked = RouteRequest(
+            query=query,
+            tenant=tenant,
+            limit=limit,
+            route_hint=hint,
+            token_cap=3 * _MOST_TOKENS,  # What does not fit into one of them is named below.
+            filters={"kind": Kind.MCP},  # Agents and integrations cannot be called here.
+        )
         decision = await self._router.route(asked)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]

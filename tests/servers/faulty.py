@@ -19,16 +19,37 @@ LISTINGS: dict[str, dict[str, Any]] = {
     "restart": {"tools": [tool("it"), tool("other")], "nextCursor": ""},  # Whatever the cursor is: one page.
     "wide": {"tools": [tool("it"), {**tool("wide"), "description": "wide " * 60_000}]},
 }
+A = {"a": {"type": "string"}}
+LISTINGS |= {
+    "nil": {"tools": None},
+    "loose": {
+        "tools": [
+            {"name": "it", "input_schema": {**OBJECT, "properties": A}},
+            {"name": "nullable", "inputSchema": {"type": ["object", "null"], "properties": A, "required": True}},
+            {"name": "upper", "inputSchema": {"type": "Object", "properties": []}, "annotations": "reads"},
+        ],
+        "nextCursor": 7,
+    },
+}
 MIB = 2**20
 ANSWERS: dict[str, Any] = {
     "ignore": None,
-    "shapeless": {"content": "not a list"},
+    "shapeless": {"toolResult": 1},
     "bare": {"structuredContent": {"count": 1}},
     "empty": {"content": None},
     "video": {"content": [{"type": "video", "data": "AAAA"}, *text("after")["content"]]},
     "image": {"content": [*text("a dot")["content"], {"type": "image", "data": "AAAA", "mimeType": "image/png"}]},
     "many": {"structuredContent": {"zeros": [0] * 600_000}},
     "javascript": {**text("fine"), "structuredContent": {"word": "fine"}},
+    "alone": {"content": "fine", "isError": None},
+    "loose": {
+        "content": [
+            *("plain", None, {"text": "untyped"}, {"type": "text", "text": {"of": 1}}),
+            {"type": "text", "text": "annotated", "annotations": {"audience": ["x"]}},
+            {"type": "image", "url": "https://a.example", "data": "AAAA"},
+            {"type": "resource", "resource": {"text": "no address"}},
+        ]
+    },
 }
 
 
