@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.config import ServerSpec
@@ -16,7 +17,8 @@ class SignInLink:
 
     async def url(self) -> str:
         """Return the link to sign in with; "" where there is none."""
-        await asyncio.wait({self._link, self.done}, return_when=asyncio.FIRST_COMPLETED)
+        either: set[asyncio.Future[Any]] = {self._link, self.done}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         return self._link.result() if self._link.done() else ""
 
     async def _login(self, tenant: str, spec: ServerSpec) -> bool:
