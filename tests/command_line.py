@@ -1,9 +1,11 @@
 """The command line, run in this process, or as a program of its own where that is what counts."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,3 +64,22 @@ def mcp_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps(config(quick=entry("quick.py"))))
     return path
+
+
+def at_terminal(answer: str, asked: str, *words: str) -> tuple[int, str]:
+    """Run the command at a terminal where a person answers a question; return its exit code and what was shown."""
+    import pty  # Windows has none.
+
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "orchestrator", *words])
+    shown = b""
+    while asked.encode() not in shown:
+        shown += os.read(terminal, 4096)
+    os.write(terminal, f"{answer}\n".encode())
+    with suppress(OSError):  # So Linux ends a terminal that nobody writes to any more.
+        while more := os.read(terminal, 4096):
+            shown += more
+    _, status = os.waitpid(process, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status), shown.decode()

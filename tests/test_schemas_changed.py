@@ -107,6 +107,11 @@ def test_a_parameter_that_branches_describe_differently_may_be_either() -> None:
     assert (schema["properties"], schema["required"]) == ({"id": {"anyOf": [TEXT, number]}}, ["id"])
 
 
+def test_an_older_dialect_is_not_sent_to_providers_that_refuse_it() -> None:
+    own = tool("a:b", input_schema={"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"x": TEXT}})
+    assert all("$schema" not in exported(own, provider) for provider in PROVIDERS)
+
+
 def test_a_reference_at_the_root_is_read() -> None:
     own = tool("a:b", input_schema={"$ref": "#/definitions/A", "definitions": {"A": {"properties": {"x": TEXT}}}})
     assert exported(own)["properties"] == {"x": TEXT}

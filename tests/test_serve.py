@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from orchestrator.records.request import RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.server import initial_sync
+from orchestrator.server.approvals import Approvals, mark
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server
 from orchestrator.server.watched_config import WatchedConfig
@@ -165,24 +167,142 @@ async def test_arguments_may_be_the_json_text_of_an_object_or_null(tmp_path: Pat
             assert "InvalidArguments" in text_of(await client.call_tool(name, wrong))
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path, mode: Any) -> None:
-    asked, answers = list[str](), ["decline", "accept"]
+Answer = tuple[str, dict[str, Any]]
+
+
+@asynccontextmanager
+async def asking(
+    folder: Path, mode: str, *answers: Answer, policy: Approve = Approve.CHANGES, **servers: Any
+) -> AsyncIterator[tuple[Client, list[ElicitRequestFormParams], Gateway]]:
+    """A client whose user answers so, one after the other, and what its user was asked."""
+    asked, left = list[ElicitRequestFormParams](), [*answers]
 
     async def ask(_: object, params: ElicitRequestFormParams) -> ElicitResult:
-        asked.append(params.message)
-        return ElicitResult(action=answers.pop(0), content={})  # type: ignore[arg-type]
+        asked.append(params)
+        action, content = left.pop(0)
+        return ElicitResult(action=action, content=content)  # type: ignore[arg-type]
 
-    call = {"tool": "quick:add", "arguments": SUM}
-    async with gateway(tmp_path) as served:
-        server = make_server(served, "org:1")
-        async with Client(server, mode=mode, elicitation_callback=ask) as client:  # type: ignore[arg-type]
-            refused = await client.call_tool("call_tool", call)
-            assert (refused.is_error, text_of(refused)[:14]) == (True, "NeedsApproval:")
-            assert text_of(await client.call_tool("call_tool", call)) == "3"
-            assert asked == ['May quick:add be called with {"a": 1, "b": 2}?'] * 2
-            now = {"tool": "time:get_current_time", "arguments": {"timezone": "UTC"}}
-            assert not (await client.call_tool("call_tool", now)).is_error, "what only reads asks nobody"
+    async with gateway(folder, config(**servers) if servers else None) as served:
+        server = make_server(served, "org:1", policy, options=["--config", "mcp.json"])
+        callback: Any = ask if answers else None
+        async with Client(server, mode=mode, elicitation_callback=callback) as client:  # type: ignore[arg-type]
+            yield client, asked, served
+
+
+def add(**more: Any) -> dict[str, Any]:
+    return {"name": "call_tool", "arguments": {"tool": "quick:add", "arguments": {**SUM, **more}}}
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / "settings" / name)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path, mode: str) -> None:
+    async with asking(tmp_path, mode, ("decline", {}), ("accept", {})) as (client, asked, _):
+        refused = await client.call_tool(**add())
+        assert (refused.is_error, text_of(refused)[:14]) == (True, "NeedsApproval:")
+        assert text_of(await client.call_tool(**add())) == "3"
+        assert [one.message for one in asked] == ['May quick:add be called with {"a": 1, "b": 2}?'] * 2
+        now = {"tool": "time:get_current_time", "arguments": {"timezone": "UTC"}}
+        assert not (await client.call_tool("call_tool", now)).is_error, "what only reads asks nobody"
+    assert Approvals("org:1").read() == {}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("allow", "asked_again", "kept"),
+    [
+        ("this call", ["quick:add", "quick:pid"], []),
+        ("anything else", ["quick:add", "quick:pid"], []),
+        ("this session", ["quick:pid"], []),
+        ("this tool", ["quick:pid"], ["quick:add"]),
+        ("this server", [], [f"quick:{name}" for name in ("add", "pid", "wait")]),
+    ],
+)
+async def test_an_approval_lasts_as_far_as_the_user_says(
+    tmp_path: Path, mode: str, allow: str, asked_again: list[str], kept: list[str]
+) -> None:
+    no: Answer = ("decline", {})
+    async with asking(tmp_path, mode, ("accept", {"allow": allow}), no, no) as (client, asked, _):
+        assert text_of(await client.call_tool(**add())) == "3"
+        shown: Any = asked[0].requested_schema
+        assert shown["properties"]["allow"]["enum"] == ["this call", "this session", "this tool", "this server"]
+        for tool in ("quick:add", "quick:pid"):
+            await client.call_tool("call_tool", {"tool": tool, "arguments": SUM if tool == "quick:add" else {}})
+        assert [one.message.split()[1] for one in asked[1:]] == asked_again
+    assert {*kept} <= Approvals("org:1").read().keys()
+    assert bool(kept) == bool(Approvals("org:1").read())
+    async with asking(tmp_path, mode, no) as (client, asked, _):
+        assert (text_of(await client.call_tool(**add())) == "3", len(asked)) == (bool(kept), int(not kept))
+
+
+async def test_an_approval_is_one_tenants_and_ends_with_the_definition_or_the_server(tmp_path: Path) -> None:
+    no: Answer = ("decline", {})
+    async with asking(tmp_path, "auto", ("accept", {"allow": "this tool"}), no, no) as (client, _, served):
+        await client.call_tool(**add())
+        path, identity = Approvals("org:1").path, served.config.servers["quick"].identity
+        assert (path.stat().st_mode & 0o777, Approvals("org:2").read()) == (0o600, {})
+        [tool] = [own for own in served._store.of_server("org:1", "quick") if own.name == "add"]
+        assert Approvals("org:1").read() == {"quick:add": mark(tool, identity)}
+        other = replace(tool, description="another", hash="")
+        for kept in (mark(other, identity), mark(tool, "another server")):
+            path.write_text(json.dumps({"quick:add": kept}))
+            assert "did not approve" in text_of(await client.call_tool(**add()))
+        path.write_text("{")
+        assert "remove the file, and approve again" in text_of(await client.call_tool(**add()))
+
+
+async def test_always_asks_about_each_call_whatever_was_allowed(tmp_path: Path) -> None:
+    yes: Answer = ("accept", {"allow": "this tool"})
+    async with asking(tmp_path, "auto", yes, yes, policy=Approve.ALWAYS) as (client, asked, _):
+        for _ in range(2):
+            assert text_of(await client.call_tool(**add())) == "3"
+        assert [one.requested_schema for one in asked] == [{"type": "object", "properties": {}}] * 2
+    assert Approvals("org:1").read() == {}
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_tool_that_its_server_defines_otherwise_by_now_is_asked_about(tmp_path: Path, mode: str) -> None:
+    async with gateway(tmp_path, config(library=PLAIN)) as served:
+        await search(served)
+        known, store = served._store.of_server("org:1", "library"), served._store
+        only_reads = [replace(own, annotations=replace(own.annotations, read_only=True), hash="") for own in known]
+        await asyncio.to_thread(store.replace_servers, "org:1", {"library": only_reads}, listed=served.config.entries)
+    async with asking(tmp_path, mode, ("decline", {}), library=PLAIN) as (client, asked, _):
+        refused = await client.call_tool("call_tool", {"tool": "library:pid"})
+        assert (len(asked), "did not approve" in text_of(refused)) == (1, True)
+
+
+async def test_a_user_sees_the_whole_of_a_call_whatever_its_arguments_hold(tmp_path: Path) -> None:
+    long, turned, hidden = "x" * 60_000, "safe\u202egpj.exe", "a\u200bb\U000e0041"
+    more = {
+        "content": long,
+        "name": turned,
+        "note": hidden,
+        "path": "/etc/passwd",
+        **dict.fromkeys(map(str, range(99)), long),
+    }
+    async with asking(tmp_path, "auto", ("decline", {})) as (client, asked, _):
+        await client.call_tool("call_tool", {"tool": "quick:pid", "arguments": more})
+    message = asked[0].message
+    assert all(sign.isprintable() for sign in message)
+    assert '"path": "/etc/passwd"' in message
+    assert all(part in message for part in ("59,800 characters", "\\u202e", "\\u200b", "83 more"))
+    assert len(message) < 7_000
+
+
+async def test_where_the_client_cannot_ask_the_user_is_told_how_to_allow_the_tool(tmp_path: Path) -> None:
+    async with asking(tmp_path, "legacy") as (client, _, served):
+        said = text_of(await client.call_tool(**add()))
+        assert "toolroute approvals allow quick:add --tenant org:1 --config mcp.json" in said
+        assert not any(word in said for word in ("--approve", "never", "toolroute call"))
+        [tool] = [own for own in served._store.of_server("org:1", "quick") if own.name == "add"]
+        Approvals("org:1").allow([tool], served.config.servers["quick"].identity)
+        assert text_of(await client.call_tool(**add())) == "3"
+        assert Approvals("org:1").withdraw(["quick"]) == ["quick:add"]
+        assert "NeedsApproval" in text_of(await client.call_tool(**add()))
 
 
 async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> None:

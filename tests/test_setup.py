@@ -15,7 +15,7 @@ from orchestrator.common.json_input import read_json, without_comments
 from orchestrator.mcp.clients import CLIENTS, ClientFile
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.takeover import take_over
-from tests.command_line import Run
+from tests.command_line import Run, at_terminal
 from tests.servers.start import HERE, free_port, running, text_of
 
 QUICK = {"command": sys.executable, "args": [str(HERE / "quick.py")]}
@@ -444,3 +444,13 @@ def test_undo_loses_no_comment_nor_mark_of_a_file(home: dict[str, Path], toolrou
         assert "the second" in kept[1].read_text()
         assert str(kept[0]) in undone.stderr
     assert "nothing to undo" in toolroute(*both, "--undo").stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pty")
+@pytest.mark.parametrize(("answer", "option"), [("always", ["--approve", "always"]), ("", [])])
+def test_a_person_at_a_terminal_says_which_calls_wait(home: dict[str, Path], answer: str, option: list[str]) -> None:
+    words = ("setup", "--write", "--client", "claude-desktop")
+    code, shown = at_terminal(answer, "[changes]: ", *words)
+    assert (code, "what is not known to only read" in shown) == (0, True), shown
+    arguments = json.loads(home["claude-desktop"].read_text())["mcpServers"]["toolroute"]["args"]
+    assert [word for word in arguments if word in ("--approve", "always")] == option

@@ -30,7 +30,7 @@ _MATCHED_A_STEP = 100
 """Characters of a text times those of a pattern, its repetitions written out."""
 
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
-_REFUSED = frozenset(("anyOf", "oneOf", "allOf", "not", "enum", "const", "$ref", "if", "then", "else"))
+_REFUSED = frozenset("anyOf oneOf allOf not enum const $ref if then else $schema".split())
 """What providers refuse at the top of a schema; the arguments are checked against it all the same."""
 _JOINED = frozenset(("anyOf", "oneOf", "allOf", "$ref", "then", "else"))
 _DEFINED = re.compile(r"#|#/(?:\$defs|definitions)/[^/]+")

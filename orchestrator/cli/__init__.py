@@ -26,6 +26,7 @@ COMMANDS = {
     "login": "login:login",
     "logout": "login:logout",
     "serve": "serve:serve",
+    "approvals": "approvals:approvals",
     "eval": "eval:evaluate",
     "experience": "experience:experience",
     "setup": "setup:setup",

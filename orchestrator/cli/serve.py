@@ -45,7 +45,7 @@ async def serve(
     """Serve all servers as one MCP server.
 
     It has `search` and `call_tool`. A tool that needs approval asks the client's user; where the client cannot ask, it
-    is refused with what to do.
+    is refused, and the user can allow it with `toolroute approvals`.
     """
     from orchestrator.mcp.extra import check_extra
     from orchestrator.runtime.router import Router
@@ -60,15 +60,18 @@ async def serve(
     if transport == "stdio":
         _check_for_stdio()
     log(logging.WARNING)
+    same = ["--config", str(place.config_file().absolute())]
+    same += [text for store in place.store[:1] for text in ("--store", store)]
     watched, router = WatchedConfig(place.config_file(), client), Router(stores=place.stores, options=options)
     async with Gateway(watched.config, router, warm=warm, changed=watched.changed, note=note) as gateway:
         if transport == "stdio":
-            interrupted = await serve_stdio(gateway, make_server(gateway, place.tenant, approve=approve))
+            served = make_server(gateway, place.tenant, approve=approve, options=same)
+            interrupted = await serve_stdio(gateway, served)
         else:
             token = "" if tokens else new_token()
             known = BearerTokens.read(tokens) if tokens else BearerTokens({token: place.tenant})
             most = most_pending() // 2
-            served = make_server(gateway, approve=approve, most_calls=most)
+            served = make_server(gateway, approve=approve, most_calls=most, options=same)
             app = make_app(served, known, allow_host, allow_origin, most_sessions=most)
             address = host if host is not None else "127.0.0.1", 8765 if port is None else port
 

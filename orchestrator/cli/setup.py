@@ -67,7 +67,7 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, p
     if not taken:
         warn(["no server could be listed: nothing is written"])
         return 1
-    command = [*_program(), "serve", "--config", str(config), *_options(place)]
+    command = [*_program(), "serve", "--config", str(config), *_options(place), *_policy()]
     commands = [[*command, "--client", one.file.client.name] for one in taken]
     for one, own_command in zip(taken, commands, strict=True):
         one.text(own_command)  # An error comes before the first file is written.
@@ -185,6 +185,24 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
     if failed:
         warn([f"not taken over, as listing failed: {', '.join(failed)}"])
     return failed
+
+
+def _policy() -> list[str]:
+    """Ask a person at a terminal which calls wait for their approval; return the option of `serve`."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return []
+    policies = {
+        "changes": "what is not known to only read",
+        "destructive": "what may destroy",
+        "always": "every call",
+        "never": "nothing, where the client asks by itself",
+    }
+    for name, meaning in policies.items():
+        note(f"  {name}: {meaning}")
+    chosen = click.prompt(
+        "Which calls wait for your approval?", type=click.Choice([*policies]), default="changes", err=True
+    )
+    return [] if chosen == "changes" else ["--approve", chosen]
 
 
 def _program() -> list[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
@@ -16,6 +16,10 @@ from orchestrator.records.tool import Tool
 MAX_RESULT_TOKENS = 8_000
 WHOLE = sys.maxsize
 """As `max_result_tokens`: the result is neither cut nor counted."""
+
+
+Confirm = Callable[[Tool], Awaitable[None]]
+"""Called with the server's own record of a tool, before it is called; raises where it may not be called."""
 
 
 class OnProgress(Protocol):
@@ -37,6 +41,7 @@ class Call:
     deadline: float | None = None
     replayable: bool = False
     on_progress: OnProgress | None = None
+    confirm: Confirm | None = None
 
     @classmethod
     def of(cls, tool: Tool | str, arguments: Mapping[str, Any], idempotency_key: str | None = None) -> Self:

@@ -138,6 +138,8 @@ class Connections:
             async with self.using(call.server, call.deadline) as connection:
                 live = await self._live_tool(connection, call)
                 warnings = (*call.rename(live), *await asyncio.to_thread(call.compare, live))
+                if call.confirm is not None:
+                    await call.confirm(live)
                 answer = await connection.call(call)
         except Unauthorised as error:
             self._servers[call.server].refuse(error)

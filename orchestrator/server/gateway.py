@@ -13,7 +13,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, UnknownTool
-from orchestrator.mcp.calls import Call, OnProgress
+from orchestrator.mcp.calls import Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.results import as_mcp_result
@@ -163,7 +163,12 @@ class Gateway:
         with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
             if allow is not None:
                 await allow(tool, given)
-            call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress)
+
+            async def confirm(live: Tool) -> None:
+                if allow is not None and (now := as_chosen(live, tool)).hash != tool.hash:
+                    await allow(now, given)
+
+            call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress, confirm=confirm)
             began = time.perf_counter()
             result = as_mcp_result(await self._pool(tenant).exchange(call))
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
@@ -175,6 +180,11 @@ class Gateway:
         if spec is None or not self._pool(tenant).refused([spec.name]) or not spec.launch().signs_in:
             return None
         return self._links.of(tenant, spec)
+
+    async def tools_beside(self, tenant: str, tool: Tool) -> list[Tool]:
+        """Return the tenant's present tools of the same server, this one among them as it is given."""
+        catalogue = (await self._router.index(tenant, tool.key)).catalogue
+        return [tool, *(own for own in catalogue if own.server == tool.server and own.key != tool.key)]
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""

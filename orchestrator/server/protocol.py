@@ -3,9 +3,10 @@
 import asyncio
 import json
 import math
+import shlex
 import signal
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -39,7 +40,7 @@ from orchestrator.catalogue.export import read_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
-from orchestrator.common.lines import inline
+from orchestrator.common.lines import as_json, bounded, inline
 from orchestrator.errors import (
     Busy,
     InvalidArguments,
@@ -53,7 +54,9 @@ from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
+from orchestrator.server.approvals import Approvals, mark
 from orchestrator.server.gateway import Gateway
+from orchestrator.server.outcome_recorder import Conversation
 
 Context = ServerRequestContext[Any, Any]
 M = TypeVar("M", bound=BaseModel)
@@ -69,6 +72,15 @@ _INSTRUCTIONS = (
 _MOST_NAMED = 40
 _SIGN_IN_S = 120.0
 """How long a call waits for its user to sign in; the link works for longer, and a later call finds the sign-in."""
+_MOST_SHOWN = 6_000
+_MOST_SESSIONS = 1_000
+_CHOICES = {
+    "this call": "Only this call",
+    "this session": "This tool, until this session ends",
+    "this tool": "This tool, from now on",
+    "this server": "All present tools of this server, from now on",
+}
+"""How far an approval reaches."""
 _LAST_WORDS_S = 0.2  # For what is answered at the end to be written, where nobody says that it was.
 
 
@@ -129,13 +141,22 @@ class _InputRequired(Exception):
 
 
 def make_server(
-    gateway: Gateway, tenant: str | None = None, approve: Approve = Approve.CHANGES, most_calls: float = math.inf
+    gateway: Gateway,
+    tenant: str | None = None,
+    approve: Approve = Approve.CHANGES,
+    most_calls: float = math.inf,
+    options: Sequence[str] = (),
 ) -> Server[Any]:
-    """Return the MCP server. `tenant` is everyone's (stdio); with None each request's token names its own.
+    """Return the MCP server.
 
-    A tenant has at most `most_calls` calls under way, so that it takes no place that others need.
+    Args:
+        gateway: What is searched and called.
+        tenant: Everyone's tenant (stdio). Default: each request's token names its own.
+        approve: The tools that a user approves.
+        most_calls: The calls that a tenant has under way at most, so that it takes no place that others need.
+        options: The options of `toolroute approvals allow` that name the same servers and store.
     """
-    under_way = Counter[str]()
+    under_way, approver = Counter[str](), _Approver(gateway, approve, options)
 
     async def list_tools(_: Any, __: Any) -> ListToolsResult:
         return ListToolsResult(tools=_TOOLS)
@@ -147,7 +168,7 @@ def make_server(
                 raise Busy(f"{most_calls} calls of {owner} are under way, no more at the same time: call again later")
             under_way[owner] += 1
             try:
-                return await _answer(gateway, owner, context, params, approve)
+                return await _answer(gateway, owner, context, params, approver)
             finally:
                 under_way[owner] -= 1
         except _InputRequired as asked:
@@ -212,7 +233,7 @@ def on_signals(stop: Callable[[], object]) -> None:
 
 
 async def _answer(
-    gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, approve: Approve
+    gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, approver: "_Approver"
 ) -> CallToolResult:
     tool, arguments = params.name, params.arguments or {}
     actor, session = _client_of(context), _session_of(context)
@@ -232,7 +253,7 @@ async def _answer(
         arguments,
         actor=actor,
         session=session,
-        allow=partial(_allow, context, params, approve),
+        allow=partial(approver.allow, Conversation(tenant, actor, session), context, params),
         idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
         on_progress=context.session.report_progress if "progress_token" in meta else None,
     )
@@ -273,37 +294,91 @@ async def _signed_in(gateway: Gateway, tenant: str, context: Context, params: Ca
     return under_way.done.done() and not under_way.done.cancelled() and under_way.done.result()
 
 
-async def _allow(
-    context: Context, params: CallToolRequestParams, approve: Approve, tool: Tool, arguments: Mapping[str, Any]
-) -> None:
-    """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
-    if not needs_approval(tool, approve):
-        return
-    shown = json.dumps(dict(arguments), ensure_ascii=False, sort_keys=True)
-    capabilities = context.session.client_capabilities
-    can = capabilities.elicitation if capabilities else None
-    if can is None or (can.url and not can.form):
-        raise _cannot_ask(tool)
-    message, nothing = f"May {inline(tool.key)} be called with {shown}?", {"type": "object", "properties": {}}
-    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        # Named by the definition and the arguments, so that no yes counts for another call.
-        word = f"approve-{digest(f'{tool.hash} {shown}', 16)}"
-        answer = (params.input_responses or {}).get(word)
-        if answer is None:
-            question = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=nothing))
-            raise _InputRequired(InputRequiredResult(input_requests={word: question}))
-    else:
+class _Approver:
+    """Asks the client's user where a call needs approval, and remembers the approvals that last."""
+
+    def __init__(self, gateway: Gateway, policy: Approve, options: Sequence[str]) -> None:
+        self._gateway, self._policy, self._options = gateway, policy, options
+        self._sessions = OrderedDict[Conversation, set[str]]()
+
+    async def allow(
+        self,
+        who: Conversation,
+        context: Context,
+        params: CallToolRequestParams,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
+        if not needs_approval(tool, self._policy):
+            return
+        entry = self._gateway.config.servers[tool.server].identity
+        own, kept, lasts = mark(tool, entry), Approvals(who.tenant), self._policy is not Approve.ALWAYS
+        if lasts and (own in self._sessions.get(who, ()) or kept.read().get(tool.key) == own):
+            return
+        choices = [*_CHOICES]
+        if context.request is not None and not who.session:  # Each request is a session of its own.
+            choices.remove("this session")
+        answer = await self._answer(who.tenant, context, params, tool, arguments, choices if lasts else [])
+        if getattr(answer, "action", "") != "accept":
+            raise NeedsApproval(f"{tool.key} was not called: the user did not approve it. Do not try another way.")
+        chosen = (getattr(answer, "content", None) or {}).get("allow") if lasts else None
+        if chosen == "this session" and chosen in choices:
+            self._sessions.setdefault(who, set()).add(own)
+            if len(self._sessions) > _MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+        elif chosen == "this tool":
+            kept.allow([tool], entry)
+        elif chosen == "this server":
+            kept.allow(await self._gateway.tools_beside(who.tenant, tool), entry)
+
+    async def _answer(
+        self,
+        tenant: str,
+        context: Context,
+        params: CallToolRequestParams,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        choices: list[str],
+    ) -> Any:
+        capabilities = context.session.client_capabilities
+        can = capabilities.elicitation if capabilities else None
+        shown, key = _shown(bounded(dict(arguments))), _shown(tool.key)[1:-1]
+        if can is None or (can.url and not can.form):
+            raise self._cannot_ask(tenant, key, shown)
+        message = f"May {key} be called with {shown}?"
+        names = [_CHOICES[choice] for choice in choices]
+        allow = {"type": "string", "title": "Allow", "enum": choices, "enumNames": names, "default": "this call"}
+        schema: dict[str, Any] = {"type": "object", "properties": {"allow": allow} if choices else {}}
+        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            # Named by the definition and the arguments, so that no yes counts for another call.
+            whole = json.dumps(dict(arguments), sort_keys=True)
+            word = f"approve-{digest(f'{tool.hash} {whole}', 16)}"
+            answer = (params.input_responses or {}).get(word)
+            if answer is None:
+                question = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+                raise _InputRequired(InputRequiredResult(input_requests={word: question}))
+            return answer
         try:
-            answer = await context.session.elicit_form(message, nothing, context.request_id)
+            return await context.session.elicit_form(message, schema, context.request_id)
         except MCPError:  # It said that it can ask, and cannot.
-            raise _cannot_ask(tool) from None
-    if getattr(answer, "action", "") != "accept":
-        raise NeedsApproval(f"{tool.key} was not called: the user did not approve it")
+            raise self._cannot_ask(tenant, key, shown) from None
+
+    def _cannot_ask(self, tenant: str, key: str, shown: str) -> NeedsApproval:
+        whose = [] if tenant == "local" else ["--tenant", tenant]
+        command = shlex.join(["toolroute", "approvals", "allow", key, *whose, *self._options])
+        return NeedsApproval(
+            f"{key} was not called: it may change something, the user decides, and this client cannot ask them. "
+            f"Tell the user the following, and wait. Do not try another way.\n"
+            f"To the user: your agent wants to call {key} with {shown}. If agents may call this tool from now on, run "
+            f"`{command}` in a terminal and confirm it there; then tell your agent to go on."
+        )
 
 
-def _cannot_ask(tool: Tool) -> NeedsApproval:
-    remedy = "call it with `toolroute call`, or start `toolroute serve --approve destructive` (or never)"
-    return NeedsApproval(f"{tool.key} was not called: it may change something, and this client cannot ask; {remedy}")
+def _shown(value: Any) -> str:
+    """Return JSON without invisible characters and turns of direction, cut where a person would not read on."""
+    text = as_json(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… {len(text) - _MOST_SHOWN:,} characters more"
 
 
 def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:

@@ -1,0 +1,71 @@
+"""`toolroute approvals`: the tools that `toolroute serve` calls without asking, because their user allowed them."""
+
+import sys
+
+import click
+
+from orchestrator.cli.options import Place, taking
+from orchestrator.cli.output import note, present
+from orchestrator.common.lines import as_json, one_line
+from orchestrator.errors import InvalidInput
+from orchestrator.mcp.config import McpConfig
+from orchestrator.planning.approval import needs_approval
+from orchestrator.server.approvals import Approvals
+
+_SHOWN_CHARS = 200
+
+
+@click.group()
+def approvals() -> None:
+    """List, give and withdraw the approvals that last."""
+
+
+@approvals.command("list")
+@taking("owner", "output")
+def list_approvals(place: Place, output: str) -> None:
+    """List the tools that are called without asking. A tool that has changed since is asked about again."""
+    kept = [*Approvals(place.tenant).read()]
+    shown = "".join(f"{one_line(key)}\n" for key in kept)
+    present(output, {"tenant": place.tenant, "allowed": kept}, lambda: click.echo(shown, nl=False))
+    if not kept:
+        note(f"{place.tenant}: no approval lasts")
+
+
+@approvals.command()
+@click.argument("name", metavar="SERVER[:NAME]")
+@taking("config", "tenant")
+def allow(name: str, place: Place) -> None:
+    """Allow a tool, or all present tools of a server, until it changes or this is withdrawn.
+
+    A person confirms it at a terminal.
+    """
+    server, _, _ = name.partition(":")
+    config, store = McpConfig.read(place.config_file()), place.known_store()
+    if (entry := config.servers.get(server)) is None:
+        raise InvalidInput(config.lacks(server))
+    known = [store.tool(place.tenant, name)] if ":" in name else store.of_server(place.tenant, server)
+    tools = [tool for tool in known if tool is not None and needs_approval(tool)]
+    if not tools:
+        raise InvalidInput(f"no tool {name!r} needs an approval: `toolroute tools list` shows those that are known")
+    for tool in tools:
+        click.echo(f"{as_json(tool.key)[1:-1]}: {one_line(as_json(tool.description)[1:-1], _SHOWN_CHARS)}", err=True)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInput("nothing is allowed: only a person can confirm this, at a terminal")
+    click.confirm(f"Let agents of {place.tenant} call this without asking you again?", abort=True, err=True)
+    Approvals(place.tenant).allow(tools, entry.identity)
+
+
+@approvals.command()
+@click.argument("names", metavar="SERVER[:NAME]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@taking("owner")
+def withdraw(names: tuple[str, ...], everything: bool, place: Place) -> None:
+    """Withdraw approvals: these tools are asked about again from the next call on."""
+    if bool(names) == everything:
+        raise InvalidInput("say what to withdraw: give tools or servers, or --all alone")
+    kept = Approvals(place.tenant)
+    gone = kept.withdraw([*kept.read()] if everything else names)
+    if not gone:
+        raise InvalidInput(f"nothing of {', '.join(names) or place.tenant} was allowed: see `toolroute approvals list`")
+    for key in gone:
+        note(f"{key}: asked about again")
