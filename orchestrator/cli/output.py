@@ -165,8 +165,8 @@ def progress(label: str) -> Iterator[Bar]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     errors = Console(stderr=True)
-    now_doing = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    now_doing = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
     columns = (TextColumn(label), BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), now_doing)
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+    with Progress(*columns, console=errors, transient=True, expand=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total, now=None: bar.update(task, completed=done, total=total, description=now)
