@@ -212,6 +212,15 @@ def test_our_entry_is_spelt_as_its_client_spells_entries(name: str, expected: di
     assert taken.text(["toolroute", "serve", "--config", "c"]) == path.read_text(), "a second time changes nothing"
 
 
+def test_a_remark_on_the_last_server_of_a_yaml_file_comes_back_once(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("extensions:\n  one: {cmd: a}\n\n  # sums\n  two:\n    cmd: b\n# after\nmore: 1")
+    before = ClientFile.read(client("goose"), path)
+    path.write_text(before.with_entries({"one": {"cmd": "a"}, "toolroute": {"cmd": "t"}}))
+    assert "# sums" in path.read_text()
+    assert ClientFile.read(client("goose"), path).undone(before).text == before.text
+
+
 @pytest.mark.parametrize(
     ("system", "places"),
     [

@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx2
 import pytest
+from mcp import Client
+from mcp.types import ElicitResult
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -29,12 +31,14 @@ from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.sign_ins import SignIn, SignInFile, folder
 from orchestrator.records.call import ToolCall
 from orchestrator.records.request import RouteHint
+from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.server.gateway import Gateway
+from orchestrator.server.protocol import make_server
 from tests.command_line import COMMAND, Run
 from tests.loopback import served
 from tests.servers.signing import Accounts, signing
-from tests.servers.start import config
+from tests.servers.start import config, text_of
 
 Show = Callable[[str, Callable[[str], str]], Awaitable[None]]
 
@@ -426,3 +430,26 @@ async def test_a_search_says_which_of_its_servers_want_a_sign_in(web: str, tmp_p
         tools, warned = await search()
         assert tools == ["it:whoami"]
         assert "`toolroute login it --config FILE`" in warned
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_with_url_elicitation_is_shown_the_link(web: str, tmp_path: Path, mode: Any) -> None:
+    shown, answers, visits = list[str](), ["decline", "accept"], list[asyncio.Task[None]]()
+
+    async def ask(_: object, params: Any) -> ElicitResult:
+        assert params.mode == "url"
+        shown.append(params.message)
+        action: Any = answers.pop(0)
+        if action == "accept":
+            visits.append(asyncio.create_task(browse(params.url, lambda _: "")))
+        return ElicitResult(action=action)
+
+    entry, call = Entry(web), {"tool": "it:whoami"}
+    async with Gateway(entry.config, Router(stores=[str(tmp_path / "store")])) as gateway:
+        server = make_server(gateway, "local", approve=Approve.NEVER)
+        async with Client(server, mode=mode, elicitation_callback=ask) as client:
+            declined = await client.call_tool("call_tool", call)
+            assert "`toolroute login it" in text_of(declined)
+            assert text_of(await client.call_tool("call_tool", call)) == "ada"
+    assert shown == 2 * ["Sign in to it, so that its tools can be called."]
+    await asyncio.gather(*visits)

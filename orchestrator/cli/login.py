@@ -141,8 +141,9 @@ class _Shown:
 
         def read() -> None:
             # Not through sys.stdin, whose lock a thread that waits would hold at Python's end.
-            while line := os.read(0, 65_536):
-                loop.call_soon_threadsafe(pasted, line.decode("utf-8", "replace"))
+            while chunk := os.read(0, 65_536):
+                for line in chunk.decode("utf-8", "replace").splitlines():
+                    loop.call_soon_threadsafe(pasted, line)
 
         def pasted(line: str) -> None:
             if line.strip() and not take(line):

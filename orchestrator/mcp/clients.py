@@ -192,6 +192,11 @@ class ClientFile:
     def has_entries(self) -> bool:
         return self.client.key in _whole(self.client, self.text)
 
+    @property
+    def others(self) -> dict[str, Any]:
+        """What else the file says."""
+        return {name: own for name, own in _whole(self.client, self.text).items() if name != self.client.key}
+
     def with_entries(self, entries: Mapping[str, Any]) -> str:
         """Return the text with these servers in place of its own, and all else as it is."""
         client, whole = self.client, _whole(self.client, self.text)
@@ -216,6 +221,8 @@ class ClientFile:
             text = self.with_entries(entries)
         elif self.client.form == "toml":
             text = _toml_undone(self.text, before.text, key)
+        elif self.client.form == "yaml" and self.others == before.others:
+            pass  # A remark on a server that was taken over stayed in the file: the text before has it once.
         elif self.client.key in _whole(self.client, self.text):
             span = _yaml_span if self.client.form == "yaml" else _span
             (start, end), (first, last) = span(self.text, key), span(before.text, key)

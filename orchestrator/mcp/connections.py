@@ -323,6 +323,7 @@ class Connections:
         elif not self._closed:
             server.failures += 1
             server.last_error = connection.error
+            server.refuse(connection.error if isinstance(connection.error, Unauthorised) else None)
             server.pause = min(2 * server.pause or self._backoff_s, self._max_backoff_s)
             # A broken entry costs nothing to look at again, and it may just have been mended. A sign-in may have come.
             pause = 0.0 if isinstance(connection.error, InvalidConfig | Unauthorised) else server.pause

@@ -117,12 +117,12 @@ def _entry(file: ClientFile, given: Any) -> Any:
     entry = json.loads(text, parse_constant=str)  # JSON has no endless time, which TOML has.
     if not isinstance(entry, dict):
         return entry
-    made = {client.fields.get(key, key): value for key, value in entry.items() if value is not None}
+    made = {client.fields.get(key, key): value for key, value in entry.items() if value not in (None, [])}
     if client.joined and isinstance(words := made.get("command"), list) and words:
         made |= {"command": words[0], "args": words[1:]}
     if made.get("type") in _TYPES:
         made["type"] = _TYPES[made["type"]]
-    if made.get("includeTools") in ([], ["*"]):
+    if made.get("includeTools") == ["*"]:
         del made["includeTools"]
     return made
 

@@ -26,6 +26,7 @@ from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
 from orchestrator.server.initial_sync import InitialSync, Note
 from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
+from orchestrator.server.sign_in_links import SignInLink, SignInLinks
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -68,6 +69,7 @@ class Gateway:
         self._pools: dict[str, Connections] = {}
         self._initial_syncs: dict[str, InitialSync] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
+        self._links = SignInLinks()
         self._outcomes = OutcomeRecorder(router, note)
 
     async def __aenter__(self) -> Self:
@@ -80,6 +82,7 @@ class Gateway:
     async def stop(self, after_s: float) -> None:
         """End, after these seconds, the calls that are still under way, and all connections."""
         await asyncio.sleep(after_s)
+        await self._links.close()
         await asyncio.gather(*(initial.close() for initial in self._initial_syncs.values()))
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         await self._outcomes.close()
@@ -170,6 +173,13 @@ class Gateway:
             result = as_mcp_result(await self._pool(tenant)._exchange(call))
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
         return result
+
+    def sign_in(self, tenant: str, key: str) -> SignInLink | None:
+        """Begin to sign in to a tool's server, or go on; None unless it refused the tenant and is signed in to."""
+        spec = self.config.servers.get(key.partition(":")[0])
+        if spec is None or not self._pool(tenant).refused([spec.name]) or not spec.launch().signs_in:
+            return None
+        return self._links.of(tenant, spec)
 
     async def tools_beside(self, tenant: str, tool: Tool) -> list[Tool]:
         """Return the tenant's present tools of the same server, this one among them as it is given."""

@@ -21,6 +21,7 @@ from mcp.types import (
     CallToolResult,
     ElicitRequest,
     ElicitRequestFormParams,
+    ElicitRequestURLParams,
     InputRequiredResult,
     ListResourcesResult,
     ListToolsResult,
@@ -41,8 +42,15 @@ from orchestrator.catalogue.export import read_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
-from orchestrator.common.lines import as_json, bounded
-from orchestrator.errors import Busy, InvalidArguments, ToolrouteError, UnknownTenant
+from orchestrator.common.lines import as_json, bounded, inline
+from orchestrator.errors import (
+    Busy,
+    InvalidArguments,
+    ServerUnavailable,
+    ToolrouteError,
+    Unauthorised,
+    UnknownTenant,
+)
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
@@ -64,6 +72,8 @@ _INSTRUCTIONS = (
     "its `input_schema`."
 )
 _MOST_NAMED = 40
+_SIGN_IN_S = 120.0
+"""How long a call waits for its user to sign in; the link works for longer, and a later call finds the sign-in."""
 _MOST_SHOWN = 6_000
 _MOST_SESSIONS = 1_000
 _CHOICES = {
@@ -238,7 +248,8 @@ async def _answer(
         wanted = _parsed(CallArguments, arguments)
         tool, arguments = wanted.tool, wanted.arguments
     meta = dict(context.meta or {})
-    return await gateway.call(
+    call = partial(
+        gateway.call,
         tenant,
         tool,
         arguments,
@@ -248,6 +259,41 @@ async def _answer(
         idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
         on_progress=context.session.report_progress if "progress_token" in meta else None,
     )
+    try:
+        return await call()
+    except (Unauthorised, ServerUnavailable):  # The latter where the server could not even be listed.
+        if not await _signed_in(gateway, tenant, context, params, tool):
+            raise
+    return await call()
+
+
+async def _signed_in(gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, tool: str) -> bool:
+    """Show the client's user the link to sign in with, and return whether they did.
+
+    Over stdio alone: the browser comes back to this machine.
+    """
+    capabilities = context.session.client_capabilities
+    can = capabilities.elicitation if capabilities else None
+    under_way = gateway.sign_in(tenant, tool) if can and can.url and context.request is None else None
+    if under_way is None or not (link := await under_way.url()):
+        return False
+    message, word = f"Sign in to {inline(tool.partition(':')[0])}, so that its tools can be called.", digest(link, 16)
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        answer = (params.input_responses or {}).get(word)
+        if answer is None:
+            question = ElicitRequest(params=ElicitRequestURLParams(message=message, url=link, elicitation_id=word))
+            raise _InputRequired(InputRequiredResult(input_requests={word: question}))
+    else:
+        try:
+            answer = await context.session.elicit_url(message, link, word, context.request_id)
+        except MCPError:  # It said that it can, and cannot.
+            return False
+    if getattr(answer, "action", "") != "accept":
+        under_way.done.cancel()
+        await asyncio.wait({under_way.done})
+        return False
+    await asyncio.wait({under_way.done}, timeout=_SIGN_IN_S)
+    return under_way.done.done() and not under_way.done.cancelled() and under_way.done.result()
 
 
 class _Approver:
