@@ -134,6 +134,7 @@ class Connections:
         return answered
 
     async def _attempt(self, call: Call, *, again: bool = True) -> Answered:
+        server = self._server(call.server)  # Its entry may go meanwhile.
         try:
             async with self.using(call.server, call.deadline) as connection:
                 live = await self._live_tool(connection, call)
@@ -142,7 +143,7 @@ class Connections:
                     await call.confirm(live)
                 answer = await connection.call(call)
         except Unauthorised as error:
-            self._servers[call.server].refuse(error)
+            server.refuse(error)
             raise
         except CallLost as lost:
             if lost.sent and not call.replayable:
@@ -152,8 +153,7 @@ class Connections:
             if lost.timed_out or not again:
                 raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
             return await self._attempt(call, again=False)
-        if (known := self._servers.get(call.server)) is not None:  # Its entry may have gone meanwhile.
-            known.refuse(None)
+        server.refuse(None)
         return Answered(
             answer=answer, key=call.key, secrets=connection.secrets, max_tokens=call.max_tokens, warnings=warnings
         )
