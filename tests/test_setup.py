@@ -206,6 +206,22 @@ def test_a_client_reaches_its_server_through_our_entry(home: dict[str, Path], to
     assert asyncio.run(_sum_by(start)) == "3"
 
 
+def test_commands_elsewhere_find_the_servers_that_were_taken_over(
+    home: dict[str, Path], toolroute: Run, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"mcpServers": {"elsewhere": QUICK}}))
+    assert toolroute("tools", "sync", other).exit_code == 0
+    assert "give --config FILE" in toolroute("tools", "sync").stderr
+    assert toolroute("setup", "--client", "claude-desktop", "--write").exit_code == 0
+    assert toolroute("call", "quick:add", "--args", '{"a": 1, "b": 2}').stdout == "3\n"
+    assert "mcp quick" in toolroute("doctor").stdout
+    listed = toolroute("tools", "list")
+    assert (listed.stdout.count("quick:"), listed.stdout.count("elsewhere:")) == (8, 0)
+    assert f"not in {Path.home() / '.config/toolroute/mcp.json'}, and not shown: elsewhere" in listed.stderr
+    assert "elsewhere:add" in toolroute("tools", "list", "--store", tmp_path / "store").stdout
+
+
 async def _sum_by(start: StdioServerParameters) -> str:
     async with Client(stdio_client(start)) as client:
         called = {"tool": "quick:add", "arguments": {"a": 1, "b": 2}}

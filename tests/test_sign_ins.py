@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -197,6 +198,18 @@ async def test_a_token_is_renewed_by_itself(web: str, accounts: Accounts, loses:
     assert accounts.renewed == 1
     assert entry.kept.token != before.token
     assert not entry.kept.expired
+
+
+async def test_a_token_that_nothing_renews_is_used_until_the_server_refuses_it(web: str, accounts: Accounts) -> None:
+    entry = Entry(web)
+    await entry.login()
+    token = {name: value for name, value in entry.kept.token.items() if name != "refresh_token"}
+    entry.file.write(entry.kept.model_copy(update={"token": token, "expires_at": time.time() + 5}))
+    assert await entry.whoami() == "ada"
+    accounts.access.clear()
+    with pytest.raises(Unauthorised, match="wants a sign-in"):
+        await entry.whoami()
+    assert entry.file.read() is None
 
 
 async def test_two_processes_renew_once(web: str, accounts: Accounts, tmp_path: Path) -> None:

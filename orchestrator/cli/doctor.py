@@ -21,7 +21,7 @@ from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.safety import suspects
-from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
+from orchestrator.mcp.config import McpConfig, ServerSpec
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.sync import left_over
 from orchestrator.options import Options, misspelt, model_key
@@ -91,7 +91,7 @@ def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Find
     yield from _flagged(suspects(known.tools))
     yield _checked("temporal", lambda: _temporal(options), "mend the settings, or start the server")
     yield _model(options)
-    if file := place.config or find_config():
+    if file := place.file:
         yield from _servers(file, connects=connects)
 
 

@@ -24,7 +24,7 @@ from orchestrator.common.json_input import numbered_lines, reading
 from orchestrator.common.tenant import SHARED, check_tenant, tenant_of
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config
+from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config, own_config
 from orchestrator.options import Options, default_store, options_over, stores_of
 from orchestrator.pipeline.presets import PRESETS
 from orchestrator.records.request import RouteRequest, Turn
@@ -126,7 +126,7 @@ class Place:
 
     @property
     def entries(self) -> dict[str, str] | None:
-        """Return those of the mcpServers file given, or of the working folder's; None without one that can be read."""
+        """Return those of the mcpServers file at hand; None without one that can be read."""
         try:
             config = self.servers()
         except InvalidConfig as error:
@@ -157,14 +157,24 @@ class Place:
             warn([found.damaged])
         return found.catalogue
 
+    @property
+    def file(self) -> Path | None:
+        """Return the mcpServers file given, else the working folder's, else the user's own, if there is one.
+
+        The user's own file says nothing about a tenant or a store that is named: their servers come from other files.
+        """
+        if found := self.config or find_config():
+            return found
+        own = own_config()
+        return own if own.is_file() and not (self.given or self.store) else None
+
     def servers(self) -> McpConfig | None:
-        """Read the mcpServers file given, else the working folder's, if there is one."""
-        found = self.config or find_config()
-        return McpConfig.read(found) if found else None
+        """Read the mcpServers file at hand, if there is one."""
+        return McpConfig.read(found) if (found := self.file) else None
 
     def config_file(self) -> Path:
-        """Return the mcpServers file given, else the working folder's; InvalidConfig without one."""
-        found = self.config or find_config()
+        """Return the mcpServers file at hand; InvalidConfig without one."""
+        found = self.file
         if found is None:
             raise InvalidConfig(f"no {' and no '.join(FILE_NAMES)} in this folder: give --config FILE")
         return found
@@ -173,7 +183,7 @@ class Place:
         """Open a Router on the catalogue, or on the stores.
 
         The servers of `--config` that the store does not know are listed first; tools of other MCP servers are no
-        matches. Those of the working folder's file are not started: nobody has named it.
+        matches. Those of a file that nobody has named are not started.
         """
         self.check()
         if self.catalogue is not None:
@@ -185,7 +195,7 @@ class Place:
         elif (store := self.known_store()).exists and entries:
             new = entries.keys() - (await asyncio.to_thread(store.servers, self.tenant)).keys()
             if new:
-                sync = f"`toolroute tools sync` lists the servers of {find_config()}"
+                sync = f"`toolroute tools sync` lists the servers of {self.file}"
                 note(f"no tools of {', '.join(sorted(new))} yet: {sync}")
         named = config.servers if config else None
         return Router(stores=self.stores, options=options, servers=named, entries=entries)
@@ -365,7 +375,7 @@ _ONCE = {
     "config": "give one file that names all servers",
 }
 _CATALOGUE = "A file or folder of tools (- is standard input) in place of a store."
-_CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder]"
+_CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder, else the one that `setup` wrote]"
 _WRITTEN = "The mcpServers file to write. [default: the one that a client starts, else mcp.json among your settings]"
 _LISTED = "An mcpServers file. Its servers are listed first, unless the store knows them."
 _STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, else a folder among the user's data]"

@@ -16,7 +16,7 @@ from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.clients import CLIENTS, OURS, UNREAD, Client, ClientFile, copies, write
-from orchestrator.mcp.config import CLIENT_SETS, McpConfig
+from orchestrator.mcp.config import CLIENT_SETS, McpConfig, own_config
 from orchestrator.mcp.takeover import Taken, served, take_over, with_usable_entry
 from orchestrator.options import set_variables
 
@@ -42,7 +42,7 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, p
     if undo:
         return _undo(chosen)
     files = _found(chosen)
-    config = (place.config or _served(files) or _default_config()).absolute()
+    config = (place.config or _served(files) or own_config()).absolute()
     if not project:
         _check_not_in_a_project(config)
     files = [file for file in files if _serves(file, config)]
@@ -117,12 +117,6 @@ def _sets(own: ClientFile | None, taken: Sequence[Taken]) -> dict[str, list[str]
         names = [*had, *(move.name for move in one.moves if move.name)]
         sets[one.file.client.name] = list(dict.fromkeys(names))
     return sets
-
-
-def _default_config() -> Path:
-    from platformdirs import user_config_path
-
-    return user_config_path("toolroute") / "mcp.json"
 
 
 def _replace(one: Taken, command: Sequence[str]) -> bool:

@@ -14,6 +14,7 @@ from orchestrator import errors
 from orchestrator.cli.options import Place, typed
 from orchestrator.cli.output import note
 from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
+from orchestrator.mcp.config import find_config
 from orchestrator.options import Options, set_variables
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ async def make_plugin(
     from orchestrator.index.calibration import Fit
     from orchestrator.temporal.plugin import OrchestratorPlugin
 
-    servers = place.servers()
+    # A worker for every tenant offers nobody the servers of the user that starts it.
+    servers = None if every_tenant and not (place.config or find_config()) else place.servers()
     if options.calibration:
         Fit.read(options.calibration)  # A broken one is reported here, not by every route.
     place.check(lists=False)

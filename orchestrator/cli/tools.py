@@ -20,7 +20,7 @@ from orchestrator.cli.output import console, counted, echo_json, meant, note, pr
 from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.index.safety import VOUCHED
-from orchestrator.mcp.config import McpConfig, find_config
+from orchestrator.mcp.config import McpConfig
 from orchestrator.records.tool import Tool
 
 _SECONDS = click.FloatRange(min=0.1)
@@ -120,7 +120,7 @@ def list_tools(place: Place, server: str | None, output: str) -> None:
 
 def _of_others(place: Place, known: Catalogue) -> str:
     """Say which servers of other files the store has, too."""
-    file = place.config or find_config()
+    file = place.file
     if place.catalogue or file is None:
         return ""
     others = {one.partition(":")[0] for one in place.open_store().listings(place.tenant)} - known.places.keys()

@@ -345,6 +345,13 @@ def find_config(folder: Path | None = None) -> Path | None:
     return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
 
 
+def own_config() -> Path:
+    """Return the user's own mcpServers file, which `toolroute setup` writes, whether it is there or not."""
+    from platformdirs import user_config_path
+
+    return user_config_path("toolroute") / "mcp.json"
+
+
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
