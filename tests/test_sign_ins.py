@@ -39,7 +39,7 @@ from orchestrator.server.protocol import make_server
 from tests.command_line import COMMAND, Run
 from tests.loopback import served
 from tests.servers.signing import Accounts, signing
-from tests.servers.start import config, text_of
+from tests.servers.start import config, free_port, running, text_of
 
 Show = Callable[[str, Callable[[str], str]], Awaitable[None]]
 
@@ -360,6 +360,13 @@ async def test_a_server_that_registers_nobody_is_told_with_the_remedy(accounts: 
         await Entry(web).login()
 
 
+async def test_a_server_that_asks_for_no_sign_in_is_told_so() -> None:
+    port = free_port()
+    async with running("plain.py", port, "sse"):
+        with pytest.raises(Unauthorised, match=r"^server 'it': it asked for no sign-in \(HTTP 200\)$"):
+            await Entry(f"http://127.0.0.1:{port}", path="/sse", type="sse").login()
+
+
 async def test_a_broken_file_is_named_with_the_remedy(web: str) -> None:
     entry = Entry(web)
     await entry.login()
@@ -390,6 +397,12 @@ def test_login_opens_the_browser_and_lists_what_is_signed_in_to(
     assert "renews itself" in toolroute("login", *options).stdout
     assert toolroute("logout", "it", *options).exit_code == 0
     assert "renews itself" not in toolroute("login", *options).stdout
+    again = toolroute("logout", "it", *options)
+    assert (again.exit_code, "it is not signed in to for user:ada" in again.stderr) == (0, True)
+    looked = json.loads(toolroute("doctor", "--connect", "--config", file, "-o", "json").stdout)
+    [found] = [one for one in looked if one["what"] == "mcp it"]
+    assert found["detail"].startswith("wants a sign-in (HTTP 401 Unauthorized: Authentication required): the user has")
+    assert found["remedy"] == ""
     for name, said in (("program", "is a program"), ("token", "has an Authorization header"), ("no", "no server 'no'")):
         refused = toolroute("login", name, *options)
         assert (refused.exit_code, said in refused.stderr) == (2, True)

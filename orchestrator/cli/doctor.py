@@ -18,7 +18,7 @@ from orchestrator.cli.output import console, counted, dim, present, progress
 from orchestrator.cli.temporal import connect, target
 from orchestrator.cli.tools import named
 from orchestrator.common.lines import inline
-from orchestrator.errors import InvalidInput, ToolrouteError
+from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
 from orchestrator.index.calibration import REMEDY, Fit
 from orchestrator.index.safety import suspects
 from orchestrator.mcp.config import McpConfig, ServerSpec
@@ -206,7 +206,8 @@ async def _connected(config: McpConfig, found: Sequence[Finding]) -> list[Findin
                     tools = await connections.tools(name)
                 except ToolrouteError as error:
                     why = without_name(name, str(error))
-                    finding = Finding(finding.what, "broken", why, "mend its entry, or start the server")
+                    remedy = "" if isinstance(error, Unauthorised) else "mend its entry, or start the server"
+                    finding = Finding(finding.what, "broken", why, remedy)  # Unauthorised names its own.
                 else:
                     finding = Finding(finding.what, "works", f"connected: {counted(len(tools), 'tool')}")
             done(None)

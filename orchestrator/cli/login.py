@@ -66,9 +66,14 @@ async def logout(place: Place, server: str) -> int:
 
     check_extra()
     from orchestrator.mcp.auth import logout as sign_out
+    from orchestrator.mcp.sign_ins import SignInFile
 
     spec = _remote(McpConfig.read(place.config_file()), server)
-    if failed := await sign_out(place.tenant, spec, spec.launch()):
+    launch = spec.launch()
+    if SignInFile(place.tenant, spec, launch).read() is None:
+        note(f"{server} is not signed in to for {place.tenant}")
+        return 0
+    if failed := await sign_out(place.tenant, spec, launch):
         warn([f"{server}: its tokens may still be valid there: {failed}"])
     note(f"signed out of {server} for {place.tenant}")
     return 0

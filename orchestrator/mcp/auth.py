@@ -345,6 +345,8 @@ async def login(
         provider = _Provider(spec, launch, callback.address, ask, callback.wait)
         try:
             status = await _status(spec, launch, provider)
+            if provider.context.current_tokens is None:
+                raise Unauthorised(f"it asked for no sign-in (HTTP {status})")
             kept = provider.kept()
         except Unauthorised as error:
             raise Unauthorised(f"server {spec.name!r}: {error}") from None

@@ -65,7 +65,7 @@ class GuardedClient(httpx2.AsyncClient):
         status = response.status_code
         said = f"HTTP {status} {response.reason_phrase}".rstrip()
         beginning = response.content[:65_536].decode("utf-8", "replace")
-        words = beginning if "json" in kind or kind.startswith("text/plain") else ""
+        words = _words(beginning) if "json" in kind or kind.startswith("text/plain") else ""
         reason = " ".join(self._secrets.redact(words).split())
         if reason not in ("", response.reason_phrase):
             said += f": {reason[:_LONGEST_REASON]}{'...' if len(reason) > _LONGEST_REASON else ''}"
@@ -104,6 +104,14 @@ class SseClient(GuardedClient):
             error = ErrorData.model_validate(response.json()["error"])
             await self._refused(SessionMessage(JSONRPCError(jsonrpc="2.0", id=asked, error=error)))
         return httpx2.Response(202, request=request)
+
+
+def _words(said: str) -> str:
+    """Return the description in an OAuth error, else all."""
+    try:
+        return str(json.loads(said)["error_description"])
+    except (ValueError, TypeError, KeyError):
+        return said
 
 
 def _kind(response: httpx2.Response) -> str:
