@@ -124,12 +124,12 @@ def set_variables() -> dict[str, str]:
 
 def store_key() -> str | None:
     """Return the Qdrant server's key; read when a client opens, never kept in a record."""
-    return os.environ.get("QDRANT_API_KEY") or None
+    return os.environ.get("QDRANT_API_KEY", "").strip() or None
 
 
 def model_key() -> str | None:
     """Return the model endpoint's key; read when a client opens, never kept in a record."""
-    return os.environ.get("OPENAI_API_KEY") or None
+    return os.environ.get("OPENAI_API_KEY", "").strip() or None
 
 
 def captures_content() -> bool:

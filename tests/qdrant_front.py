@@ -24,11 +24,12 @@ Body = dict[str, Any]
 
 @dataclass
 class QdrantFront:
-    """Its address, the key that it asks for, and each request that it got: method and path."""
+    """Its address, the key that it asks for, and each request that it got: method and path; apart, its query."""
 
     url: str = ""
     key: str = ""
     requests: list[str] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
     client: QdrantClient = field(default_factory=lambda: QdrantClient(":memory:"))
     turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -37,6 +38,7 @@ class QdrantFront:
 
         async def endpoint(request: Request) -> Response:
             self.requests.append(f"{method} {request.url.path}")
+            self.queries.append(request.url.query)
             sent = await request.body()
             if request.headers.get("api-key", "") != self.key:
                 return Response("Invalid API key or JWT", 401)

@@ -33,8 +33,9 @@ def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     ],
 )
 async def test_a_damaged_record_is_named_the_rest_is_served_and_an_import_writes_it_again(
-    change: Any, place: str
+    change: Any, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 600)  # So that no earlier index answers.
     store = Store(place, embedder=shipped())
     store.replace_servers("local", {"mail": MAIL, "files": FILES})
     whole = store.load("local")
@@ -91,7 +92,7 @@ def test_a_server_that_refuses_the_key_says_which_setting_to_mend(monkeypatch: p
         ):
             Store(front.url, embedder=shipped()).load("org:1")
         assert "wrong-one" not in str(refused.value)
-        monkeypatch.setenv("QDRANT_API_KEY", "right")
+        monkeypatch.setenv("QDRANT_API_KEY", "right\n")  # As a file of secrets may end.
         with pytest.warns(UserWarning, match="insecure connection"):
             assert not Store(front.url, embedder=shipped()).load("org:1").tools
 
@@ -100,6 +101,19 @@ def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QDRANT_API_KEY", "")
     with qdrant_front() as front:
         assert not Store(front.url, embedder=shipped()).load("org:1").tools
+
+
+def test_replicas_of_a_server_judge_a_catalogues_condition_together() -> None:
+    """With weak ordering each of two replicas takes another writer's manifest for the first one."""
+    with qdrant_front() as front:
+        Store(front.url, embedder=shipped()).replace_server("org:1", "s", [tool("s:do_it", "Does it")])
+        swaps = [
+            query
+            for request, query in zip(front.requests, front.queries, strict=True)
+            if request == "PUT /collections/tool_catalogues/points" and "ordering" in query
+        ]
+        assert len(swaps) == 1
+        assert "ordering=strong" in swaps[0]
 
 
 def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,10 +69,11 @@ logger = logging.getLogger(__package__)
 
 _EMBEDDING_AT_A_TIME = 32
 _IN_THREAD_FROM = 2_000
-"""Tools from which on stages leave the event loop's thread: a route then takes milliseconds, a thread .1 ms more.
+"""From this number of tools on, stages run in a thread, so that other tasks of the event loop get their turn.
 
-On a busy machine 50 routes at once over 13,000 tools held the loop for 4,290 ms, and now 380 ms at most, in the same
-processor time.
+With 13,000 tools, 50 routes at once held the event loop for 4,290 ms, and for 384 ms with threads (once, on a busy
+machine).
+The number itself is a judgement.
 """
 _STORES = "a list of folders, URLs, Stores or Sources"
 LOCAL = "local"

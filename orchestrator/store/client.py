@@ -113,11 +113,16 @@ class ServerPoints(Points):
             self._upsert(name, part, {} if vectors is None else vectors[rows].tolist())
 
     def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
-        """Do so on a Qdrant server from version 1.16 on."""
+        """Do so on a Qdrant server from version 1.16 on.
+
+        With weaker ordering each replica of a collection judges the condition by itself, so two writers can both be
+        first.
+        """
         from qdrant_client import models
 
         same = models.FieldCondition(key=field, match=models.MatchValue(value=before))
-        self._upsert(name, {point: payload}, {}, update_filter=models.Filter(must=[same]))
+        condition = models.Filter(must=[same])
+        self._upsert(name, {point: payload}, {}, update_filter=condition, ordering=models.WriteOrdering.STRONG)
         return bool(self.get(name, [point])[point].payload[field] == payload[field])
 
     def _upsert(self, name: str, points: New, vectors: Any, **more: Any) -> None:
