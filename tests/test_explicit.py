@@ -83,6 +83,9 @@ def test_listed_names_share_the_cue_and_the_negation() -> None:
         ("but not playwright", ("playwright",)),
         ("not in playwright", ("playwright",)),
         ("anything but playwright", ("playwright",)),
+        ("post it anywhere but slack", ("slack",)),
+        ("post it not only in slack but also in jira", ()),
+        ("don't forget to post it in slack", ()),
         ("don't wait, post it in slack", ()),
         ("list the people, but don't sort it using memory twice", ()),
         ("say 'never post to slack' to everybody", ()),
@@ -96,6 +99,8 @@ def test_a_negation_shortly_before_excludes_the_server(query: str, unwanted: tup
     "query",
     [
         "use slack instead of jira to say it",
+        "use slack rather than jira to say it",
+        "say it in slack rather than jira",
         "instead of jira use slack",
         "instead of jira use slack to say it",
         "without jira, say it in slack",
@@ -104,6 +109,18 @@ def test_a_negation_shortly_before_excludes_the_server(query: str, unwanted: tup
 def test_one_server_may_be_wanted_instead_of_another(query: str) -> None:
     assert (named(query).wanted, named(query).unwanted) == (("slack",), ("jira",))
     assert not understand(query).asks_nothing
+
+
+def test_what_follows_a_swapped_server_is_still_asked_for() -> None:
+    for text in ("use slack instead of jira to post it", "use slack rather than jira to post it"):
+        assert understand(text).asked.endswith("to post it")
+    assert not understand("don't forget to post it in slack").asks_nothing
+
+
+async def test_a_plan_asks_about_a_server_that_is_wanted_and_left_out(router: Router) -> None:
+    made = plan(PlanRequest(decision=await router.route("create an issue in jira, not in jira")))
+    assert not made.steps
+    assert made.needs_input == ("the task both asks for the server 'jira' and leaves it out: say whether to use it",)
 
 
 async def test_a_server_that_is_left_out_is_named_in_a_warning(router: Router) -> None:

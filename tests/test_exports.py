@@ -207,6 +207,7 @@ TYPED = {
         ({"list": "[1, 2]"}, {"list": [1, 2]}),
         ({"list": ["1", 2]}, {"list": [1, 2]}),
         ({"number": "5.5", "flag": "true", "level": "2"}, {"number": 5.5, "flag": True, "level": 2}),
+        ({"number": "5", "flag": "True"}, {"number": 5, "flag": True}),
         ({"fields": "", "list": None, "flag": " ", "level": "null"}, {}),
         ({"text": "5", "any": "[1]", "number": None}, {"text": "5", "any": "[1]", "number": None}),
         ({"text": "", "any": ""}, {"text": "", "any": ""}),

@@ -60,6 +60,7 @@ async def test_odd_forms_of_a_definition_take_no_tool_away() -> None:
     ("fault", "lines"),
     [
         ("alone", ["fine"]),
+        ("list", ['["Io","Europa"]']),
         (
             "loose",
             [

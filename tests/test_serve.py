@@ -240,7 +240,7 @@ async def test_an_approval_lasts_as_far_as_the_user_says(
 
 async def test_an_approval_is_one_tenants_and_ends_with_the_definition_or_the_server(tmp_path: Path) -> None:
     no: Answer = ("decline", {})
-    async with asking(tmp_path, "auto", ("accept", {"allow": "this tool"}), no, no) as (client, _, served):
+    async with asking(tmp_path, "auto", ("accept", {"allow": "this tool"}), no, no) as (client, asked, served):
         await client.call_tool(**add())
         path, identity = Approvals("org:1").path, served.config.servers["quick"].identity
         assert (path.stat().st_mode & 0o777, Approvals("org:2").read()) == (0o600, {})
@@ -250,6 +250,7 @@ async def test_an_approval_is_one_tenants_and_ends_with_the_definition_or_the_se
         for kept in (mark(other, identity), mark(tool, "another server")):
             path.write_text(json.dumps({"quick:add": kept}))
             assert "did not approve" in text_of(await client.call_tool(**add()))
+            assert asked[-1].message.startswith("It or its server has changed since it was allowed. May quick:add")
         path.write_text("{")
         assert "remove the file, and approve again" in text_of(await client.call_tool(**add()))
 

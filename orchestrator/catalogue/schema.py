@@ -29,6 +29,8 @@ _ROUNDS = 4
 _MATCHED_A_STEP = 100
 """Characters of a text times those of a pattern, its repetitions written out."""
 
+_PYTHONS = {"True": True, "False": False, "None": None}
+"""How models write Python's values; no JSON."""
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _REFUSED = frozenset("anyOf oneOf allOf not enum const $ref if then else $schema".split())
 """What providers refuse at the top of a schema; the arguments are checked against it all the same."""
@@ -89,7 +91,7 @@ def _was_read(arguments: dict[str, Any], fault: Any) -> bool:
     if not isinstance(own, str):
         return False
     try:
-        parent[name] = read_json(own)
+        parent[name] = _PYTHONS[own] if own in _PYTHONS else read_json(own)
     except ValueError:
         return False
     return True

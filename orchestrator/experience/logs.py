@@ -132,7 +132,7 @@ def _tasks(messages: Iterable[Mapping[str, Any]], actor: str = "", at: float | N
                 used = tuple(name for call, name in called.items() if call not in wrong)
                 failed = tuple(name for call, name in called.items() if call in wrong)
                 yield Past(query=query, used=used, failed=failed, actor=actor, at=began)
-            query, began, called, wrong = said[:MAX_QUERY_CHARS], message.get("at", at), {}, set()
+            query, began, called, wrong = said.strip()[:MAX_QUERY_CHARS], message.get("at", at), {}, set()
         called |= {call or object(): name for call, name in _calls(message)}
 
 

@@ -54,6 +54,9 @@ class Listing:
             content = result.get("content") or []
             blocks = content if isinstance(content, list) else [content]
             result["content"] = [_known(block) for block in blocks if block is not None]
+            if "resultType" not in result and not isinstance(result.get("structuredContent", {}), dict):
+                odd = result.pop("structuredContent")  # Only from the protocol of 2026 on may it be no object.
+                result["content"] = result["content"] or ([] if odd is None else [_known(odd)])
             if result.get("isError", False) is None:
                 del result["isError"]
         if isinstance(result.get("nextCursor"), int):

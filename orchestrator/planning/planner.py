@@ -225,6 +225,8 @@ def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
         tool = decision.tool(step.tool)
         if tool is None:
             continue
+        if any(server.server == tool.server and server.left_out for server in named):
+            found.append(f"the task both asks for the server {tool.server!r} and leaves it out: say whether to use it")
         own = [server for server in named if server.server and server.said.lower() in step.task.lower()]
         if own and all(server.server != tool.server for server in own):
             found.append(f"the task names {own[0].said!r}, none of whose tools fits; {tool.key} is another server's")

@@ -21,11 +21,13 @@ if TYPE_CHECKING:  # Records import nothing above them.
 class NamedServer:
     """A server that a task names, in the words `said`.
 
-    `server` is the name of the server, or "" for a configured server whose tools are not listed.
+    `server` is the name of the server, or "" for a configured server whose tools are not listed. `left_out` is True if
+    the task also says that it does not want the server.
     """
 
     said: str
     server: str = ""
+    left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,13 +33,18 @@ class Explicit:
     absent: tuple[str, ...] = ()
 
     @property
+    def wanting(self) -> tuple[Mention, ...]:
+        return tuple(m for m in self.mentions if not m.unwanted)
+
+    @property
     def wanted(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(m.server for m in self.mentions if not m.unwanted))
+        return tuple(dict.fromkeys(m.server for m in self.wanting))
 
     @property
     def named(self) -> tuple[NamedServer, ...]:
         """The servers that are wanted, with those that have no tools."""
-        known = (NamedServer(said=m.said, server=m.server) for m in self.mentions if not m.unwanted)
+        out = self.unwanted
+        known = (NamedServer(said=m.said, server=m.server, left_out=m.server in out) for m in self.wanting)
         return (*dict.fromkeys(known), *(NamedServer(said=said) for said in self.absent))
 
     @property

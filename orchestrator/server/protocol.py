@@ -318,10 +318,11 @@ class _Approver:
         own, kept, lasts = mark(tool, entry), Approvals(who.tenant), self._policy is not Approve.ALWAYS
         if lasts and (own in self._sessions.get(who, ()) or kept.read().get(tool.key) == own):
             return
+        changed = "It or its server has changed since it was allowed. " if lasts and tool.key in kept.read() else ""
         choices = [*_CHOICES]
         if context.request is not None and not who.session:  # Each request is a session of its own.
             choices.remove("this session")
-        answer = await self._answer(who.tenant, context, params, tool, arguments, choices if lasts else [])
+        answer = await self._answer(who.tenant, context, params, tool, arguments, choices if lasts else [], changed)
         if getattr(answer, "action", "") != "accept":
             raise NeedsApproval(f"{tool.key} was not called: the user did not approve it. Do not try another way.")
         chosen = (getattr(answer, "content", None) or {}).get("allow") if lasts else None
@@ -342,13 +343,14 @@ class _Approver:
         tool: Tool,
         arguments: Mapping[str, Any],
         choices: list[str],
+        changed: str,
     ) -> Any:
         capabilities = context.session.client_capabilities
         can = capabilities.elicitation if capabilities else None
         shown, key = _shown(bounded(dict(arguments))), _shown(tool.key)[1:-1]
         if can is None or (can.url and not can.form):
-            raise self._cannot_ask(tenant, key, shown)
-        message = f"May {key} be called with {shown}?"
+            raise self._cannot_ask(tenant, key, shown, changed)
+        message = f"{changed}May {key} be called with {shown}?"
         names = [_CHOICES[choice] for choice in choices]
         allow = {"type": "string", "title": "Allow", "enum": choices, "enumNames": names, "default": "this call"}
         schema: dict[str, Any] = {"type": "object", "properties": {"allow": allow} if choices else {}}
@@ -364,16 +366,16 @@ class _Approver:
         try:
             return await context.session.elicit_form(message, schema, context.request_id)
         except MCPError:  # It said that it can ask, and cannot.
-            raise self._cannot_ask(tenant, key, shown) from None
+            raise self._cannot_ask(tenant, key, shown, changed) from None
 
-    def _cannot_ask(self, tenant: str, key: str, shown: str) -> NeedsApproval:
+    def _cannot_ask(self, tenant: str, key: str, shown: str, changed: str) -> NeedsApproval:
         whose = [] if tenant == "local" else ["--tenant", tenant]
         command = shlex.join(["toolroute", "approvals", "allow", key, *whose, *self._options])
         return NeedsApproval(
             f"{key} was not called: it may change something, the user decides, and this client cannot ask them. "
             f"Tell the user the following, and wait. Do not try another way.\n"
-            f"To the user: your agent wants to call {key} with {shown}. If agents may call this tool from now on, run "
-            f"`{command}` in a terminal and confirm it there; then tell your agent to go on."
+            f"To the user: your agent wants to call {key} with {shown}. {changed}If agents may call this tool from now "
+            f"on, run `{command}` in a terminal and confirm it there; then tell your agent to go on."
         )
 
 

@@ -41,6 +41,7 @@ ANSWERS: dict[str, Any] = {
     "image": {"content": [*text("a dot")["content"], {"type": "image", "data": "AAAA", "mimeType": "image/png"}]},
     "many": {"structuredContent": {"zeros": [0] * 600_000}},
     "javascript": {**text("fine"), "structuredContent": {"word": "fine"}},
+    "list": {"content": [], "structuredContent": ["Io", "Europa"]},
     "alone": {"content": "fine", "isError": None},
     "loose": {
         "content": [
