@@ -105,6 +105,15 @@ async def test_a_plan_leaves_late_arguments_to_results() -> None:
     assert made.usage == Usage(input=300, output=60, cached=90)
 
 
+async def test_a_plan_may_use_the_prompts_tool_names_and_arguments_as_objects() -> None:
+    drafted = {**READ_STEP, "tool": "files__read_file", "arguments": {"path": "a.txt"}}
+    made, server = await planned(chosen("plan", arguments=None), {"reasons": [], "steps": [drafted]})
+    assert [(s.tool, s.arguments) for s in made.steps] == [("files:read_file", {"path": "a.txt"})]
+    made, server = await planned(chosen("tool", tool="files__read_file", arguments={"path": "a.txt"}))
+    assert [(s.tool, s.arguments) for s in made.steps] == [("files:read_file", {"path": "a.txt"})]
+    assert len(server.asked) == 1, "nothing is asked again"
+
+
 async def test_one_tool_is_one_step() -> None:
     made, server = await planned(chosen("tool", tool="files:read_file"))
     assert [(s.id, s.tool, s.missing) for s in made.steps] == [("s1", "files:read_file", ("path",))]

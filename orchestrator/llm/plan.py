@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from orchestrator import telemetry
-from orchestrator.catalogue.export import check_arguments, parameters, read_arguments
+from orchestrator.catalogue.export import check_arguments, keys_by_name, parameters, read_arguments
 from orchestrator.catalogue.schema import hoisted
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.errors import InvalidArguments, ModelFailed, ModelRefused, ModelUnavailable, ToolrouteError
@@ -46,6 +46,14 @@ GiveUp = Callable[[ToolrouteError], bool]
 
 
 # Defaults come from factories: OpenAI's strict mode refuses a schema that states them.
+def _as_text(given: Any) -> Any:
+    """Return arguments as text: models also write them as the object itself, or as null."""
+    return "" if given is None else given if isinstance(given, str) else compact(given)
+
+
+_Arguments = Annotated[str, BeforeValidator(_as_text)]
+
+
 class ChosenShape(BaseModel):
     """Read a model's answer to CHOOSE."""
 
@@ -54,7 +62,7 @@ class ChosenShape(BaseModel):
     confidence: float = Field(default_factory=float)
     answer: str = Field(default_factory=str)
     tool: str = Field(default_factory=str)
-    arguments: str = Field(default_factory=str)
+    arguments: _Arguments = Field(default_factory=str)
 
 
 class StepShape(BaseModel):
@@ -63,7 +71,7 @@ class StepShape(BaseModel):
     id: str
     task: str
     tool: str
-    arguments: str = Field(default_factory=str)
+    arguments: _Arguments = Field(default_factory=str)
     from_results: list[str] = Field(default_factory=list)
     depends_on: list[str] = Field(default_factory=list)
     why: str = Field(default_factory=str)
@@ -137,7 +145,7 @@ async def _made(models: Models | None, request: PlanRequest, give_up: GiveUp, wi
 async def _chosen(models: Models, request: PlanRequest) -> Choice:
     decision, model = request.decision, models.route_model
     chosen, usage = await _ask(models, model, CHOOSE, request, ChosenShape, _faults_of_choice)
-    tool = decision.tool(chosen.tool) if chosen.action == "tool" else None
+    tool = _named(decision, chosen.tool) if chosen.action == "tool" else None
     return Choice(
         action=Action(chosen.action),
         reasons=tuple(chosen.reasons),
@@ -222,7 +230,7 @@ def _faults_of_choice(decision: Decision, chosen: ChosenShape) -> list[str]:
         return ["action answer: put it in `answer`, or choose another action"]
     if chosen.action != "tool":
         return []
-    tool = decision.tool(chosen.tool)
+    tool = _named(decision, chosen.tool)
     return [_unknown(decision, chosen.tool)] if tool is None else arguments_so_far(tool, chosen.arguments)[1]
 
 
@@ -248,7 +256,7 @@ def _faults_of_step(decision: Decision, step: StepShape, ids: Sequence[str]) -> 
     faults = [f"depends_on {name!r} is no step's id" for name in step.depends_on if name not in ids]
     if not step.tool:
         return faults
-    tool = decision.tool(step.tool)
+    tool = _named(decision, step.tool)
     if tool is None:
         return [*faults, _unknown(decision, step.tool)]
     known = parameters(tool)["properties"]
@@ -258,6 +266,11 @@ def _faults_of_step(decision: Decision, step: StepShape, ids: Sequence[str]) -> 
     if step.from_results and not step.depends_on:
         faults.append("from_results without depends_on: say which step's result gives them")
     return faults + arguments_so_far(tool, step.arguments, step.from_results)[1]
+
+
+def _named(decision: Decision, name: str) -> Tool | None:
+    """Return the tool of a key, or of the name that its definition has in the prompt."""
+    return decision.tool(name) or decision.tool(keys_by_name([match.tool for match in decision.matches]).get(name, ""))
 
 
 def _unknown(decision: Decision, tool: str) -> str:
@@ -282,7 +295,7 @@ def _step(request: PlanRequest, drafted: StepShape, ids: Mapping[str, str]) -> S
     """Return a step without faults, with the user's arguments before the model's; what nobody gave is missing."""
     after = tuple(ids[name] for name in dict.fromkeys(drafted.depends_on))
     blank = Step(id=ids[drafted.id], task=drafted.task, tool="", depends_on=after, why=drafted.why)
-    tool = request.decision.tool(drafted.tool)
+    tool = _named(request.decision, drafted.tool)
     if tool is None:
         return blank
     schema = parameters(tool)
