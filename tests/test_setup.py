@@ -16,6 +16,7 @@ from orchestrator.mcp.clients import CLIENTS, ClientFile
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.takeover import take_over
 from tests.command_line import Run, at_terminal
+from tests.servers.signing import Accounts, signing
 from tests.servers.start import HERE, free_port, running, text_of
 
 QUICK = {"command": sys.executable, "args": [str(HERE / "quick.py")]}
@@ -220,6 +221,21 @@ def test_commands_elsewhere_find_the_servers_that_were_taken_over(
     assert (listed.stdout.count("quick:"), listed.stdout.count("elsewhere:")) == (8, 0)
     assert f"not in {Path.home() / '.config/toolroute/mcp.json'}, and not shown: elsewhere" in listed.stderr
     assert "elsewhere:add" in toolroute("tools", "list", "--store", tmp_path / "store").stdout
+
+
+def test_a_server_that_wants_a_sign_in_is_taken_over_after_the_command_that_setup_names(
+    home: dict[str, Path], toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = tmp_path / "browser.py"
+    browser.write_text("import sys, httpx2\nhttpx2.get(sys.argv[1], follow_redirects=True).raise_for_status()\n")
+    monkeypatch.setenv("BROWSER", f"{sys.executable} {browser} %s")
+    with signing(Accounts()) as web:
+        home["cursor"].write_text(written_as("mcpServers", {"signs": {"url": f"{web}/mcp"}}))
+        refused = toolroute("setup", "--client", "cursor", "--write")
+        assert (refused.exit_code, f"`toolroute login signs --config {home['cursor']}`" in refused.stderr) == (1, True)
+        assert toolroute("login", "signs", "--config", home["cursor"]).exit_code == 0
+        assert toolroute("setup", "--client", "cursor", "--write").exit_code == 0
+        assert toolroute("call", "signs:whoami").stdout == "ada\n"
 
 
 async def _sum_by(start: StdioServerParameters) -> str:

@@ -3,7 +3,7 @@
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -62,7 +62,7 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, p
     if not writes:
         note("nothing is written: --write carries this out")
         return 0
-    unlisted = await _sync(place, McpConfig.parse({"mcpServers": servers}, str(config)), taken)
+    unlisted = await _sync(place, _sourced(McpConfig.parse({"mcpServers": servers}, str(config)), taken, before), taken)
     taken = [left for one in taken if (left := one.without(unlisted)).any]
     if not taken:
         warn(["no server could be listed: nothing is written"])
@@ -75,6 +75,22 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, p
     _keep(config, own, servers, _sets(own, taken))
     written = [_replace(one, own_command) for one, own_command in zip(taken, commands, strict=True)]
     return 4 * bool(unlisted) if all(written) else 1
+
+
+def _sourced(config: McpConfig, taken: Sequence[Taken], before: Mapping[str, Any]) -> McpConfig:
+    """Name its client's file, where `toolroute login` finds it, as the source of each server that is not in ours yet.
+
+    Of a file that `login` cannot read, or has the server by another name in, the client's title is named.
+    """
+    servers = dict(config.servers)
+    for one in reversed(taken):
+        client = one.file.client
+        for move in one.moves:
+            if move.name and move.name not in before:
+                readable = move.name == move.server and client.key in ("mcpServers", "servers")
+                source = str(one.file.path) if readable else client.title
+                servers[move.name] = servers[move.name].model_copy(update={"source": source})
+    return replace(config, servers=servers)
 
 
 def _served(files: Sequence[ClientFile]) -> Path | None:
@@ -177,7 +193,7 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
         report = await sync(connections, store, place.tenant, noted, names)
     failed = [one.server for one in report.servers if one.error]
     if failed:
-        warn([f"not taken over, as listing failed: {', '.join(failed)}"])
+        warn([f"not taken over, as listing failed: {', '.join(failed)}; run this again once they answer"])
     return failed
 
 
