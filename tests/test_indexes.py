@@ -159,5 +159,5 @@ async def test_a_slow_store_is_waited_for_so_long_at_most_and_its_answer_taken_w
 async def test_a_catalogue_is_one_index_for_all_tenants(tmp_path: Path) -> None:
     indexes = IndexCache(Catalogue(MAIL), None, (), 8)
     assert (await indexes.get("org:1"))[0] is (await indexes.get("org:2"))[0]
-    with pytest.raises(InvalidCatalogue, match="cannot be read"):
+    with pytest.raises(InvalidCatalogue, match="there is no such file or folder"):
         await IndexCache(tmp_path / "none.jsonl", None, (), 8).get("org:1")

@@ -269,7 +269,7 @@ class Connection:
                 self._settle(error=self._unavailable(f": {self._child.flaw}{self._hint()}"))
             # A runner that has ended by itself may have started the server or not.
             phase = f"{launch.runner}: installing or starting" if self.phase == "installing" else self.phase
-            hint = f" ({phase}){self._hint()}"
+            hint = f"{'' if phase == 'connecting' else f' ({phase})'}{self._hint()}"
             self._settle(error=faults.connect_error(self.spec, self.tenant, launch, error, hint))
             self._die(faults.in_words(error, self.secrets))
         finally:

@@ -4,6 +4,8 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -122,11 +124,17 @@ def close_refused(app: Any) -> Any:
     return closing_app
 
 
-def limit_log_rate() -> None:
+@contextmanager
+def log_rate_limit() -> Iterator[None]:
     """Log messages of one kind once a minute at most, because strangers can cause any number of them."""
-    for handler in (*logging.getLogger().handlers, logging.lastResort):
-        if handler is not None:
-            handler.addFilter(_LogRateLimit())
+    limits = [(handler, _LogRateLimit()) for handler in (*logging.getLogger().handlers, logging.lastResort) if handler]
+    for handler, limit in limits:
+        handler.addFilter(limit)
+    try:
+        yield
+    finally:
+        for handler, limit in limits:
+            handler.removeFilter(limit)
 
 
 class _LogRateLimit(logging.Filter):

@@ -239,11 +239,11 @@ async def serve_http(
         timeout_graceful_shutdown=cut_off,
         **concurrency_limit.uvicorn_settings(),
     )
-    concurrency_limit.limit_log_rate()
     server = Stoppable(config)
     on_signals(lambda: setattr(server, "should_exit", True))
     await asyncio.sleep(0)  # A Ctrl-C that came before ends it here, not in the midst of uvicorn's start.
-    await server.serve([listening])
+    with concurrency_limit.log_rate_limit():
+        await server.serve([listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
