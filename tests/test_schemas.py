@@ -41,7 +41,6 @@ def test_no_pattern_takes_long(schema: dict[str, Any]) -> None:
         except InvalidArguments as error:
             return str(error)
 
-    assert check(b="y")  # What loads the libraries is no time of the pattern.
     assert seconds(lambda: check(a=CRAFTED, **{CRAFTED: "x"})) < 1
     assert seconds(lambda: check(a="a" * 10_000 + "!")) < 1
 
