@@ -70,9 +70,10 @@ async def serve(
         else:
             token = "" if tokens else new_token()
             known = BearerTokens.read(tokens) if tokens else BearerTokens({token: place.tenant})
-            most = most_pending() // 2
+            # Of the sockets for requests under way a tenant's calls take half at most, its sessions' streams a quarter.
+            most = most_pending()
             served = make_server(gateway, approve=approve, most_calls=most, options=same)
-            app = make_app(served, known, allow_host, allow_origin, most_sessions=most)
+            app = make_app(served, known, allow_host, allow_origin, most_sessions=most // 2)
             address = host if host is not None else "127.0.0.1", 8765 if port is None else port
 
             async def stop(after_s: float) -> None:

@@ -22,8 +22,8 @@ _LOG_INTERVAL_S = 60.0
 def most_pending() -> int:
     """Return how many connections may wait for their request: a third of the sockets.
 
-    The other two thirds are for requests under way, of which one tenant may have half. Sockets take at most half of the
-    process's descriptors, because servers and stores need the others.
+    The other two thirds are for requests under way: one tenant's calls take half of these at most. Sockets take at
+    most half of the process's descriptors, because servers and stores need the others.
     """
     try:
         import resource
