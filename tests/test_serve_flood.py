@@ -90,9 +90,7 @@ async def test_one_tenants_calls_take_no_place_that_another_needs(file: Path) ->
         calls = []
         for _ in range(100):
             calls.append(asyncio.create_task(busy.call_tool("call_tool", wait)))
-            await asyncio.sleep(
-                0.03
-            )  # All at once they would leave many idle connections, of which some are closed.
+            await asyncio.sleep(0.03)  # All at once they would leave many idle connections, of which some are closed.
         refused, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
         assert text_of(await other.call_tool("call_tool", add)) == "3"
         assert "Busy" in text_of(refused.pop().result())
