@@ -4,6 +4,7 @@ It is no Qdrant server: the wire and our client's calls are real, the engine beh
 mode. Only the calls that `orchestrator.store` makes are there; any other is a 404.
 """
 
+import asyncio
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -115,12 +116,17 @@ class Engine:
 
 @dataclass
 class QdrantFront:
-    """Its address, the key that it asks for, and each request that it got: method and path; apart, its query."""
+    """Its address, the key that it asks for, and each request that it got: method and path; apart, its query.
+
+    While `stalled`, it accepts requests and answers none of them. It answers the next `failing` requests with a 503.
+    """
 
     url: str = ""
     key: str = ""
     requests: list[str] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
+    stalled: bool = False
+    failing: int = 0
     engine: Engine = field(default_factory=Engine)
 
     def app(self) -> Starlette:
@@ -129,6 +135,11 @@ class QdrantFront:
     async def _endpoint(self, request: Request) -> Response:
         self.requests.append(f"{request.method} {request.url.path}")
         self.queries.append(request.url.query)
+        while self.stalled:  # noqa: ASYNC110 (it is set in another thread)
+            await asyncio.sleep(0.01)
+        if self.failing > 0:
+            self.failing -= 1
+            return Response("Service Unavailable", 503)
         sent = await request.body()
         if request.headers.get("api-key", "") != self.key:
             return Response("Invalid API key or JWT", 401)
@@ -141,5 +152,8 @@ def qdrant_front(key: str = "") -> Iterator[QdrantFront]:
     front = QdrantFront(key=key)
     with served(front.app()) as url:
         front.url = url
-        yield front
+        try:
+            yield front
+        finally:
+            front.stalled = False
     front.engine.client.close()
