@@ -121,7 +121,7 @@ async def test_a_sign_in_does_not_travel_in_clear(web: str) -> None:
     entry = Entry(web)
     await entry.login()
     elsewhere = Entry("http://127.0.0.2:9")
-    with pytest.raises(InvalidConfig, match="'it': its url begins with http://.*write https://"):
+    with pytest.raises(InvalidConfig, match=r"'it': its url begins with http://.*write https://"):
         await elsewhere.login()
     elsewhere.file.write(entry.kept)
     with pytest.raises(ToolrouteError, match="write https://"):
