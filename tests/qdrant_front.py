@@ -4,6 +4,7 @@ It is no Qdrant server: the wire and our client's calls are real, the engine beh
 mode. Only the calls that `orchestrator.store` makes are there; any other is a 404.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +25,10 @@ Body = dict[str, Any]
 
 @dataclass
 class QdrantFront:
-    """Its address, the key that it asks for, and each request that it got: method and path; apart, its query."""
+    """Its address, the key that it asks for, and each request that it got: method and path; apart, its query.
+
+    While `stalled`, it accepts requests and answers none of them. It answers the next `failing` requests with a 503.
+    """
 
     url: str = ""
     key: str = ""
@@ -32,6 +36,8 @@ class QdrantFront:
     queries: list[str] = field(default_factory=list)
     client: QdrantClient = field(default_factory=lambda: QdrantClient(":memory:"))
     turn: threading.Lock = field(default_factory=threading.Lock)
+    stalled: bool = False
+    failing: int = 0
 
     def route(self, method: str, path: str, do: Callable[[str, Any], Any], kind: Any = Body) -> Route:
         """The engine's answer as Qdrant's envelope; `kind` reads the body as qdrant-client's own models do."""
@@ -40,6 +46,11 @@ class QdrantFront:
             self.requests.append(f"{method} {request.url.path}")
             self.queries.append(request.url.query)
             sent = await request.body()
+            while self.stalled:  # noqa: ASYNC110 (it is set in another thread)
+                await asyncio.sleep(0.01)
+            if self.failing > 0:
+                self.failing -= 1
+                return Response("Service Unavailable", 503)
             if request.headers.get("api-key", "") != self.key:
                 return Response("Invalid API key or JWT", 401)
             try:
@@ -106,5 +117,8 @@ def qdrant_front(key: str = "") -> Iterator[QdrantFront]:
     front = QdrantFront(key=key)
     with served(front.app()) as url:
         front.url = url
-        yield front
+        try:
+            yield front
+        finally:
+            front.stalled = False
     front.client.close()
