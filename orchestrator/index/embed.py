@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from orchestrator.catalogue.catalogue import places_of_servers
 from orchestrator.common.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
 from orchestrator.common.json_input import why_unread
+from orchestrator.common.lines import whole_pairs
 from orchestrator.common.redact import LogFilter
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, Unauthorised
 from orchestrator.index.text import card, facets
@@ -222,7 +223,7 @@ class OpenAIEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
-        cut = [text[:_REMOTE_CHARS].strip() or "-" for text in texts]  # An empty text is refused.
+        cut = [whole_pairs(text[:_REMOTE_CHARS]).strip() or "-" for text in texts]  # An empty text is refused.
         return unit(np.concatenate([self._request(batch) for batch in _batches(cut)]))
 
     def close(self) -> None:
@@ -244,7 +245,7 @@ class OpenAIEmbedder:
             vectors = np.array([item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise Unauthorised(f"{where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY") from None
-        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
+        except (openai.OpenAIError, ValueError, TypeError, AttributeError, RecursionError) as error:
             status = getattr(error, "status_code", None)
             reason = f"HTTP {status}{complaint(error, secrets)}" if status else unanswered(error)
             raise EmbedderUnavailable(f"{where} did not answer: {reason}") from None
@@ -259,8 +260,13 @@ class OpenAIEmbedder:
     def _opened(self) -> Any:
         import openai
 
+        from orchestrator.common.bounded_http import BoundedClient
+
         if self._client is None:
-            client = openai.OpenAI(max_retries=0, base_url=self._base_url or None, api_key=self._api_key or "none")
+            web = BoundedClient(follow_redirects=True)
+            client = openai.OpenAI(
+                max_retries=0, base_url=self._base_url or None, api_key=self._api_key or "none", http_client=web
+            )
             if not self._api_key and str(client.base_url).startswith(OPENAI_URL):
                 raise Unauthorised(NO_KEY)
             self._client = client

@@ -74,7 +74,7 @@ class Index:
         if (dangling := self.graph.dangling) and not servers:
             shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"
             logger.warning("relations lead to %s, which are no tools of this catalogue: they are ignored", shown)
-        self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
+        self.always = AlwaysIndex(catalogue, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places, spread)
         self._embedding = threading.Lock()
         self._derived: dict[Hashable, Any] = {}
