@@ -10,8 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import httpx
-from qdrant_client import QdrantClient
+import httpx2
 
 from tests.qdrant_front import Answer, Engine
 
@@ -23,7 +22,7 @@ class Crash(BaseException):
 class Asked:
     """A request: the replicas that have yet to apply it, and its answer once there is one."""
 
-    def __init__(self, request: httpx.Request, engines: tuple[Engine, Engine]) -> None:
+    def __init__(self, request: httpx2.Request, engines: tuple[Engine, Engine]) -> None:
         self.method, self.path, self.body = request.method, request.url.path, request.content
         self.strong = request.url.params.get("ordering") == "strong"
         self.writes = (self.method, self.path.rpartition("/")[2]) in (("PUT", "points"), ("POST", "delete"))
@@ -76,19 +75,19 @@ class Cluster:
             return self.apply(writer, 0)
         return not asked.left
 
-    def direct(self, engines: tuple[Engine, ...]) -> QdrantClient:
+    def direct(self, engines: tuple[Engine, ...]) -> httpx2.Client:
         """Return a client that is answered at once: by the first of these, and all of them apply what is written."""
 
-        def answer(request: httpx.Request) -> httpx.Response:
+        def answer(request: httpx2.Request) -> httpx2.Response:
             asked = Asked(request, self.engines)
             applied = [asked.apply(engine) for engine in (engines if asked.left else engines[:1])]
-            return httpx.Response(applied[0][0], content=applied[0][1])
+            return httpx2.Response(applied[0][0], content=applied[0][1])
 
         return client(answer)
 
 
-def client(answer: Callable[[httpx.Request], httpx.Response]) -> QdrantClient:
-    return QdrantClient(url="http://replicas", transport=httpx.MockTransport(answer), check_compatibility=False)
+def client(answer: Callable[[httpx2.Request], httpx2.Response]) -> httpx2.Client:
+    return httpx2.Client(base_url="http://replicas", transport=httpx2.MockTransport(answer))
 
 
 class Writer:
@@ -130,14 +129,14 @@ class Writer:
         """Have the request done, but not its answer."""
         while not self.cluster.apply(self, 0):
             pass
-        self._resume(httpx.ReadTimeout("timed out"))
+        self._resume(httpx2.ReadTimeout("timed out"))
 
     def be_late(self) -> None:
         """Let the writer give up waiting, while its request is still on its way."""
         late = Writer.__new__(Writer)
         late.__dict__ |= {**self.__dict__, "seen": self.seen}
         self.cluster.late.append(late)
-        self._resume(httpx.ReadTimeout("timed out"))
+        self._resume(httpx2.ReadTimeout("timed out"))
 
     def _forget(self) -> None:
         """Have all replicas do what one of them has done."""
@@ -157,10 +156,10 @@ class Writer:
         self.ended = True
         self._blocked.release()
 
-    def _send(self, request: httpx.Request) -> httpx.Response:
+    def _send(self, request: httpx2.Request) -> httpx2.Response:
         self.asked = Asked(request, self.cluster.engines)
         self._blocked.release()
         self._go.acquire()
         if isinstance(self.answer, BaseException):
             raise self.answer
-        return httpx.Response(self.answer[0], content=self.answer[1])
+        return httpx2.Response(self.answer[0], content=self.answer[1])

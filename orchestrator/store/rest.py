@@ -1,7 +1,7 @@
-"""Plain requests to a Qdrant server, for all that is read.
+"""Plain requests to a Qdrant server.
 
-qdrant-client stays for the writes: importing it takes longer than a first route, and reading an answer with it longer
-than the server takes to give it.
+Importing qdrant-client takes longer than a first route, and reading an answer with it longer than the server takes to
+give it.
 """
 
 import threading
@@ -35,6 +35,7 @@ class Rest:
         self._location, self._shown, self._timeout_s = location, shown, timeout_s
         self._opening = threading.Lock()
         self._opened: Client | None = None
+        self._version = ""
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         """Return the result in the server's answer.
@@ -49,6 +50,17 @@ class Rest:
             OSError: It cannot be reached; TimeoutError where it does not answer in time.
             ValueError: The answer is none of a Qdrant server.
         """
+        answer = self._answer(method, path, body)
+        if not isinstance(answer, dict) or "result" not in answer:
+            raise ValueError("an answer without a result")
+        return answer["result"]
+
+    def version(self) -> str:
+        """Ask once for the version of the server."""
+        self._version = self._version or str(self._answer("GET", "/", None)["version"])
+        return self._version
+
+    def _answer(self, method: str, path: str, body: Any) -> Any:
         import httpx2
 
         try:
@@ -59,10 +71,7 @@ class Rest:
             raise ConnectionError(str(error)) from error
         if response.status_code != 200:
             raise Refused(response.status_code, response.text[:1_000])
-        answer = response.json()
-        if not isinstance(answer, dict) or "result" not in answer:
-            raise ValueError("an answer without a result")
-        return answer["result"]
+        return response.json()
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""
