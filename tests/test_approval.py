@@ -14,8 +14,8 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.intent import READING_VERBS, reads_only
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import ToolCall
-from orchestrator.records.run import Approval, Approve, RunRequest, RunResult, StepProgress, StepStatus
+from orchestrator.records.call import Approve, ToolCall
+from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
