@@ -33,8 +33,8 @@ SHORTEST_ENCODED = 24
 _TOOLS = "(?:tools?|functions?|servers?|apis?|plugins?)"
 _MARKS = "important|system|admin|hidden|override|critical"
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.DOTALL)
-_UNSEEN = frozenset(("Cf", "Cc", "Co", "Cn"))
-"""Unicode categories of characters that a person does not see: format, control, private use, unassigned."""
+_UNSEEN = frozenset(("Cf", "Co", "Cn"))
+"""Unicode categories of characters that a person does not see: format, private use, unassigned."""
 _SEEN = "\t\n\r\u00ad\ufeff"
 _NOT_ASCII = re.compile(r"[^\t\n\r -~]")
 _TWO_SCRIPTS = re.compile(r"[A-Za-z][\u0370-\u03ff\u0400-\u04ff]+[A-Za-z]|(?<![^\W_])[\u0400-\u04ff][a-z]{2}")
