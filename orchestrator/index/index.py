@@ -20,6 +20,7 @@ from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.reading import Documents, Reading
+from orchestrator.index.safety import foreign_names, servers_by_name, without
 from orchestrator.index.servers import ServerIndex
 from orchestrator.records.tool import CatalogueVersion, Tool
 
@@ -58,13 +59,18 @@ class Index:
         flagged, tools = self.reading.suspicions, catalogue.tools
         self.flags = {tools[place].key: own for place, own in flagged.items()}
         if flagged:
+            owners = servers_by_name(tools)
             catalogue = catalogue.holding(
-                self.documents[n].tool if n in flagged else own for n, own in enumerate(tools)
+                without(self.documents[n].tool, foreign_names(own, self.documents[n].names, owners))
+                if n in flagged
+                else own
+                for n, own in enumerate(tools)
             )
         self.catalogue = catalogue
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
         """Which tools are flagged [tools]; None where there are no such tools."""
-        self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places)
+        self.unflagged = None if self.flagged is None else ~self.flagged
+        self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places, self.flagged)
         absent = set(absent) - catalogue.places.keys()
         self.servers = servers or ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
         self.deprecation_factor = self.reading.deprecation_factor
@@ -73,7 +79,7 @@ class Index:
         if (dangling := self.graph.dangling) and not servers:
             shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"
             logger.warning("relations lead to %s, which are no tools of this catalogue: they are ignored", shown)
-        self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
+        self.always = AlwaysIndex(catalogue, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places, spread)
         self._embedding = threading.Lock()
         self._derived: dict[Hashable, Any] = {}

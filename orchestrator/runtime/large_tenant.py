@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.catalogue import Excerpt
 from orchestrator.common.digests import digest
 from orchestrator.common.keys import split_key
-from orchestrator.index.always import Capability, position_of
+from orchestrator.index.always import Capability, candidates, key_for
 from orchestrator.index.bm25 import code_of, inverse_frequency
 from orchestrator.index.corpus_statistics import CorpusStatistics
 from orchestrator.index.embed import Vectors
@@ -82,6 +82,12 @@ class LargeTenant:
         named = self.hosts - {""}
         self.servers = ServerIndex(named, self._statistics.words, few.unlisted - named)
         self._always = dict(self._always_of(capabilities))
+
+    @property
+    def warning(self) -> str:
+        """Say why the server does not answer; "" where it does."""
+        failures = "; ".join(dict.fromkeys(own.failure for own in self._searched if own.failure))
+        return f"only tools that this process knows were searched: {failures}" if failures else ""
 
     def index(self, asked: CandidateRequest) -> Index:
         """Return an Index of the few tools that may fit; blocks, as the server is asked."""
@@ -172,11 +178,10 @@ class LargeTenant:
         names = {split_key(own.tool)[1] for own in capabilities}
         found = self._search((), Where().having("name", sorted(names)), _MOST_NAMED) if names else {}
         found |= {own.tool.key: own for own in self._few}
-        keys = list(found)
+        tools = candidates((one.tool for one in found.values()), capabilities)
         for own in capabilities:
-            place = position_of(own.tool, dict(zip(keys, range(len(keys)), strict=True)))
-            if place is not None:
-                yield replace(own, tool=keys[place]), found[keys[place]]
+            if (key := key_for(own.tool, tools)) is not None:
+                yield replace(own, tool=key), found[key]
 
     def _search(self, probes: Sequence[Probe], where: Where, most: int = MOST) -> dict[str, Candidate]:
         return {found.tool.key: found for own in self._searched for found in own.search(probes, where, most)}
