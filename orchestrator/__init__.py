@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from orchestrator.temporal.executors import Registered as Registered
     from orchestrator.temporal.nexus import ToolrouteService as ToolrouteService
     from orchestrator.temporal.plugin import OrchestratorPlugin as OrchestratorPlugin
+    from orchestrator.temporal.run_client import failed_result as failed_result
     from orchestrator.temporal.schedule import schedule_sync as schedule_sync
     from orchestrator.temporal.workflow import ToolRouter as ToolRouter
 
@@ -112,6 +113,7 @@ else:  # Type checkers must not see this `__getattr__`: they would take every mi
         "temporal.executors": "Executor HttpExecutor Registered",
         "temporal.nexus": "ToolrouteService",
         "temporal.plugin": "OrchestratorPlugin",
+        "temporal.run_client": "failed_result",
         "temporal.schedule": "schedule_sync",
         "temporal.workflow": "ToolRouter",
     }

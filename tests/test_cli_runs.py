@@ -10,18 +10,20 @@ from uuid import uuid4
 import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from orchestrator.cli.temporal import Target, ui_pages
 from orchestrator.cli.worker import make_worker, released
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.request import RouteRequest
-from orchestrator.records.run import Approval, RunRequest, StepStatus
-from orchestrator.temporal.run_client import Listed, RunClient, page_of
+from orchestrator.records.run import Approval, Progress, RunRequest, StepStatus
+from orchestrator.temporal.run_client import Listed, RunClient, failed_result, page_of
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Assistant, OwnHandlers, Plain
 from tests.runner import Runner, Serve
@@ -251,3 +253,49 @@ async def test_handlers_and_details_of_the_users_own_stay(serve: Serve) -> None:
     assert await handle.execute_update(names.APPROVE, word) is True
     assert await handle.result() == ["done"]
     await replays(await handle.fetch_history(), [OwnHandlers])
+
+
+async def test_a_runs_changes_are_followed_to_its_end_across_continuations(runner: Runner) -> None:
+    task = "Read the file a.txt, then read the file b.txt, then delete the file c.txt"
+    handle = await runner.start(task, steps_per_run=1, approve="changes")
+    seen: list[tuple[str, str]] = []
+    async with asyncio.timeout(120):
+        async for change in desk(runner).follow(handle.id):
+            seen += [(step.step, str(step.status)) for step in change.steps]
+            assert all(step.arguments == {} for step in change.steps)
+            if waits := next((step for step in change.steps if step.digest), None):
+                await desk(runner).say(handle.id, Approval(step=waits.step, digest=waits.digest))
+    assert [name for name, status in dict.fromkeys(seen) if status == "done"] == ["s1", "s2", "s3"]
+    assert ("s3", "needs_approval") in seen
+    assert seen[-1] == ("s3", "done")
+
+
+async def test_activities_have_their_tenant_as_fairness_key(serve: Serve) -> None:
+    runner = await serve(None, Plain)
+    long = f"org:{'x' * 80}"
+    for tenant, key in ((TENANT, TENANT), (long, digest(long, 32))):
+        handle = await runner.begin(Plain, [f"Read the file a.txt|{tenant}"])
+        assert await handle.result() == ["done"]
+        found = [
+            event.activity_task_scheduled_event_attributes
+            for event in (await handle.fetch_history()).events
+            if event.HasField("activity_task_scheduled_event_attributes")
+        ]
+        assert {one.activity_type.name for one in found} >= {names.ROUTE, names.PLAN, names.CALL_TOOL}
+        assert {one.priority.fairness_key for one in found} == {key}
+
+
+async def test_a_run_without_a_step_that_was_done_fails_with_its_result(runner: Runner) -> None:
+    runner.local.release.clear()
+    handle = await runner.start("Delete the file a.txt", call_timeout_s=0.5)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await handle.result()
+    assert isinstance(failure.value.cause, ApplicationError)
+    assert failure.value.cause.type == "StepsFailed"
+    assert "s1 files:delete_file: it was sent and its answer was lost" in failure.value.cause.message
+    result = failed_result(failure.value)
+    assert result is not None
+    assert (result.failed, result.steps[0].status) == (True, StepStatus.OUTCOME_UNKNOWN)
+    assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
+    assert (await handle.query(names.PROGRESS, result_type=Progress)).phase == "failed"
+    await replays(await handle.fetch_history(), [RunWorkflow])
