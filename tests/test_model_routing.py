@@ -227,7 +227,14 @@ async def test_a_reranker_orders_the_candidates(replies: list[Any], texts: str) 
 
 async def test_a_reranker_that_fails_leaves_the_order() -> None:
     before = await plain(TASK)
-    wrong = [Raw('{"results": [{"index": 99, "relevance_score": 1}]}'), Raw('{"results": []}'), Raw("[1]"), Raw("no")]
+    deep = Raw("[" * 100_000)
+    wrong = [
+        deep,
+        Raw('{"results": [{"index": 99, "relevance_score": 1}]}'),
+        Raw('{"results": []}'),
+        Raw("[1]"),
+        Raw("no"),
+    ]
     failing = [Fault(500), Fault(404), Slow(60), *wrong]
     async with reranking(failing, route_timeout_s=0.5) as (router, _):
         for _ in failing:

@@ -55,7 +55,7 @@ class Reranker:
                 return _order(await self._request(query, texts), len(texts))
         except openai.OpenAIError as error:
             raise self._error(error) from None
-        except (ValueError, TypeError, LookupError):
+        except (ArithmeticError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
             raise ModelUnavailable(f"the reranker at {address(self._url)} did not answer with scores") from None
 
     async def _request(self, query: str, texts: Sequence[str]) -> Any:
@@ -76,8 +76,16 @@ class Reranker:
         if self._client is None:
             from openai import AsyncOpenAI
 
-            key, patience_s = self._key or "none", self._timeout_s
-            self._client = AsyncOpenAI(api_key=key, base_url=self._url, max_retries=0, timeout=patience_s)
+            from orchestrator.common.bounded_http import AsyncBoundedClient
+
+            web = AsyncBoundedClient(timeout=self._timeout_s, follow_redirects=True)
+            self._client = AsyncOpenAI(
+                api_key=self._key or "none",
+                base_url=self._url,
+                max_retries=0,
+                timeout=self._timeout_s,
+                http_client=web,
+            )
         return self._client
 
     def _error(self, error: Exception) -> ToolrouteError:
