@@ -20,8 +20,8 @@ from mcp.types import Implementation
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.server import protocol
+from orchestrator.server.handlers import SERVERS
 from orchestrator.server.http import BearerTokens, serve_http
-from orchestrator.server.protocol import SERVERS
 from orchestrator.store.store import Store
 from tests.servers.real import python_entry
 from tests.servers.start import HERE, alive, config, entry, text_of, until
