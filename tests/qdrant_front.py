@@ -4,6 +4,8 @@ It is no Qdrant server: the wire and our client's calls are real, the engine beh
 mode. Only the calls that `orchestrator.store` makes are there; any other is a 404.
 """
 
+import asyncio
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,78 +22,89 @@ from starlette.routing import Route
 from tests.loopback import served
 
 Body = dict[str, Any]
+Answer = tuple[int, bytes]
+"""An HTTP status and a body of JSON."""
+_ANYTHING = TypeAdapter(Any)
 
 
-@dataclass
-class QdrantFront:
-    """Its address, the key that it asks for, and each request that it got: method and path; apart, its query."""
+class Engine:
+    """What answers the requests of one server: qdrant-client's local mode, and the indexes that were asked for.
 
-    url: str = ""
-    key: str = ""
-    requests: list[str] = field(default_factory=list)
-    queries: list[str] = field(default_factory=list)
-    client: QdrantClient = field(default_factory=lambda: QdrantClient(":memory:"))
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    `version` is the one that the server says it has; before 1.16 Qdrant ignores the condition of an update.
+    """
 
-    def route(self, method: str, path: str, do: Callable[[str, Any], Any], kind: Any = Body) -> Route:
-        """The engine's answer as Qdrant's envelope; `kind` reads the body as qdrant-client's own models do."""
-
-        async def endpoint(request: Request) -> Response:
-            self.requests.append(f"{method} {request.url.path}")
-            self.queries.append(request.url.query)
-            sent = await request.body()
-            if request.headers.get("api-key", "") != self.key:
-                return Response("Invalid API key or JWT", 401)
-            try:
-                with self.turn:
-                    found = do(request.path_params.get("name", ""), TypeAdapter(kind).validate_json(sent or b"{}"))
-            except ValueError as error:
-                failure = {"status": {"error": str(error)}, "time": 0.0}
-                return Response(TypeAdapter(Any).dump_json(failure), 404, media_type="application/json")
-            answer = TypeAdapter(Any).dump_json({"result": found, "status": "ok", "time": 0.0})
-            return Response(answer, media_type="application/json")
-
-        return Route(path, endpoint, methods=[method])
-
-    def app(self) -> Starlette:
-        client, one = self.client, "/collections/{name}"
+    def __init__(self, version: str = "1.19.0") -> None:
+        self.version, self.client, self.turn = version, QdrantClient(":memory:"), threading.Lock()
+        self.indexes: dict[str, set[str]] = {}
+        one = "/collections/([^/]+)"
         points = f"{one}/points"
-        return Starlette(
-            routes=[
-                self.route("GET", f"{one}/exists", lambda name, _: {"exists": client.collection_exists(name)}),
-                self.route("GET", "/collections", lambda *_: client.get_collections()),
-                self.route("GET", one, lambda name, _: client.get_collection(name)),
-                self.route("PUT", one, self._create, models.CreateCollection),
-                self.route("DELETE", one, lambda name, _: client.delete_collection(name)),
-                self.route("PUT", f"{one}/index", lambda *_: {"operation_id": 0, "status": "completed"}),
-                self.route("POST", points, self._retrieve, models.PointRequest),
-                self.route("PUT", points, self._upsert, models.PointsBatch),
-                self.route("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
-                self.route("POST", f"{points}/query", self._query, models.QueryRequest),
-                self.route("POST", f"{points}/delete", self._delete, models.PointIdsList | models.FilterSelector),
-            ]
-        )
+        self._calls: list[tuple[str, re.Pattern[str], Callable[[str, Any], Any], Any]] = [
+            (method, re.compile(path), do, TypeAdapter(kind))
+            for method, path, do, kind in (
+                ("GET", f"{one}/exists", lambda name, _: {"exists": self.client.collection_exists(name)}, Body),
+                ("GET", "/collections()", lambda *_: self.client.get_collections(), Body),
+                ("GET", one, self._info, Body),
+                ("PUT", one, self._create, models.CreateCollection),
+                ("DELETE", one, lambda name, _: self.client.delete_collection(name), Body),
+                ("PUT", f"{one}/index", self._index, models.CreateFieldIndex),
+                ("POST", points, self._retrieve, models.PointRequest),
+                ("PUT", points, self._upsert, models.PointsBatch),
+                ("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
+                ("POST", f"{points}/count", self._count, models.CountRequest),
+                ("POST", f"{points}/query", self._query, models.QueryRequest),
+                ("POST", f"{points}/delete", self._delete, models.PointIdsList | models.FilterSelector),
+            )
+        ]
+
+    def answer(self, method: str, path: str, sent: bytes) -> Answer:
+        """Return the engine's answer in Qdrant's envelope. The body is read as qdrant-client's own models do."""
+        if (method, path) == ("GET", "/"):
+            return 200, _ANYTHING.dump_json({"title": "qdrant - vector search engine", "version": self.version})
+        for theirs, pattern, do, kind in self._calls:
+            if theirs == method and (match := pattern.fullmatch(path)):
+                try:
+                    with self.turn:
+                        found = do(match[1], kind.validate_json(sent or b"{}"))
+                except ValueError as error:
+                    return 404, _ANYTHING.dump_json({"status": {"error": str(error)}, "time": 0.0})
+                return 200, _ANYTHING.dump_json({"result": found, "status": "ok", "time": 0.0})
+        return 404, b""
+
+    def _info(self, name: str, _: Body) -> Any:
+        info = self.client.get_collection(name)
+        keyword = models.PayloadIndexInfo(data_type=models.PayloadSchemaType.KEYWORD, points=0)
+        info.payload_schema = dict.fromkeys(self.indexes.get(name, ()), keyword)
+        return info
 
     def _create(self, name: str, body: models.CreateCollection) -> bool:
         sparse: Any = body.sparse_vectors
         return self.client.create_collection(name, vectors_config=body.vectors or {}, sparse_vectors_config=sparse)
+
+    def _index(self, name: str, body: models.CreateFieldIndex) -> Any:
+        self.indexes.setdefault(name, set()).add(body.field_name)
+        return {"operation_id": 0, "status": "completed"}
 
     def _retrieve(self, name: str, body: models.PointRequest) -> Any:
         shown: Any = body.with_payload
         return self.client.retrieve(name, body.ids, with_payload=shown, with_vectors=bool(body.with_vector))
 
     def _upsert(self, name: str, body: models.PointsBatch) -> Any:
-        return self.client.upsert(name, body.batch, update_filter=body.update_filter)
+        condition = None if self.version.startswith(("0.", "1.15.")) else body.update_filter
+        return self.client.upsert(name, body.batch, update_filter=condition)
 
     def _scroll(self, name: str, body: models.ScrollRequest) -> Any:
+        shown: Any = body.with_payload
         page: dict[str, Any] = {
             "limit": body.limit or 10,
             "offset": body.offset,
-            "with_payload": bool(body.with_payload),
+            "with_payload": shown if isinstance(shown, list) else bool(shown),
             "with_vectors": bool(body.with_vector),
         }
         found, offset = self.client.scroll(name, scroll_filter=body.filter, **page)
         return {"points": found, "next_page_offset": offset}
+
+    def _count(self, name: str, body: models.CountRequest) -> Any:
+        return self.client.count(name, count_filter=body.filter, exact=True)
 
     def _query(self, name: str, body: models.QueryRequest) -> Any:
         shown: Any = {"with_payload": body.with_payload, "with_vectors": body.with_vector}
@@ -101,10 +114,46 @@ class QdrantFront:
         return self.client.delete(name, body)
 
 
+@dataclass
+class QdrantFront:
+    """Its address, the key that it asks for, and each request that it got: method and path; apart, its query.
+
+    While `stalled`, it accepts requests and answers none of them. It answers the next `failing` requests with a 503.
+    """
+
+    url: str = ""
+    key: str = ""
+    requests: list[str] = field(default_factory=list)
+    queries: list[str] = field(default_factory=list)
+    stalled: bool = False
+    failing: int = 0
+    engine: Engine = field(default_factory=Engine)
+
+    def app(self) -> Starlette:
+        return Starlette(routes=[Route("/{path:path}", self._endpoint, methods=["GET", "POST", "PUT", "DELETE"])])
+
+    async def _endpoint(self, request: Request) -> Response:
+        self.requests.append(f"{request.method} {request.url.path}")
+        self.queries.append(request.url.query)
+        while self.stalled:  # noqa: ASYNC110 (it is set in another thread)
+            await asyncio.sleep(0.01)
+        if self.failing > 0:
+            self.failing -= 1
+            return Response("Service Unavailable", 503)
+        sent = await request.body()
+        if request.headers.get("api-key", "") != self.key:
+            return Response("Invalid API key or JWT", 401)
+        status, answer = self.engine.answer(request.method, request.url.path, sent)
+        return Response(answer, status, media_type="application/json")
+
+
 @contextmanager
 def qdrant_front(key: str = "") -> Iterator[QdrantFront]:
     front = QdrantFront(key=key)
     with served(front.app()) as url:
         front.url = url
-        yield front
-    front.client.close()
+        try:
+            yield front
+        finally:
+            front.stalled = False
+    front.engine.client.close()

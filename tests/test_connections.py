@@ -10,6 +10,7 @@ import pytest
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.mcp import connections as mcp_connections
+from orchestrator.mcp.launch import passed
 from orchestrator.mcp.states import Readiness
 from tests.servers.start import alive, config, entry, owners, until
 
@@ -153,6 +154,20 @@ async def test_a_call_waits_for_no_turn_and_servers_that_hang_give_theirs_away(
         assert [states(servers)[name] for name in hanging] == [Readiness.CONNECTING] * 3
 
 
+OPENED = {
+    "PIP_INDEX_URL": "https://someone:s3cret-pip@pip.example/simple",
+    "UV_INDEX": "corp=https://someone:s3cret-uv@uv.example/simple",
+    "UV_INDEX_URL": "https://s3cret-uv-token@uv.example/simple",
+}
+
+
+def test_passwords_of_package_indexes_reach_package_runners_alone() -> None:
+    plain = {"PIP_INDEX_URL": "https://pip.example/simple", "UV_OFFLINE": "1"}
+    assert passed(OPENED) == {}
+    assert passed(OPENED, "uvx") == OPENED
+    assert passed(plain) == plain
+
+
 async def test_a_child_gets_its_entrys_environment_the_machines_own_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -163,7 +178,9 @@ async def test_a_child_gets_its_entrys_environment_the_machines_own_and_no_more(
     for name in usual:
         monkeypatch.setenv(name, f"our-{name}")
     monkeypatch.setenv("https_proxy", "http://someone:s3cret-proxy@proxy.example:8080")
-    monkeypatch.setenv("npm_config_registry", "https://s3cret-npm-token@npm.example/")
+    monkeypatch.setenv("npm_config_registry", "https://npm.example/")
+    for name, value in OPENED.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("SSL_CERT_FILE", "/etc/ssl/own.pem")
     monkeypatch.setenv("NODE_EXTRA_CA_CERTS", "/etc/ssl/own.pem")
     quick = entry("quick.py", API_KEY="${MY_KEY}", MODE="fast", NODE_EXTRA_CA_CERTS="/etc/ssl/entrys.pem")
@@ -172,10 +189,10 @@ async def test_a_child_gets_its_entrys_environment_the_machines_own_and_no_more(
         result = await servers.call("plain:environment", idempotency_key="flow:plan:step")
         given = result.structured
         assert {"API_KEY", "MODE", "PATH", "SSL_CERT_FILE"} <= given.keys()
-        assert given.keys().isdisjoint([*private, "NOT_SET"])
+        assert given.keys().isdisjoint([*private, *OPENED, "NOT_SET"])
         assert {name: given[name] for name in usual} == {name: f"our-{name}" for name in usual}
         assert given["https_proxy"] == "http://someone:***@proxy.example:8080"
-        assert given["npm_config_registry"] == "https://***@npm.example/"
+        assert given["npm_config_registry"] == "https://npm.example/"
         assert given["MORE"] == "***"
         assert (given["MODE"], given["API_KEY"]) == ("fast", "***")
         assert (given["SSL_CERT_FILE"], given["NODE_EXTRA_CA_CERTS"]) == ("/etc/ssl/own.pem", "/etc/ssl/entrys.pem")

@@ -1,8 +1,10 @@
 """Embedders at a real HTTP endpoint that answers well, badly, late or not at all."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from orchestrator import Router
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common import bounded_http
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
 from orchestrator.index.embed import OpenAIEmbedder, unit
 from orchestrator.options import Options
@@ -29,6 +32,7 @@ from orchestrator.testing import (
     embedding,
 )
 from tests.catalogues import tool
+from tests.loopback import served
 from tests.stores import FILES, MAIL
 
 ASK = RouteRequest(query="send an email to a person", tenant="local", route_hint=RouteHint.SEMANTIC)
@@ -46,6 +50,7 @@ ODD = {
     "short": Raw('{"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [1.0]}], "model": "m"}'),
     "not-finite": Raw('{"data": [{"index": 0, "embedding": [NaN]}, {"index": 1, "embedding": [1.0]}]}'),
     "cut-off": CutOff(),
+    "deep": Raw("[" * 200_000),
     "slow": Slow(4),
 }
 
@@ -110,6 +115,7 @@ def test_many_and_long_texts_go_in_several_requests(server: ScriptedModel) -> No
         ("not-finite", EmbedderUnavailable, "not finite"),
         ("no-json", EmbedderUnavailable, "did not answer"),
         ("cut-off", EmbedderUnavailable, "did not answer"),
+        ("deep", EmbedderUnavailable, "nested too deep"),
     ],
 )
 def test_a_bad_answer_is_one_try_and_one_plain_error(
@@ -118,6 +124,25 @@ def test_a_bad_answer_is_one_try_and_one_plain_error(
     with pytest.raises(error, match=message):
         _embedder(server, model).embed(["one", "two"])
     assert len(server.asked) == 1
+
+
+def test_an_endpoint_that_drips_or_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def drip(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+        with suppress(OSError):
+            for _ in range(2_000):
+                await send({"type": "http.response.body", "body": b" " * 2**10, "more_body": True})
+                await asyncio.sleep(0.01)
+
+    with served(drip) as web:
+        slow = OpenAIEmbedder("any", base_url=f"{web}/v1", api_key="any", timeout_s=0.3)
+        with pytest.raises(EmbedderUnavailable, match="it took too long"):
+            slow.embed(["one"])
+        monkeypatch.setattr(bounded_http, "MOST_BYTES", 4 * 2**10)
+        with pytest.raises(EmbedderUnavailable, match="its answer is too long"):
+            OpenAIEmbedder("any", base_url=f"{web}/v1", api_key="any", timeout_s=30).embed(["one"])
 
 
 def test_an_endpoint_that_is_not_there_is_unavailable() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from orchestrator.common import bounded_http
 from orchestrator.errors import (
     AnswerInvalid,
     InvalidConfig,
@@ -288,3 +289,19 @@ async def test_an_object_within_a_broken_answer_is_no_answer() -> None:
         async with models(server) as client:
             with pytest.raises(AnswerInvalid, match="Invalid JSON"):
                 await client.ask("m", ASK, Sky, repairs=0)
+
+
+async def test_an_answer_nested_too_deep_is_no_answer_and_half_a_sign_is_asked_all_the_same() -> None:
+    async with ScriptedModel([Raw("[" * 200_000), "yes"]) as server, models(server) as client:
+        with pytest.raises(ModelUnavailable, match="did not answer with a chat completion"):
+            await client.write("m", ASK)
+        assert (await client.write("m", [{"role": "user", "content": "send \ud83d"}]))[0] == "yes"
+    assert server.asked[-1].text == "send \ufffd"
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_http, "MOST_BYTES", 2**20)
+    async with ScriptedModel([_said("x" * 2**21), "yes"]) as server, models(server) as client:
+        with pytest.raises(ModelUnavailable, match="its answer is too long"):
+            await client.write("m", ASK)
+        assert (await client.write("m", ASK))[0] == "yes"

@@ -91,6 +91,22 @@ def test_a_line_that_is_no_variable_is_named_without_its_text(tmp_path: Path, li
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "warns"),
+    [
+        ("http://tools.example/mcp", True),
+        ("http://127.0.0.1:80/mcp", False),
+        ("http://localhost/mcp", False),
+        ("https://tools.example/mcp", False),
+    ],
+)
+def test_credentials_that_travel_in_clear_are_named(url: str, caplog: pytest.LogCaptureFixture, *, warns: bool) -> None:
+    one({"url": url}).launch({})
+    assert not caplog.records
+    one({"url": url, "headers": {"Authorization": "Bearer ${TOKEN}"}}).launch({"TOKEN": "s3cret-1"})
+    assert ("its credentials travel in clear" in caplog.text, "s3cret" in caplog.text) == (warns, False)
+
+
 def test_variables_are_replaced_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     entry = {

@@ -26,7 +26,7 @@ from temporalio.testing import ActivityEnvironment
 
 from orchestrator import Connections, OrchestratorPlugin, Router
 from orchestrator.activities.activities import Activities
-from orchestrator.errors import ServerUnavailable, Unauthorised
+from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.auth import Callback, login, logout
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.sign_ins import SignIn, SignInFile, folder
@@ -115,6 +115,17 @@ async def test_a_server_is_called_after_a_sign_in_and_not_after_the_sign_out(acc
         assert (accounts.access, accounts.refresh) == ({}, {})
         with pytest.raises(Unauthorised, match="wants a sign-in"):
             await entry.whoami()
+
+
+async def test_a_sign_in_does_not_travel_in_clear(web: str) -> None:
+    entry = Entry(web)
+    await entry.login()
+    elsewhere = Entry("http://127.0.0.2:9")
+    with pytest.raises(InvalidConfig, match=r"'it': its url begins with http://.*write https://"):
+        await elsewhere.login()
+    elsewhere.file.write(entry.kept)
+    with pytest.raises(ToolrouteError, match="write https://"):
+        await elsewhere.whoami()
 
 
 async def test_a_call_works_as_soon_as_the_sign_in_is_there(web: str) -> None:

@@ -21,7 +21,7 @@ from orchestrator.records.run import StepStatus
 from orchestrator.runtime.router import Router
 from orchestrator.temporal.run_client import RunClient
 from orchestrator.ui.app import make_app
-from orchestrator.ui.decision import path
+from orchestrator.ui.decision import as_file, path
 from orchestrator.ui.scope import Scope
 from orchestrator.ui.shown import Shown
 from tests.catalogues import EXAMPLES
@@ -140,6 +140,21 @@ async def test_a_kept_decision_is_shown_and_no_other_file(visitor: httpx2.AsyncC
     for wrong in ("[1]", "no JSON", json.dumps({**json.loads(kept), "confidence": "<b>high</b>"})):
         answer = await shown(wrong)
         assert (answer.status_code, "explain -o json" in answer.text, "<b>" in answer.text) == (400, True, False)
+
+
+async def test_a_catalogue_that_is_no_path_is_refused(visitor: httpx2.AsyncClient) -> None:
+    [token] = re.findall(r'name="form" value="(\w+)"', (await visitor.get("/replay")).text)[:1]
+    for named in ("a\0b", "a" * 5_000, "/dev/zero"):
+        answer = await visitor.post("/replay", data={"form": token, "pipeline": "default", "catalogue": named})
+        assert answer.status_code == 400, named[:10]
+
+
+async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(app: Any) -> None:
+    decision = (await app.state.scope.router.route("refund the customer who paid twice")).to_json()
+    endless = [{**decision["matches"][0], "tool": f"s:tool_{number}"} for number in range(20_000)]
+    keys = [match["tool"] for match in endless]
+    text = as_file({**decision, "matches": endless, "recommended": keys, "warnings": keys}, 0.7)
+    assert ("s:tool_199<" in text, "s:tool_200<" in text, "And 19,800 more matches" in text) == (True, False, True)
 
 
 async def test_the_gate_is_shown_for_every_pipeline(app: Any) -> None:

@@ -8,6 +8,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from orchestrator.common.json_input import slip, spellings
 from orchestrator.common.keys import key_of
+from orchestrator.common.lines import whole_pairs
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
@@ -124,7 +125,7 @@ def tool_to_json(tool: Tool) -> dict[str, Any]:
 def _clean(value: Any, depth: int = 0) -> Any:
     """Return the same value with lone surrogates (legal in JSON, illegal in UTF-8) replaced in every text."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return whole_pairs(value)
     if depth > MAX_DEPTH:
         raise InvalidCatalogue(f"nested deeper than {MAX_DEPTH} levels: no tool needs that")
     if isinstance(value, list):

@@ -6,7 +6,12 @@ from orchestrator.common.redact import Secrets, url_secrets
 
 OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "no key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint"
-_UNANSWERED = {"APIConnectionError": "the connection failed", "APITimeoutError": "it took too long"}
+_UNANSWERED = {
+    "APIConnectionError": "the connection failed",
+    "APITimeoutError": "it took too long",
+    "AnswerTooLong": "its answer is too long",
+    "RecursionError": "its answer is nested too deep",
+}
 
 
 def address(url: str) -> str:
@@ -30,4 +35,5 @@ def complaint(error: Exception, secrets: Secrets) -> str:
 
 def unanswered(error: Exception) -> str:
     """Return why a request had no answer at all, in words where they are known."""
-    return _UNANSWERED.get(type(error).__name__, type(error).__name__)
+    names = (type(cause).__name__ for cause in (error.__cause__, error))
+    return next((_UNANSWERED[name] for name in names if name in _UNANSWERED), type(error).__name__)

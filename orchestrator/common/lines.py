@@ -13,6 +13,11 @@ def plain(text: str) -> str:
     return text.translate(_LEFT_OUT)
 
 
+def whole_pairs(text: str) -> str:
+    """Return the text with half surrogate pairs, which JSON may hold and UTF-8 may not, replaced."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def inline(text: str) -> str:
     """Return the text as one line without control signs."""
     return plain(" ".join(text.splitlines()))

@@ -1,11 +1,15 @@
 """Always-available capabilities: few tools, found by phrases without a search."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.text import STOP_WORDS, split_words, stem, stemmed
+from orchestrator.records.tool import Kind, Tool
 
+ALWAYS = "always"
+"""The label with which, as `yes`, the user's own catalogue lets a server's tool be an always-available capability."""
 MAX_GAP = 2
 """Words that may stand between two words of a phrase: "search my old documents" is "search documents"."""
 
@@ -72,17 +76,19 @@ class AlwaysIndex:
 
     def __init__(
         self,
-        keys: Mapping[str, int],
+        catalogue: Catalogue,
         capabilities: Sequence[Capability],
         named: Callable[[str], Collection[int]],
     ) -> None:
         self._named = named
         self._by_first: dict[str, list[_Phrase]] = {}
         self._own: dict[int, set[str]] = {}
+        own = candidates(catalogue, capabilities)
         for capability in capabilities:
-            position = position_of(capability.tool, keys)
-            if position is None:
+            key = key_for(capability.tool, own)
+            if key is None:
                 continue
+            position = catalogue.positions[key]
             for phrase in [_phrase(text, position) for text in capability.phrases if any(split_words(text))]:
                 self._by_first.setdefault(phrase.stems[0], []).append(phrase)
                 self._own.setdefault(position, set()).update(phrase.stems)
@@ -123,14 +129,30 @@ class AlwaysIndex:
         return all(tool == phrase.tool for word in rest - STOP_WORDS for tool in self._named(word))
 
 
-def position_of(tool: str, keys: Mapping[str, int]) -> int | None:
-    """Return the tool of a key; of a bare name the built-in one, or the only one of that name."""
+def key_for(tool: str, own: Mapping[str, Tool]) -> str | None:
+    """Return the tool of a key; of a bare name the built-in one, or the only one of that name that is the user's own.
+
+    A server names its tools itself, so the name alone makes no tool of a server an always-available one.
+    """
     for key in (tool, f"builtin:{tool}"):
-        if key in keys:
-            return keys[key]
-    ends = f":{tool}"
-    named = [position for key, position in keys.items() if key.endswith(ends) and key.partition(":")[2] == tool]
+        if key in own:
+            return key
+    named = [key for key, found in own.items() if found.name == tool]
     return named[0] if len(named) == 1 else None
+
+
+def candidates(tools: Iterable[Tool], capabilities: Sequence[Capability]) -> dict[str, Tool]:
+    """Return, by key, the tools that may stand for one of these capabilities.
+
+    A tool may if a capability names its whole key. By its bare name it may if it is no MCP server's, or if the user's
+    catalogue labels it so.
+    """
+    names = {own.tool for own in capabilities}
+    return {tool.key: tool for tool in tools if tool.key in names or (tool.name in names and _is_users(tool))}
+
+
+def _is_users(tool: Tool) -> bool:
+    return tool.kind is Kind.BUILTIN or tool.server == "builtin" or tool.labels.get(ALWAYS) == "yes"
 
 
 def _phrase(text: str, tool: int) -> _Phrase:

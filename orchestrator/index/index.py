@@ -64,7 +64,8 @@ class Index:
         self.catalogue = catalogue
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
         """Which tools are flagged [tools]; None where there are no such tools."""
-        self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places)
+        self.unflagged = None if self.flagged is None else ~self.flagged
+        self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places, self.flagged)
         absent = set(absent) - catalogue.places.keys()
         self.servers = servers or ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
         self.deprecation_factor = self.reading.deprecation_factor
@@ -73,7 +74,7 @@ class Index:
         if (dangling := self.graph.dangling) and not servers:
             shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"
             logger.warning("relations lead to %s, which are no tools of this catalogue: they are ignored", shown)
-        self.always = AlwaysIndex(catalogue.positions, capabilities, self.keyword.named)
+        self.always = AlwaysIndex(catalogue, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places, spread)
         self._embedding = threading.Lock()
         self._derived: dict[Hashable, Any] = {}

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.common.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
+from orchestrator.common.lines import whole_pairs
 from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import (
     AnswerInvalid,
@@ -194,7 +195,8 @@ class Models:
     ) -> _Answer:
         import openai
 
-        body: dict[str, Any] = {"model": model, "messages": list(messages), dialect.limit: limit}
+        messages = [{name: whole_pairs(text) for name, text in message.items()} for message in messages]
+        body: dict[str, Any] = {"model": model, "messages": messages, dialect.limit: limit}
         if shape is not None:
             body |= _wanted(shape, messages, structured=dialect.structured)
         try:
@@ -210,18 +212,21 @@ class Models:
             raise
         except openai.OpenAIError as error:
             raise self._error(error, model) from None
-        except (ArithmeticError, ValueError, TypeError, AttributeError, LookupError):
+        except (ArithmeticError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
             raise ModelUnavailable(f"the endpoint of model {model!r} did not answer with a chat completion") from None
 
     def _open(self) -> "AsyncOpenAI":
         if self._client is None:
             from openai import AsyncOpenAI, Timeout
 
+            from orchestrator.common.bounded_http import AsyncBoundedClient
+
             if not self._key and self.url == OPENAI_URL:
                 raise Unauthorised(NO_KEY)
             timeout = Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
             key = self._key or "none"
-            self._client = AsyncOpenAI(api_key=key, base_url=self.url, max_retries=0, timeout=timeout)
+            web = AsyncBoundedClient(timeout=timeout, follow_redirects=True)
+            self._client = AsyncOpenAI(api_key=key, base_url=self.url, max_retries=0, timeout=timeout, http_client=web)
         return self._client
 
     @property

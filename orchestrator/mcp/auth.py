@@ -26,7 +26,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel
 
-from orchestrator.errors import ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.sign_ins import SignIn, SignInFile
@@ -73,6 +73,7 @@ class SignedIn(httpx2.Auth):
 
     def _signed(self, request: httpx2.Request, kept: SignIn | None) -> httpx2.Request:
         if kept is not None:
+            _check_hidden(self._spec, self._launch)
             self._launch.secrets.add(kept.secrets)
             request.headers["authorization"] = f"Bearer {kept.token['access_token']}"
         return request
@@ -228,6 +229,15 @@ class _Provider(OAuthClientProvider):
             raise ServerUnavailable(f"{server.revocation_endpoint} answered HTTP {response.status_code}")
 
 
+def _check_hidden(spec: ServerSpec, launch: Launch) -> None:
+    """Raise InvalidConfig where a token of a sign-in would travel in clear; OAuth 2.1 and MCP forbid that."""
+    if launch.in_clear:
+        raise InvalidConfig(
+            f"server {spec.name!r}: its url begins with http://, so others on the network could read the token of a "
+            "sign-in: write https://, or reach it through a tunnel at http://localhost"
+        )
+
+
 async def _sent(request: httpx2.Request) -> httpx2.Response:
     request.extensions.setdefault("timeout", _TIMEOUT)
     try:
@@ -332,8 +342,10 @@ async def login(
         show: Shows a person the link. It also gets the function that takes the address to which the browser was sent,
             should it have been sent to another machine.
 
-    Raises Unauthorised where it was refused or the server offers none, ServerUnavailable where one does not answer.
+    Raises Unauthorised where it was refused or the server offers none, ServerUnavailable where one does not answer, and
+    InvalidConfig where its address is of plain HTTP on another machine.
     """
+    _check_hidden(spec, launch)
     callback = Callback(spec.name)
     logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)  # What it logs is raised, too.
 

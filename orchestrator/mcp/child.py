@@ -180,7 +180,7 @@ async def _running(launch: Launch) -> AsyncIterator[Any]:
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
-        env={**get_default_environment(), **passed(os.environ), **launch.env, "PATH": launch.path},
+        env={**get_default_environment(), **passed(os.environ, launch.runner), **launch.env, "PATH": launch.path},
         cwd=launch.cwd,
         start_new_session=True,
     )

@@ -235,7 +235,7 @@ class ServerSpec(BaseModel):
         given = [secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)]
         given += [client_secret, *passed_secrets(environment())]
         secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
-        return Launch(
+        launch = Launch(
             command=command,
             args=args,
             env=env,
@@ -246,6 +246,9 @@ class ServerSpec(BaseModel):
             client_secret=client_secret,
             secrets=secrets,
         )
+        if launch.in_clear and (setting_secrets(headers) or url_secrets(url)):
+            logger.warning("%s: its credentials travel in clear: its url begins with http://, write https://", where)
+        return launch
 
 
 _NOT_IN_FILES = {"name", "source", "problem", "unknown"}

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from orchestrator.mcp import faults
-from orchestrator.mcp.launch import Launch
+from orchestrator.mcp.launch import LOOPBACK, Launch
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -28,7 +28,7 @@ class GuardedClient(httpx2.AsyncClient):
     """
 
     def __init__(self, launch: Launch, streams: Callable[[], None], auth: httpx2.Auth | None) -> None:
-        loopback = urlsplit(launch.url).hostname in {"localhost", "127.0.0.1", "::1"}
+        loopback = urlsplit(launch.url).hostname in LOOPBACK
         # A compressed answer of some kilobytes may be one of gigabytes.
         headers = {"accept-encoding": "identity", **launch.headers}
         # No read timeout: deadlines are each call's own.

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from orchestrator.common.json_input import reading
-from orchestrator.common.redact import Secrets, argument_secrets
+from orchestrator.common.redact import Secrets, argument_secrets, url_secrets
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.runners import runner_of
 
@@ -39,6 +40,12 @@ class Launch:
     def signs_in(self) -> bool:
         """True for a URL whose entry gives no credentials of its own."""
         return bool(self.url) and "authorization" not in map(str.lower, self.headers)
+
+    @property
+    def in_clear(self) -> bool:
+        """True for an address over plain HTTP on another machine: whoever is on the way reads what is sent."""
+        parts = urlsplit(self.url)
+        return parts.scheme == "http" and parts.hostname not in LOOPBACK
 
     @property
     def runner(self) -> str:
@@ -78,6 +85,7 @@ class Launch:
         return self.secrets.redact(name) + (" ..." if more else "")
 
 
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _PASSED = frozenset(
     """
     SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS NODE_USE_SYSTEM_CA AWS_CA_BUNDLE
@@ -95,17 +103,27 @@ _PASSED = frozenset(
 """What a server gets besides HOME, LOGNAME, PATH, SHELL, TERM and USER, in upper or lower case: without it a server
 reaches no network, display, agent, container or package index of a machine that needs it. None is made for a secret."""
 _PASSED_KINDS = ("LC_", "XDG_")
+_INDEXES = ("NPM_CONFIG_REGISTRY", "PIP_", "UV_")
+"""Beginnings of variables that hold addresses of package indexes."""
 
 
-def passed(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that every server gets."""
+def passed(environ: Mapping[str, str], runner: str = "") -> dict[str, str]:
+    """Return the variables that a server gets.
+
+    The address of a package index that holds a password goes only to a server that a package runner starts.
+    """
     names = [name for name in environ if name.upper() in _PASSED or name.startswith(_PASSED_KINDS)]
-    return {name: environ[name] for name in names}
+    return {name: environ[name] for name in names if runner or not _opens_an_index(name, environ[name])}
+
+
+def _opens_an_index(name: str, value: str) -> bool:
+    words = value.split()
+    return name.upper().startswith(_INDEXES) and bool(argument_secrets(words) or any(map(url_secrets, words)))
 
 
 def passed_secrets(environ: Mapping[str, str]) -> list[str]:
-    """Return the passwords and tokens in the addresses of proxies and package indexes that every server gets."""
-    return argument_secrets([word for value in passed(environ).values() for word in value.split()])
+    """Return the passwords and tokens in the addresses of proxies and package indexes that servers get."""
+    return argument_secrets([word for value in passed(environ, "any").values() for word in value.split()])
 
 
 def at_home(text: str) -> str:

@@ -27,19 +27,17 @@ _CUT = re.compile(
 _MARK = (
     r"(?i:(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
     r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b(?!-|\s+forget\b)|(?:\A|(?<=[,;:(])\s?)not?\b(?!-)"
-    r"|(?P<swapped>\b(?:instead\s+of|rather\s+than)(?=\s+(?!\w+ing\b)[\w.-]+\s+to\s))"
-    r"|(?P<thing>\b(?:without|instead\s+of|rather\s+than|except|excluding|nicht|kein\w*|ohne)\b))"
+    r"|(?P<thing>\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b))"
 )
-"""What says that something is not wanted. `swapped`: only the next word is not ("use X instead of Y to do Z")."""
+"""What says that something is not wanted. "don't forget" (5 of 10,231 development tasks) does not say so."""
 _LEFT_OUT = re.compile(
-    rf"{_MARK}(?i:(?(swapped)\s+[\w.-]+"
-    r"|(?:(?!\s(?:but|then)\s)(?(thing)(?!\suse\s))(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*))"
+    rf"{_MARK}(?i:(?:(?!\s(?:but|then)\s)(?(thing)(?!\suse\s))(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*)"
 )
 
 
 _NEGATION = re.compile(
     r"(?i)(?<![\w-])(?:not(?!\s+only\b)|nor|never|none|no(?:body|thing)?(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|neither|without|instead\s+of"
-    r"|rather\s+than|(?:any|every)(?:thing|where|one)\s+but|except|excluding|nicht\w*|niemals|kein\w*|ohne)(?![\w-])"
+    r"|(?:any|every)thing\s+but|except|excluding|nicht\w*|niemals|kein\w*|ohne)(?![\w-])"
 )
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.catalogue import Excerpt
 from orchestrator.common.digests import digest
 from orchestrator.common.keys import split_key
-from orchestrator.index.always import Capability, position_of
+from orchestrator.index.always import Capability, candidates, key_for
 from orchestrator.index.bm25 import code_of, inverse_frequency
 from orchestrator.index.corpus_statistics import CorpusStatistics
 from orchestrator.index.embed import Vectors
@@ -172,11 +172,10 @@ class LargeTenant:
         names = {split_key(own.tool)[1] for own in capabilities}
         found = self._search((), Where().having("name", sorted(names)), _MOST_NAMED) if names else {}
         found |= {own.tool.key: own for own in self._few}
-        keys = list(found)
+        tools = candidates((one.tool for one in found.values()), capabilities)
         for own in capabilities:
-            place = position_of(own.tool, dict(zip(keys, range(len(keys)), strict=True)))
-            if place is not None:
-                yield replace(own, tool=keys[place]), found[keys[place]]
+            if (key := key_for(own.tool, tools)) is not None:
+                yield replace(own, tool=key), found[key]
 
     def _search(self, probes: Sequence[Probe], where: Where, most: int = MOST) -> dict[str, Candidate]:
         return {found.tool.key: found for own in self._searched for found in own.search(probes, where, most)}

@@ -16,6 +16,7 @@ from orchestrator.options import at_home, store_key
 from orchestrator.store.client import ServerPoints
 from orchestrator.store.folder import Folder, Moved
 from orchestrator.store.points import Points
+from orchestrator.store.rest import Rest
 
 TOOLS, EXPERIENCE = "tools", "experience"
 """The parts of what is kept of a tenant. In a folder each has a lock and a stamp of its own."""
@@ -42,6 +43,7 @@ class Qdrant:
             raise InvalidConfig(f"store {str(self)!r}: give a folder, or a Qdrant server's http:// or https:// address")
         self._timeout_s, self._making = timeout_s, threading.Lock()
         self._client: Any = None
+        self._rest = Rest(location, str(self), timeout_s)
         self._folder = None if self.remote else Folder(Path(location) if location else self._temporary())
 
     def _temporary(self) -> Path:
@@ -78,7 +80,7 @@ class Qdrant:
     def searching(self, tenant: str) -> Iterator[ServerPoints]:
         """Give the tenant's points on a server, which can be searched, too."""
         with self._failures():
-            yield ServerPoints(self._remote_client(), tenant)
+            yield ServerPoints(self._rest, self._remote_client, tenant)
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
         """Return what `ask` finds in the tenant's points; asked again where a writer came in between."""
@@ -137,21 +139,26 @@ class Qdrant:
             if self._client is not None:
                 self._client.close()
             self._client = None
+        self._rest.close()
         if self._folder and not self.location:
             shutil.rmtree(self._folder.path / "tenants", ignore_errors=True)
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
-        outages: tuple[type[Exception], ...] = (OSError,)
-        if self.remote:
-            from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-            from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
-
-            outages = (ResponseHandlingException, UnexpectedResponse, ResourceExhaustedResponse, OSError, *_NO_ANSWER)
+        outages: tuple[type[Exception], ...] = (OSError, *(_NO_ANSWER if self.remote else ()))
         try:
             yield
-        except outages as error:
+        except (*outages, *self._client_failures()) as error:
             raise self._failure(error) from error
+
+    def _client_failures(self) -> tuple[type[Exception], ...]:
+        """Return what qdrant-client raises, once it is imported."""
+        if self._client is None:
+            return ()
+        from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+        from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+        return ResponseHandlingException, UnexpectedResponse, ResourceExhaustedResponse
 
     def _failure(self, error: Exception) -> StoreUnavailable | Unauthorised:
         status = getattr(error, "status_code", None)

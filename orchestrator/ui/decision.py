@@ -19,6 +19,10 @@ LEGS = {
 """What a person reads for each kind of evidence; a leg of somebody's own has its own name."""
 
 
+MOST_SHOWN = 200
+"""The members of each list that a page shows. A request asks for 50 matches at most."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassedStage:
     """A stage that a task went through: what it found, and how long it took, None where that is not counted."""
@@ -33,18 +37,23 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
     hops = {one.tool: one.hops for one in shown.related}
     return {
         "shown": shown,
+        "most": MOST_SHOWN,
+        "first": frozenset(shown.recommended),
         "path": path(shown, gate),
         "longest": max((ms for name, ms in shown.timings_ms.items() if name != "total"), default=0) or 1,
         "gate": gate,
         "legs": LEGS,
-        "graph": drawing.graph(shown.graph, hops),
+        "graph": drawing.graph(shown.graph[:MOST_SHOWN], hops),
         "gate_outcome": _gate_outcome(shown, gate),
     }
 
 
 def path(shown: Shown, gate: float) -> list[PassedStage]:
     """Return the stages in the order in which they ran, the gate behind the last of the first legs."""
-    passed = [PassedStage(name=name, found=_found(name, shown), ms=ms) for name, ms in shown.timings_ms.items()]
+    passed = [
+        PassedStage(name=name, found=_found(name, shown), ms=ms)
+        for name, ms in [*shown.timings_ms.items()][:MOST_SHOWN]
+    ]
     last = next((n for n, one in enumerate(passed, start=1) if one.name == "keyword"), None)
     if last is not None:
         passed.insert(last, PassedStage(name="gate", found=_gate_outcome(shown, gate)))
@@ -64,7 +73,7 @@ def _found(stage: str, shown: Shown) -> str:
     if stage == "understand":
         return f"{len(shown.parts)} parts" if shown.parts else "one task"
     if stage == "select":
-        return f"kept {len(shown.matches)}, first {', '.join(shown.recommended) or 'none'}"
+        return f"kept {len(shown.matches)}, first {', '.join(shown.recommended[:MOST_SHOWN]) or 'none'}"
     by_leg = [(match.evidence[stage], match.tool) for match in shown.matches if match.evidence.get(stage)]
     if not by_leg:
         return "none of the matches" if stage in LEGS else ""  # Other legs give evidence under names of their own.

@@ -17,9 +17,10 @@ def always(state: State) -> State:
     """Return the capabilities that any clause asks for; `settled` where they are all that every clause asks for."""
     found: dict[int, AlwaysMatch] = {}
     open_clauses = 0
-    understood = state.task.understood
+    understood, index = state.task.understood, state.task.index
     for clause in () if understood.asks_nothing else understood.clauses:
-        hits = [hit for hit in state.task.index.always.match(masked(clause.text)) if state.allows(hit.tool)]
+        hits = [hit for hit in index.always.match(masked(clause.text)) if state.allows(hit.tool)]
+        hits = [hit for hit in hits if index.catalogue.tools[hit.tool].key not in index.flags]
         open_clauses += not any(hit.settles for hit in hits)
         for hit in hits:
             if hit.tool not in found or _least(hit) > found[hit.tool].score:
