@@ -349,7 +349,7 @@ class Connection:
                 self._settle(client)
                 too_late.cancel()
                 tasks.start_soon(self._changes.listen, client, bool(self.spec.url), self.doubt)
-                pass_on = partial(on_listed or _ignore, self.spec.name)
+                pass_on = partial(_ignore if on_listed is None else on_listed, self.spec.name)
                 tasks.start_soon(self._changes.follow_tools, tools, pass_on, self.list_again, self.secrets)
                 if self.requests.host is not None:
                     tasks.start_soon(self._changes.follow_offer, self.read_offer, self.secrets)
