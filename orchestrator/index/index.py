@@ -20,6 +20,7 @@ from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.reading import Documents, Reading
+from orchestrator.index.safety import foreign_names, servers_by_name, without
 from orchestrator.index.servers import ServerIndex
 from orchestrator.records.tool import CatalogueVersion, Tool
 
@@ -58,8 +59,12 @@ class Index:
         flagged, tools = self.reading.suspicions, catalogue.tools
         self.flags = {tools[place].key: own for place, own in flagged.items()}
         if flagged:
+            owners = servers_by_name(tools)
             catalogue = catalogue.holding(
-                self.documents[n].tool if n in flagged else own for n, own in enumerate(tools)
+                without(self.documents[n].tool, foreign_names(own, self.documents[n].names, owners))
+                if n in flagged
+                else own
+                for n, own in enumerate(tools)
             )
         self.catalogue = catalogue
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
