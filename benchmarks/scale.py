@@ -105,12 +105,15 @@ def _measure(place: str, tools: Iterable[Tool], sets: dict[str, Sequence[Query]]
         servers.setdefault(tool.server, []).append(tool)
     if store.remote:
         store.drop("local")
-    print(f"{sum(map(len, servers.values())):,} tools of {len(servers):,} servers: import {_cost(store, servers)}")
+    print(
+        f"{sum(map(len, servers.values())):,} tools of {len(servers):,} servers: import {_cost(store, servers)}",
+        flush=True,
+    )
     server, own = max(servers.items(), key=lambda item: -len(item[1]))
     asked = [query.text for queries in sets.values() for query in queries]
-    for name, queries in (("first start", []), ("restart", asked)):
-        found = worker(place, queries)
-        print(f"  {name}, to the first Decision: {found['first_cpu']:.1f} s of CPU, {found['first_mib']:,} MiB")
+    for start, texts in (("first start", []), ("restart", asked)):
+        found = worker(place, texts)
+        print(f"  {start}, to the first Decision: {found['first_cpu']:.1f} s of CPU, {found['first_mib']:,} MiB")
     if asked:
         print(f"  {len(asked)} routes: {_spread(found['ms'])} ms, {_spread(found['cpu_ms'])} ms of CPU (p50, p95)")
         print(f"  memory after these: {found['mib']:,} MiB")
