@@ -17,19 +17,20 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
 from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn_of_flagged
-from orchestrator.common.lines import inline, one_line
+from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.index.safety import VOUCHED
 from orchestrator.mcp.config import McpConfig
 from orchestrator.records.tool import Tool
 
 _SECONDS = click.FloatRange(min=0.1)
+_MOST_OF_A_TEXT = 2_000
 _ALL_SHOWN = "`toolroute tools list` shows all tools"
 
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show, graph, accept and remove tools."""
+    """Import, sync, list, show, graph, accept and remove tools, and show how they changed."""
 
 
 tools.add_command(graph)
@@ -177,27 +178,58 @@ def _show(tool: Tool) -> None:
 
 
 @tools.command("accept")
-@click.argument("keys", metavar="[SERVER:NAME]...", nargs=-1, type=TEXT)
+@click.argument("keys", metavar="[SERVER[:NAME]]...", nargs=-1, type=TEXT)
 @click.option("--withdraw", is_flag=True, help="Take the acceptance of these tools back.")
-@taking("tenant", "output")
+@taking("config", "tenant", "output")
 def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: str) -> None:
-    """Vouch for flagged tools after you have read them.
+    """Accept changed definitions that wait, and vouch for flagged tools, after you have read them.
 
-    An acceptance holds for this tenant, and until the definition changes. Without a key, the accepted tools are listed.
+    A server stands for all of its changed definitions: `toolroute tools changes` shows them. An acceptance holds for
+    this tenant, and until the definition changes. Without a key, the tools that you have vouched for are listed.
     """
+    from orchestrator.mcp import pins
+
     tenant, store = place.owner, place.known_store()
     own = {tool.key: tool for server in store.servers(tenant, own=True) for tool in store.of_server(tenant, server)}
-    if unknown := [key for key in keys if key not in own]:
+    servers = {key for key in keys if key not in own} & {tool.server for tool in own.values()}
+    if unknown := [key for key in keys if key not in own and key not in servers]:
         raise InvalidInput(f"{tenant} has stored no tool {unknown[0]!r}; {meant(unknown[0], own, _ALL_SHOWN)}")
-    for key in keys:
-        labels = {name: value for name, value in own[key].labels.items() if name != VOUCHED}
-        own[key] = replace(own[key], labels=labels if withdraw else {**labels, VOUCHED: "yes"}, hash="")
-    for server in sorted({own[key].server for key in keys}):
-        store.replace_server(tenant, server, [tool for tool in own.values() if tool.server == server])
-    accepted = sorted(key for key, tool in own.items() if tool.labels.get(VOUCHED) == "yes")
+    of_servers = {one.tool.key for one in pins.waiting(store, tenant) if one.tool.server in servers}
+    change = pins.withdraw if withdraw else pins.accept
+    change(store, tenant, {*of_servers, *(key for key in keys if key in own)})
+    now = [tool for server in store.servers(tenant, own=True) for tool in store.of_server(tenant, server)]
+    accepted = sorted(tool.key for tool in now if tool.labels.get(VOUCHED) == "yes")
     lines = "".join(f"{key}\n" for key in map(one_line, accepted))
     present(output, {"tenant": tenant, "accepted": accepted}, lambda: click.echo(lines, nl=False))
     note(f"{counted(len(accepted), 'tool')} accepted, {tenant}")
+
+
+@tools.command("changes")
+@taking("config", "tenant", "output")
+def show_changes(place: Place, output: str) -> None:
+    """Show the definitions that changed since they were accepted and wait, with what is different.
+
+    A tool whose definition waits is not recommended, and each of its calls is asked about, until you accept it.
+    """
+    from orchestrator.mcp.pins import waiting
+
+    found = waiting(place.known_store(), place.owner)
+    rows = [
+        {"tool": one.tool.key, "why": one.why, "differences": [part._asdict() for part in one.differences]}
+        for one in found
+    ]
+
+    def show() -> None:
+        for one in found:
+            click.echo(one_line(f"{one.tool.key}: {one.why}"))
+            for part in one.differences:
+                click.echo(f"  {one_line(part.part)}{' (waits for it)' if part.risk else ''}")
+                for sign, text in (("-", part.before), ("+", part.now)):
+                    if text:
+                        click.echo(f"    {sign} {one_line(as_json(text)[1:-1], _MOST_OF_A_TEXT)}")
+
+    present(output, {"tenant": place.owner, "changes": rows}, show)
+    note(f"{counted(len(found), 'changed tool')} waiting{': accept with `toolroute tools accept`' if found else ''}")
 
 
 @tools.command("sync")

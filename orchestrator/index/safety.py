@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.catalogue.tokens import compact
@@ -19,6 +20,8 @@ from orchestrator.records.tool import Tool, altered
 
 VOUCHED = "reviewed"
 """The label that says, with `yes`, that a person has read the tool."""
+QUARANTINED = "quarantined"
+"""The label that says why a definition, which differs from the one that was accepted, waits (`index.changes`)."""
 MAX_KEYWORDS = 40
 LONG, REPEATED, RUNNING = 80, 0.2, 0.06
 """Words from which on a text can be stuffed; the share that one word takes in such a text; the share of stop words
@@ -75,6 +78,8 @@ def suspects(tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
 
 def suspicions(tool: Tool) -> tuple[str, ...]:
     """Return why a tool's texts are suspicious; () for most tools, and for one that is vouched for."""
+    if why := tool.labels.get(QUARANTINED):
+        return (f"changed since it was accepted: {why}", *suspicions(without_label(tool, QUARANTINED)))
     if tool.labels.get(VOUCHED) == "yes":
         return ()
     inside = compact(tool.input_schema).replace("\\n", "\n").replace("_", " ") if tool.input_schema else ""
@@ -95,6 +100,11 @@ def suspicions(tool: Tool) -> tuple[str, ...]:
     elif _is_stuffed(tool.description):
         reasons.append("stuffed with keywords")
     return tuple(reasons)
+
+
+def without_label(tool: Tool, *names: str) -> Tool:
+    """Return the tool without these labels."""
+    return replace(tool, labels={name: value for name, value in tool.labels.items() if name not in names}, hash="")
 
 
 def folded(text: str) -> str:

@@ -181,8 +181,10 @@ class Connections:
     async def list_after_calls(self, server: str) -> bool:
         """List a server again if it was called since, as a call may add tools; return whether it was."""
         connection = self._servers[server].connection if server in self._servers else None
-        if connection is None or not connection.called:
-            return False
+        return connection is not None and connection.called and await self.list_again(server)
+
+    async def list_again(self, server: str) -> bool:
+        """List a server now, and pass on what it lists; return True."""
         tools = await self.tools(server, fresh=True)
         if self._on_listed is not None:
             await self._on_listed(server, tools)

@@ -13,6 +13,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, UnknownTool
+from orchestrator.index.changes import is_quarantined, plain, quarantined, set_apart
 from orchestrator.mcp.calls import Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
@@ -156,6 +157,8 @@ class Gateway:
         """
         await self._follow()
         tool = await self._tool(tenant, key)
+        if is_quarantined(tool):
+            tool = await self.listed_now(tenant, tool)
         chosen = self._offered.get((tenant, tool.key), tool)
         is_same = chosen.hash == tool.hash
         # In a thread: a stranger's schema may take seconds, in which others are served.
@@ -166,7 +169,8 @@ class Gateway:
 
             async def confirm(live: Tool) -> None:
                 if allow is not None and (now := as_chosen(live, tool)).hash != tool.hash:
-                    await allow(now, given)
+                    why = quarantined(tool, plain(now), self._store.change_policy)
+                    await allow(set_apart(now, why) if why else now, given)
 
             call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress, confirm=confirm)
             began = time.perf_counter()
@@ -185,6 +189,11 @@ class Gateway:
         """Return the tenant's present tools of the same server, this one among them as it is given."""
         catalogue = (await self._router._index(tenant, tool.key)).catalogue
         return [tool, *(own for own in catalogue if own.server == tool.server and own.key != tool.key)]
+
+    async def listed_now(self, tenant: str, tool: Tool) -> Tool:
+        """Return the tool as its server lists it now: it may have been changed back since it was stored."""
+        await self._pool(tenant).list_again(tool.server)
+        return await asyncio.to_thread(self._store.tool, tenant, tool.key) or tool
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""

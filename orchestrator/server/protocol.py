@@ -51,6 +51,8 @@ from orchestrator.errors import (
     Unauthorised,
     UnknownTenant,
 )
+from orchestrator.index.changes import is_quarantined
+from orchestrator.index.safety import QUARANTINED
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
@@ -315,10 +317,14 @@ class _Approver:
         if not needs_approval(tool, self._policy):
             return
         entry = self._gateway.config.servers[tool.server].identity
-        own, kept, lasts = mark(tool, entry), Approvals(who.tenant), self._policy is not Approve.ALWAYS
-        if lasts and (own in self._sessions.get(who, ()) or kept.read().get(tool.key) == own):
+        own, kept = mark(tool, entry), Approvals(who.tenant)
+        lasts = self._policy is not Approve.ALWAYS and not is_quarantined(tool)
+        allowed = kept.read().get(tool.key) if lasts else None
+        if lasts and (own in self._sessions.get(who, ()) or allowed == own):
             return
-        changed = "It or its server has changed since it was allowed. " if lasts and tool.key in kept.read() else ""
+        if allowed and mark(await self._gateway.listed_now(who.tenant, tool), entry) == allowed:
+            return  # It was changed back.
+        changed = _changed(tool, is_other=bool(allowed))
         choices = [*_CHOICES]
         if context.request is not None and not who.session:  # Each request is a session of its own.
             choices.remove("this session")
@@ -349,7 +355,7 @@ class _Approver:
         can = capabilities.elicitation if capabilities else None
         shown, key = _shown(bounded(dict(arguments))), _shown(tool.key)[1:-1]
         if can is None or (can.url and not can.form):
-            raise self._cannot_ask(tenant, key, shown, changed)
+            raise self._cannot_ask(tenant, tool, shown, changed)
         message = f"{changed}May {key} be called with {shown}?"
         names = [_CHOICES[choice] for choice in choices]
         allow = {"type": "string", "title": "Allow", "enum": choices, "enumNames": names, "default": "this call"}
@@ -366,17 +372,26 @@ class _Approver:
         try:
             return await context.session.elicit_form(message, schema, context.request_id)
         except MCPError:  # It said that it can ask, and cannot.
-            raise self._cannot_ask(tenant, key, shown, changed) from None
+            raise self._cannot_ask(tenant, tool, shown, changed) from None
 
-    def _cannot_ask(self, tenant: str, key: str, shown: str, changed: str) -> NeedsApproval:
-        whose = [] if tenant == "local" else ["--tenant", tenant]
-        command = shlex.join(["toolroute", "approvals", "allow", key, *whose, *self._options])
+    def _cannot_ask(self, tenant: str, tool: Tool, shown: str, changed: str) -> NeedsApproval:
+        key, whose = _shown(tool.key)[1:-1], [] if tenant == "local" else ["--tenant", tenant]
+        words = ["tools", "accept"] if is_quarantined(tool) else ["approvals", "allow"]
+        command = shlex.join(["toolroute", *words, key, *whose, *self._options])
         return NeedsApproval(
             f"{key} was not called: it may change something, the user decides, and this client cannot ask them. "
             f"Tell the user the following, and wait. Do not try another way.\n"
             f"To the user: your agent wants to call {key} with {shown}. {changed}If agents may call this tool from now "
             f"on, run `{command}` in a terminal and confirm it there; then tell your agent to go on."
         )
+
+
+def _changed(tool: Tool, *, is_other: bool) -> str:
+    """Return what a user has to know of a tool that is not the one that was accepted, or allowed, before."""
+    if is_quarantined(tool):
+        why = _shown(bounded(tool.labels[QUARANTINED]))[1:-1]
+        return f"It has changed since it was accepted, and nobody has accepted the change ({why}). "
+    return "It or its server has changed since it was allowed. " if is_other else ""
 
 
 def _shown(value: Any) -> str:
