@@ -9,7 +9,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from orchestrator.common.digests import same_server
-from orchestrator.index.changes import ChangePolicy, Difference, differences, is_quarantined, plain, quarantined, set_apart
+from orchestrator.errors import InvalidConfig
+from orchestrator.index.changes import (
+    ChangePolicy,
+    Difference,
+    differences,
+    is_quarantined,
+    plain,
+    quarantined,
+    set_apart,
+)
 from orchestrator.index.safety import QUARANTINED, VOUCHED, without_label
 from orchestrator.mcp.calls import as_chosen
 from orchestrator.records.tool import Tool
@@ -37,9 +46,7 @@ def judged(
     another entry listed, which the user has replaced, is not compared.
     """
     by_name = {tool.name: tool for tool in held}
-    is_same = same_server(store.entries(tenant).get(server, ""), entry)
-    before = store.accepted(tenant, server, entry)  # Read after the tools, as it is written before them.
-    pins = {tool.name: tool for tool in held if is_same and not is_quarantined(tool)} | before
+    before, pins = _known(store, tenant, server, entry, held)
     names = {tool.name for tool in listed}
     now, kept = list[Tool](), {name: pin for name, pin in pins.items() if name not in names}
     for tool in listed:
@@ -55,6 +62,18 @@ def judged(
     if (kept := dict([*kept.items()][-_MOST_PINS:])) != before:
         store.note_accepted(tenant, server, entry, kept)
     return now
+
+
+def _known(
+    store: Store, tenant: str, server: str, entry: str, held: Sequence[Tool]
+) -> tuple[dict[str, Tool], dict[str, Tool]]:
+    """Return the accepted definitions that are kept beside the tools, and all that are known."""
+    try:
+        is_same = same_server(store.entries(tenant).get(server, ""), entry)
+        before = store.accepted(tenant, server, entry)  # Read after the tools, as it is written before them.
+    except InvalidConfig:  # All that the tenant has is damaged, and is about to be written anew.
+        return {}, {}
+    return before, {tool.name: tool for tool in held if is_same and not is_quarantined(tool)} | before
 
 
 def _why_waiting(own: Tool | None, pin: Tool | None, new: Tool, policy: ChangePolicy) -> str:
