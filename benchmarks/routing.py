@@ -26,7 +26,7 @@ from orchestrator.catalogue.files import read_tools
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, read_queries
 from orchestrator.index.calibration import shipped
-from orchestrator.index.features import best_positions
+from orchestrator.index.features import highest
 from orchestrator.index.index import Index
 from orchestrator.pipeline.understand import Understood, understand
 from orchestrator.records.request import RouteHint, RouteRequest
@@ -113,7 +113,7 @@ def keyword_leg(index: Index) -> peers.Ranker:
         if query not in known:
             known[query] = understand(query, known=index.keyword.terms)
         scores = index.keyword.score(known[query].terms, pairs=[known[query].pairs]).parts[0]
-        best = best_positions(scores, (), peers.TOP)
+        best = highest(scores, peers.TOP)
         return [index.catalogue.tools[position].key for position in best[np.argsort(-scores[best])].tolist()]
 
     return rank

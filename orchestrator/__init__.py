@@ -60,7 +60,9 @@ if TYPE_CHECKING:
     from orchestrator.store.store import Store as Store
     from orchestrator.temporal.executors import Executor as Executor, HttpExecutor as HttpExecutor
     from orchestrator.temporal.executors import Registered as Registered
+    from orchestrator.temporal.nexus import ToolrouteService as ToolrouteService
     from orchestrator.temporal.plugin import OrchestratorPlugin as OrchestratorPlugin
+    from orchestrator.temporal.schedule import schedule_sync as schedule_sync
     from orchestrator.temporal.workflow import ToolRouter as ToolRouter
 
     __version__: str
@@ -101,7 +103,9 @@ else:  # Type checkers must not see this `__getattr__`: they would take every mi
         "store.sources": "Source",
         "store.store": "Store",
         "temporal.executors": "Executor HttpExecutor Registered",
+        "temporal.nexus": "ToolrouteService",
         "temporal.plugin": "OrchestratorPlugin",
+        "temporal.schedule": "schedule_sync",
         "temporal.workflow": "ToolRouter",
     }
     _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

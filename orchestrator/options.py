@@ -1,6 +1,6 @@
 """All settings, and the only place where the environment is read; docs/settings.md lists them.
 
-Keys are never settings: QDRANT_API_KEY and OPENAI_API_KEY are read when a client opens, and
+Keys are never settings: QDRANT_API_KEY, OPENAI_API_KEY and TOOLROUTE_RERANK_KEY are read when a client opens, and
 TEMPORAL_API_KEY, TEMPORAL_TLS and their like by Temporal's SDK.
 """
 
@@ -29,6 +29,10 @@ class Options:
     model_timeout_s: Seconds = 60.0
     understand: Annotated[Literal["plain", "model"], Give("plain or model")] = "plain"
     """`model`: a language model writes what tools a task needs, and each need is searched, too; else `plain`."""
+    decide: Annotated[Literal["off", "model", "rerank"], Give("off, model or rerank")] = "off"
+    """The second stage, which reads the first 20 candidates: `model`, the language model; `rerank`, a reranker."""
+    rerank_url: Text = field(default="", repr=False)
+    rerank_model: Text = ""
     route_timeout_s: Seconds = 10.0
     """Seconds that a route waits for a language model, for each of its questions."""
     temporal_address: Text = ""
@@ -58,6 +62,8 @@ class Options:
     """Days for which a store keeps them."""
     changes: Annotated[Literal["strict", "safe", "open"], Give("strict, safe or open")] = "safe"
     """The changed definitions of tools that wait until you accept them: all, those that may do more, or none."""
+    audit: Text = ""
+    """The folder of the audit log of `serve` and the commands; "": one among the user's data; `off`: there is none."""
     calibration: Text = ""
     """A file with a fit to your own queries, as `toolroute eval FOLDER --fit --write FILE` makes it."""
 
@@ -78,7 +84,8 @@ class Options:
 
 _OWN = (
     "store index_limit embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
-    "temporal_ui changes model model_route model_plan model_timeout_s understand route_timeout_s"
+    "temporal_ui changes audit model model_route model_plan model_timeout_s understand decide rerank_url rerank_model "
+    "route_timeout_s"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},
@@ -100,7 +107,7 @@ def options_over(given: Mapping[str, Any]) -> Options:
 
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return variables that begin like ours and that nothing reads, each with the nearest of ours, or ""."""
-    known = sorted(_VARIABLES.values())
+    known = sorted((*_VARIABLES.values(), "TOOLROUTE_RERANK_KEY"))
     environ = os.environ if environ is None else environ
     unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in known)
     return {name: nearly(name, known) for name in unread}
@@ -132,6 +139,11 @@ def store_key() -> str | None:
 def model_key() -> str | None:
     """Return the model endpoint's key; read when a client opens, never kept in a record."""
     return os.environ.get("OPENAI_API_KEY", "").strip() or None
+
+
+def rerank_key() -> str | None:
+    """Return the reranker's key; read when a client opens, never kept in a record."""
+    return os.environ.get("TOOLROUTE_RERANK_KEY", "").strip() or None
 
 
 def captures_content() -> bool:

@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 
-def loaded(code: str) -> set[str]:
-    """Return the top names of what is loaded after a program's lines."""
+def loaded(code: str, *, whole: bool = False) -> set[str]:
+    """Return the names of what is loaded after a program's lines: the top ones, or whole ones."""
     code = f"import sys, json; {code}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    return {name.partition(".")[0] for name in json.loads(done.stdout)}
+    names = set(json.loads(done.stdout.splitlines()[-1]))
+    return names if whole else {name.partition(".")[0] for name in names}

@@ -11,12 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from orchestrator.catalogue.formats import tool_to_json
+from orchestrator.cli import COMMANDS, cli
 from orchestrator.records.relation import Relation
 from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import COMMAND, Run, program
+from tests.imported import loaded
 from tests.servers.start import config, entry
 
 CATALOGUE = str(EXAMPLES / "tools.jsonl")
@@ -342,6 +345,19 @@ def test_every_command_is_summed_up_in_the_help_without_being_cut(toolroute: Run
         listed = toolroute(*group, "--help").stdout.partition("Commands:")[2]
         assert len(listed.splitlines()) > 3
         assert "..." not in listed
+
+
+def test_the_list_of_commands_says_what_each_help_begins_with() -> None:
+    with click.Context(cli) as context:
+        for name, (_, line) in COMMANDS.items():
+            command = cli.get_command(context, name)
+            assert command is not None
+            assert line == command.get_short_help_str(100)
+
+
+def test_the_list_of_commands_loads_none_of_them() -> None:
+    listing = "import orchestrator.cli as c; c.cli(['--help'], standalone_mode=False)"
+    assert not {"orchestrator.cli.options", "numpy", "pydantic", "rich"} & loaded(listing, whole=True)
 
 
 # --- standard output

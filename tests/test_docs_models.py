@@ -54,7 +54,7 @@ async def test_the_plan_of_the_page_is_made(tmp_path: Path) -> None:
 
 
 async def test_the_reranking_router_of_the_page_can_be_made(tmp_path: Path) -> None:
-    assert await _printed(f"{RERANKED}\nprint(router.pipeline.name)", tmp_path) == "judged\n"
+    assert await _printed(f"{RERANKED}\nprint(router.options.decide)", tmp_path) == "rerank\n"
 
 
 async def test_the_scripted_model_of_the_page_starts(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The Python of docs/temporal.md and docs/temporal-tools.md runs, and what it names exists."""
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,7 @@ from tests.temporal import working
 
 TEXT = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/temporal*.md"))
 [WORKFLOW, START], [PLUGIN] = python_of("docs/temporal.md"), python_of("docs/temporal-tools.md")
+[SERVED, CALLER], [SCHEDULED] = python_of("docs/temporal-nexus.md"), python_of("docs/temporal-operating.md")
 
 
 async def test_the_workflow_of_the_page_runs(
@@ -43,8 +45,26 @@ async def test_the_run_of_the_page_is_started_and_read(
     assert [str(step.status) for step in result.steps] == ["done"]
 
 
-def test_the_plugin_of_the_page_can_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(_as_module(PLUGIN, tmp_path, monkeypatch)["plugin"], OrchestratorPlugin)
+@pytest.mark.parametrize("code", [PLUGIN, SERVED], ids=["tools", "nexus"])
+def test_the_plugin_of_the_page_can_be_made(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(_as_module(code, tmp_path, monkeypatch)["plugin"], OrchestratorPlugin)
+
+
+def test_the_workflow_of_the_nexus_page_is_that_of_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    example = (ROOT / "examples" / "nexus.py").read_text(encoding="utf-8")
+    calls = re.findall(r"await toolroute\.execute_operation\(.*\)", CALLER)
+    assert len(calls) == 3
+    assert all(call in example for call in calls)
+    assert _as_module(CALLER, tmp_path, monkeypatch)["Desk"]
+
+
+async def test_the_schedule_of_the_page_is_made(
+    temporal_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = _as_module(SCHEDULED, tmp_path, monkeypatch)
+    handle = await page["keep_in_sync"](await Client.connect(temporal_address))
+    assert (await handle.describe()).schedule.spec.intervals[0].every.total_seconds() == 6 * 3600
+    await handle.delete()
 
 
 def test_every_durable_name_and_status_is_on_the_page() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.evaluate.runner import answer_all, quality, read_queries, read_set
 from orchestrator.runtime.router import Router
-from orchestrator.testing import Fault, ScriptedModel, environment
+from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
 from tests.command_line import Run
 
 TOOLS = {
@@ -82,6 +82,28 @@ def test_a_route_hint_chooses_what_is_searched(hint: str, share: float | None, f
 def test_the_tables_show_the_order_and_the_confidence(folder: Path, toolroute: Run) -> None:
     shown = toolroute("eval", folder).stdout
     assert all(word in shown for word in ("recall@5", "precision", "none, rightly", "small", "8 tools"))
+
+
+def test_a_second_stage_is_measured_beside_plain_routing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, toolroute: Run
+) -> None:
+    def right(asked: ModelRequest) -> Any:
+        given = json.loads(asked.body["messages"][-1]["content"])
+        [query] = (own for own in QUERIES if own["query"] == given["task"])
+        numbers = [own["number"] for own in given["tools"] if own["tool"] in query["relevant"]]
+        return Fault(500) if query["id"] == "q1" else {"needed": numbers, "confidence": 1}
+
+    with ScriptedModel(right) as model:
+        for name, value in environment(model).items():
+            monkeypatch.setenv(name, value)
+        done = toolroute("eval", folder, "--decide", "model", "-o", "json")
+        shown = toolroute("eval", folder, "--decide", "model").stdout
+    result = json.loads(done.stdout)
+    assert result["metrics"]["hit@1"] < result["decided"]["metrics"]["hit@1"] == 1
+    assert result["decided"]["refused"]["rightly"] == 1
+    assert result["decided"]["usage"]["input"] > 1_000
+    assert "1 query: the order stands as routing made it: " in done.stderr
+    assert "decided" in shown
 
 
 def test_labels_name_a_tool_without_a_server_with_or_without_a_colon(tmp_path: Path) -> None:

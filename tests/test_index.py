@@ -72,4 +72,4 @@ def test_a_server_is_as_near_as_its_tools_that_pass() -> None:
     passing = np.array([False, True, True, False])
     cosines = index.score(np.array([[1, 0]], np.float32), passing).astype(np.float64)
     assert cosines[0].tolist() == pytest.approx([-1, 0.6, 0, -1])
-    assert index.server_scores(cosines, passing)[0].tolist() == pytest.approx([0.6, 0])
+    assert index.server_scores(cosines, np.arange(2), passing)[0].tolist() == pytest.approx([0.6, 0])

@@ -3,8 +3,11 @@
 import asyncio
 import io
 import os
+import stat
+import subprocess
+import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,10 @@ from orchestrator import Router
 from orchestrator.index.documents import Document
 from orchestrator.records.relation import Relation
 from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.runtime import index_file
 from orchestrator.store.store import SHARED, Store
 from tests.catalogues import sample, taking, tool
+from tests.qdrant_front import QdrantFront, qdrant_front
 from tests.stores import FILES, MAIL, by_server, shipped
 
 
@@ -41,6 +46,16 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     store.replace_servers("local", by_server([*sample(), *ODD, *MAIL]))
     store.replace_server(SHARED, "files", FILES)
     return store
+
+
+@pytest.fixture
+def front(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QdrantFront]:
+    """A server, and a cache folder of its own."""
+    monkeypatch.setattr("orchestrator.runtime.index_cache.KEPT_FROM", 1)
+    monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 600)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with qdrant_front() as front:
+        yield front
 
 
 @pytest.fixture
@@ -155,3 +170,71 @@ def test_an_index_that_cannot_be_kept_says_so_and_answers(
     with caplog.at_level("INFO"):
         assert decisions(store)
     assert "the index of 'local' is not kept for the next process" in caplog.text
+
+
+def server_store(front: QdrantFront, tenants: Sequence[str] = ("local",)) -> Store:
+    store = Store(front.url, embedder=shipped(), timeout_s=60)
+    for tenant in tenants:
+        store.replace_servers(tenant, by_server([*sample(), *MAIL]))
+    return store
+
+
+def test_an_index_of_a_servers_tools_is_kept_in_the_users_cache(front: QdrantFront, read: list[str]) -> None:
+    store = server_store(front)
+    built, file = decisions(store), file_of(store)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent, file.parent.parent)] == [384, 448, 448]
+    read.clear()
+    front.requests.clear()
+    assert decisions(store) == built
+    assert not any("tool_capabilities" in request for request in front.requests)
+    assert len(read) < len(store.load("local").tools)
+    store.drop("local")
+    assert not file.exists()
+
+
+def test_each_tenant_and_each_server_has_an_index_file_of_its_own(front: QdrantFront) -> None:
+    places = [(front.url, "org:a"), (front.url, "org:b"), (f"{front.url}/b", "org:a")]
+    files = {Store(url, embedder=shipped()).index_file(tenant) for url, tenant in places}
+    assert len(files) == 3
+    assert None not in files
+
+
+async def test_routes_do_not_write_the_index_again(front: QdrantFront, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved: list[str] = []
+    monkeypatch.setattr(index_file, "save", lambda file, stored, *_: saved.append(stored.version))
+    store = server_store(front)
+    async with Router(store=store) as router:
+        for query in QUERIES:
+            await router.route(query)
+        store.replace_server("local", "files", FILES)
+        for query in QUERIES:
+            await router.route(query)
+    assert len(saved) == 2
+    assert len(set(saved)) == 2
+
+
+def test_index_files_that_nobody_reads_go(front: QdrantFront) -> None:
+    store = server_store(front, ["org:a", "org:b"])
+    old, new = (store.index_file(tenant) for tenant in ("org:a", "org:b"))
+    assert old
+    assert new
+    for file in (old, new):
+        index_file.make_room(file)
+        file.write_text("")
+    os.utime(old, (0, 0))
+    index_file.make_room(new)
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_a_first_decision_from_an_index_file_imports_no_qdrant_client(front: QdrantFront) -> None:
+    store = server_store(front)
+    decisions(store)
+    code = f"""
+import sys
+from orchestrator import Router
+with Router(store={store.location!r}) as router:
+    assert router.route_sync("send an email").matches[0].tool.key == "mail:send_email"
+print("qdrant_client" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert (ran.stdout.strip(), ran.stderr) == ("False", "")

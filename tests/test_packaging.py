@@ -24,8 +24,8 @@ ModelUnavailable Models NamedServer Near NoCredit Offer Options OrchestratorPlug
 PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider Purpose Registered Rejected Related Relation
 ResolvedCall ResultPage RouteHint RouteRequest Router RunRequest RunResult Select ServerUnavailable Source Stage State
 Step StepOutcome StepProgress StepStatus Store StoreBusy StoreUnavailable Task Tokens Tool ToolCall ToolFailed
-ToolResult ToolRouter ToolrouteError Turn Unauthorised Unavailable UnknownSetting UnknownTenant UnknownTool Usage Use
-Vectors preset
+ToolResult ToolRouter ToolrouteError ToolrouteService Turn Unauthorised Unavailable UnknownSetting UnknownTenant
+UnknownTool Usage Use Vectors preset schedule_sync
 """
 
 

@@ -14,25 +14,26 @@ import click
 from orchestrator.errors import InvalidInput, ToolrouteError
 
 COMMANDS = {
-    "route": "route:route",
-    "explain": "route:explain",
-    "tools": "tools:tools",
-    "run": "run:run",
-    "runs": "runs:runs",
-    "plan": "route:plan",
-    "worker": "worker:worker",
-    "call": "call:call",
-    "servers": "servers:servers",
-    "login": "login:login",
-    "logout": "login:logout",
-    "serve": "serve:serve",
-    "approvals": "approvals:approvals",
-    "eval": "eval:evaluate",
-    "experience": "experience:experience",
-    "setup": "setup:setup",
-    "ui": "ui:ui",
-    "doctor": "doctor:doctor",
+    "route": ("route:route", "Find the few tools that fit QUERY."),
+    "explain": ("route:explain", "Show the whole Decision for QUERY."),
+    "tools": ("tools:tools", "Import, sync, list, show, graph, accept and remove tools."),
+    "run": ("run:run", "Carry TASK out durably on Temporal."),
+    "runs": ("runs:runs", "List, show, approve, refuse and cancel runs."),
+    "plan": ("route:plan", "Show the plan for TASK; nothing is called."),
+    "worker": ("worker:worker", "Serve a Temporal task queue: routing, planning, tool calls."),
+    "call": ("call:call", "Call one tool."),
+    "servers": ("servers:servers", "Show server status."),
+    "login": ("login:login", "Sign in to a server, or show the sign-ins."),
+    "logout": ("login:logout", "Sign out of a server."),
+    "serve": ("serve:serve", "Serve all servers as one MCP server."),
+    "approvals": ("approvals:approvals", "List, give and withdraw the approvals that last."),
+    "eval": ("eval:evaluate", "Measure the routing of FOLDER's queries."),
+    "experience": ("experience:experience", "Import, list, measure, replay and forget finished tasks."),
+    "setup": ("setup:setup", "Put one server in place of those of your MCP clients."),
+    "ui": ("ui:ui", "Show decisions, tools, servers, experience and runs as pages."),
+    "doctor": ("doctor:doctor", "Check this installation and suggest fixes."),
 }
+"""Each command's module and name, and its line in the list of commands, which is shown without its module."""
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
@@ -44,8 +45,15 @@ class _Lazy(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module, _, name = COMMANDS.get(cmd_name, "").partition(":")
-        return getattr(import_module(f"{__name__}.{module}"), name) if module else None
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(f"{__name__}.{module}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report
 from orchestrator.experience.logs import Past
 from orchestrator.options import Options
+from orchestrator.pipeline.refiners.decide import UNDECIDED
 from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.usage import Usage
 from orchestrator.runtime.router import Router
 
 _ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
@@ -43,6 +46,8 @@ def evaluate(
 ) -> int:
     """Measure the routing of FOLDER's queries.
 
+    With --decide, everything is measured twice: without the second stage, and with it.
+
     The queries of its queries.jsonl are routed among the tools of its tools.jsonl. One query a line:
     {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool fits. "id" may be added.
 
@@ -57,11 +62,16 @@ def evaluate(
     found = read_set(folder)
     _warn_of_unknown(found)
     if fit:
-        _fit(found, options, write, output)
+        _fit(found, replace(options, decide="off"), write, output)
         return 0
     past = read_log([log], found.catalogue.tools)[0] if log else []
-    answers = asyncio.run(_answer(found, past, options, route_hint))
+    answers = asyncio.run(_answer(found, past, replace(options, decide="off"), route_hint))
     result = report(found, answers, gate=options.gate)
+    if options.decide != "off":
+        answers = asyncio.run(_answer(found, past, options, route_hint))
+        result["decided"] = decided = report(found, answers, gate=options.gate)
+        decided["usage"] = asdict(sum((answer.decision.usage for answer in answers), Usage()))
+        _warn_of_undecided(answers)
     present(output, result, lambda: _show(result))
     if per_query is not None:
         _write_lines(per_query, answers)
@@ -94,6 +104,13 @@ def _warn_of_failures(result: dict[str, Any]) -> int:
     return 1
 
 
+def _warn_of_undecided(answers: Sequence[Answer]) -> None:
+    """Report why the second stage left the order as it was, and how often."""
+    said = (warning for answer in answers for warning in answer.decision.warnings if warning.startswith(UNDECIDED))
+    for reason, number in Counter(said).most_common():
+        warn([f"{counted(number, 'query', 'queries')}: {reason}"])
+
+
 def _warn_of_unknown(found: QuerySet) -> None:
     """Report relevant keys that the catalogue does not hold: they can never be found."""
     known = found.catalogue.positions
@@ -118,10 +135,11 @@ def _show(result: dict[str, Any]) -> None:
     """Show two tables, each of which fits 80 columns: the order of the tools, and the confidence."""
     out, refusals = console(), ("none, wrongly", "none, rightly")
     order = table("", "queries", *_ORDER, right=("queries", *_ORDER), padding=(0, 1, 0, 0))
-    order.add_row(result["set"], f"{result['queries']:,}", *(_figure(result["metrics"][name]) for name in _ORDER))
     sure = table("", *_CONFIDENCE, *refusals, right=(*_CONFIDENCE, *refusals))
-    figures = [*(result["confidence"][name] for name in _CONFIDENCE), *result["refused"].values()]
-    sure.add_row(result["set"], *map(_figure, figures))
+    for name, own in {result["set"]: result, **({"decided": result["decided"]} if "decided" in result else {})}.items():
+        order.add_row(name, f"{own['queries']:,}", *(_figure(own["metrics"][measure]) for measure in _ORDER))
+        figures = [*(own["confidence"][measure] for measure in _CONFIDENCE), *own["refused"].values()]
+        sure.add_row(name, *map(_figure, figures))
     out.print(order)
     out.print()
     out.print(sure)

@@ -393,6 +393,7 @@ _MODEL = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [d
 _FIT = "The file that `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if set]"
 _PIPELINE = "The preset that routes. [default: TOOLROUTE_PIPELINE, else default]"
 _UNDERSTAND = "model: a language model names the tools that a task needs. [default: TOOLROUTE_UNDERSTAND, else plain]"
+_DECIDE = "A second stage that reads the first 20 candidates: a language model, or a reranker. [default: off]"
 _OWNER = [
     option("--tenant", metavar="TENANT", help="The tenant whose tools these are: org:ID, user:ID or local."),
     option("--organization", metavar="ID", help="The same as --tenant org:ID."),
@@ -439,6 +440,7 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
         derived(Options, "calibration", _FIT, metavar="FILE"),
         derived(Options, "pipeline", _PIPELINE, type=click.Choice([*PRESETS]), metavar=None),
         derived(Options, "understand", _UNDERSTAND),
+        derived(Options, "decide", _DECIDE),
     ],
     "warm": [
         option("--warm", metavar="[N]", type=click.IntRange(0), is_flag=False, flag_value="2", default=0, help=_WARM)

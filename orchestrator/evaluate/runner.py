@@ -124,7 +124,7 @@ async def answer_all(
     """
     if route_hint is not RouteHint.KEYWORD:
         await embed_ahead(router, "local")
-    await router.route(RouteRequest(query="warm up", tenant="local", route_hint=RouteHint.SEMANTIC))
+    await router.warm("local")
     answers = []
     for number, query in enumerate(queries, start=1):
         request = RouteRequest(query=query.text, tenant="local", limit=max(CUTS), route_hint=route_hint)

@@ -8,7 +8,7 @@ import math
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress, pairwise
 from typing import Any, Self
@@ -37,7 +37,7 @@ class Corpus:
     """Documents of several fields as one row of numbered terms, `terms`, with the field that each stands in.
 
     Fields are numbered through all documents, in `runs` [terms]; `weights` says how much a term of each kind counts.
-    `every`: all documents, where these are only some of them.
+    `left_out`: how many documents are as if they were not there. `every`: all documents, where these are only some.
     """
 
     ids: dict[str, int]
@@ -45,6 +45,7 @@ class Corpus:
     runs: NDArray[np.int64]
     weights: Sequence[float]
     size: int
+    left_out: int = 0
     every: GlobalStatistics | None = None
 
     @classmethod
@@ -61,13 +62,25 @@ class Corpus:
     def documents(self) -> NDArray[np.int64]:
         return self.runs // len(self.weights)
 
+    @property
+    def searched(self) -> int:
+        """How many documents are searched."""
+        return self.every.size if self.every else self.size - self.left_out
+
+    def without(self, documents: NDArray[np.bool_] | None) -> "Corpus":
+        """Return the same as if these documents [documents] were not there; the others keep their positions."""
+        if documents is None:
+            return self
+        kept = ~documents[self.documents]
+        return replace(self, terms=self.terms[kept], runs=self.runs[kept], left_out=int(documents.sum()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
     """Hold the count of each term in each document, for all pairs that occur [pairs], ordered by term and document.
 
     `ids` numbers the terms in their order, whose pairs begin at `starts` [terms + 1]; `fields` has a bit for each field
-    of the document that holds the term. `every`: all documents, where these are only some of them.
+    of the document that holds the term. `searched` and `every`: as of the Corpus.
     """
 
     ids: dict[str, int]
@@ -76,13 +89,14 @@ class Counts:
     frequency: NDArray[np.float32]
     fields: NDArray[np.uint8]
     size: int
+    searched: int
     every: GlobalStatistics | None = None
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
-        key = corpus.terms * max(corpus.size, 1) + corpus.documents
-        order = key.argsort(kind="stable")
-        key, field = key[order], (corpus.runs % len(corpus.weights))[order]
+        # Numbers that hold all there is to know of a pair are sorted ten times as fast as an order is found.
+        runs, kinds = max(corpus.size, 1) * len(corpus.weights), len(corpus.weights)
+        key, field = np.divmod(np.sort(corpus.terms * runs + corpus.runs), kinds)
         first = np.flatnonzero(np.diff(key, prepend=-1))
         term, document = np.divmod(key[first], max(corpus.size, 1))
         return cls(
@@ -92,6 +106,7 @@ class Counts:
             frequency=each(np.add, np.array(corpus.weights)[field], first).astype(np.float32),
             fields=each(np.bitwise_or, 1 << field, first).astype(np.uint8),
             size=corpus.size,
+            searched=corpus.searched,
             every=corpus.every,
         )
 
@@ -118,11 +133,11 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
     """
 
     def _initialize(self, corpus: Counts) -> Counts:
-        self.corpus_size = corpus.size
+        self.corpus_size = corpus.searched
         self.doc_len = np.bincount(corpus.documents, corpus.frequency, minlength=corpus.size)
-        self.avgdl = float(self.doc_len.sum()) / max(corpus.size, 1) or 1.0
+        self.avgdl = float(self.doc_len.sum()) / max(corpus.searched if corpus.every is None else corpus.size, 1) or 1.0
         if corpus.every is not None:
-            self.corpus_size, self.avgdl = corpus.every.size, corpus.every.length or self.avgdl
+            self.avgdl = corpus.every.length or self.avgdl
         return corpus
 
     def _calc_idf(self, nd: Counts) -> None:
@@ -206,8 +221,8 @@ class Postings:
     def __init__(self, counts: Counts, *, k1: float = K1, b: float = B) -> None:
         model = PositiveBM25(counts, k1=k1, b=b)
         self.counts, self.size, self.k1 = counts, counts.size, float(model.k1)
-        self.every = None if counts.every is None else counts.every.size
-        """How many documents count, where only some are at hand."""
+        self.searched, self.partial = counts.searched, counts.every is not None
+        """How many documents are searched, and whether only some of them are at hand."""
         self.idf: NDArray[np.float64] = model.idf
         self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
         self.one = self._saturated(np.ones(1), self._norm)
@@ -244,7 +259,7 @@ class Postings:
             impact=impact,
             fields=fields,
             size=self.size,
-            partial=self.every is not None,
+            partial=self.partial,
         )
 
     def ceiling(self, known: float, unknown: float, size: int) -> float:
@@ -262,27 +277,30 @@ def side_by_side(terms: Iterable[str], weights: Mapping[str, float]) -> dict[Pai
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bigrams:
-    """The bigrams that each document holds within a field, each once: sorted codes and documents, [pairs].
+    """The bigrams that each document holds within a field, each once: `keys` rise, by both terms and the document.
 
-    `every`: how many documents count, where only some are at hand.
+    `ids` numbers the terms. `searched` documents are searched; `partial`: not all of them are at hand.
     """
 
-    codes: NDArray[np.uint64]
-    documents: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    ids: Mapping[str, int]
     size: int
-    every: int | None = None
+    searched: int
+    partial: bool
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
-        terms, runs = np.array([code_of(term) for term in corpus.ids], np.uint64)[corpus.terms], corpus.runs
+        terms, runs, size = corpus.terms, corpus.runs, max(corpus.size, 1)
         first = ((runs[1:] == runs[:-1]) & (terms[1:] != terms[:-1])).nonzero()[0]
-        codes, documents = terms[first] << np.uint64(32) | terms[first + 1], corpus.documents[first]
-        order = codes.argsort(kind="stable")
-        codes, documents = codes[order], documents[order]
-        once = np.ones(len(codes), np.bool_)
-        once[1:] = (codes[1:] != codes[:-1]) | (documents[1:] != documents[:-1])
-        every = corpus.every.size if corpus.every else None
-        return cls(codes=codes[once], documents=documents[once], size=corpus.size, every=every)
+        keys = np.sort((terms[first] * len(corpus.ids) + terms[first + 1]) * size + corpus.documents[first])
+        once = np.flatnonzero(np.diff(keys, prepend=-1))
+        return cls(
+            keys=keys[once],
+            ids=corpus.ids,
+            size=corpus.size,
+            searched=corpus.searched,
+            partial=corpus.every is not None,
+        )
 
     def scores(
         self, parts: Sequence[Mapping[Pair, float]], among: NDArray[np.bool_] | None = None
@@ -291,22 +309,24 @@ class Bigrams:
 
         among: the documents that count [documents].
         """
-        pairs = list(dict.fromkeys(chain.from_iterable(parts)))
-        wanted = np.array([code_of(a) << 32 | code_of(b) for a, b in pairs], np.uint64)
-        starts, ends = self.codes.searchsorted(wanted), self.codes.searchsorted(wanted, side="right")
+        ids, size = self.ids, max(self.size, 1)
+        pairs = [pair for pair in dict.fromkeys(chain.from_iterable(parts)) if pair[0] in ids and pair[1] in ids]
+        wanted = np.array([ids[a] * len(ids) + ids[b] for a, b in pairs], np.int64) * size
+        starts, ends = self.keys.searchsorted(wanted), self.keys.searchsorted(wanted + size)
         known = (ends > starts).nonzero()[0]
         if not len(known):
             return np.zeros((len(parts), self.size))
         spans = zip(starts[known].tolist(), ends[known].tolist(), strict=True)
-        documents = np.concatenate([self.documents[start:end] for start, end in spans])
-        holders, size = (ends - starts)[known], self.size
+        documents = np.concatenate([self.keys[start:end] for start, end in spans]) % size
+        holders, searched = (ends - starts)[known], self.searched
         pair = np.arange(len(known)).repeat(holders)
         if among is not None:
-            there, size = among[documents], int(among.sum())
+            there, searched = among[documents], searched if self.partial else int(among.sum())
             documents, pair = documents[there], pair[there]
             holders = np.bincount(pair, minlength=len(known))
-        own, size = [pairs[number] for number in known.tolist()], self.every or size
-        weights = np.array([[part.get(one, 0.0) for one in own] for part in parts]) * inverse_frequency(holders, size)
+        own = [pairs[number] for number in known.tolist()]
+        weights = np.array([[part.get(one, 0.0) for one in own] for part in parts])
+        weights *= inverse_frequency(holders, searched)
         return np.array([np.bincount(documents, of_part[pair], self.size) for of_part in weights])
 
 

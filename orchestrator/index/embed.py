@@ -316,11 +316,8 @@ class SemanticIndex:
         places = places or places_of_servers(tools)
         self.vectors = np.ascontiguousarray(vectors, np.float32)
         self._ends = np.array([place.stop for place in places.values()], np.int64)
-        sizes = np.diff(self._ends, prepend=0)
-        self.server_of = np.arange(len(places)).repeat(sizes)
-        # To sort within every server at once: cosines lie within 1 of zero, so servers 4 apart do not mix.
-        self._apart = 4.0 * self.server_of
-        self._best, self._shares = self._nearest_of(sizes)
+        self._sizes = np.diff(self._ends, prepend=0)
+        self.server_of = np.arange(len(places)).repeat(self._sizes)
 
     def check(self, queries: NDArray[np.float32]) -> None:
         """Raise EmbedderUnavailable for vectors of another size: an endpoint's model may change under its name."""
@@ -345,23 +342,18 @@ class SemanticIndex:
         return found if among is None else np.where(among, found, np.float32(-1))
 
     def server_scores(
-        self, cosines: NDArray[np.float64], among: NDArray[np.bool_] | None = None
+        self, cosines: NDArray[np.float64], servers: NDArray[np.int64], among: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:
-        """Return for each server the mean of the best cosines [parts, tools] within it; [parts, servers].
+        """Return for each of these servers the mean of the best cosines [parts, tools] within it; [parts, servers].
 
-        among: the tools that count [tools].
+        among: the tools that count [tools]; the others have a cosine of -1.
         """
-        places, shares = self._best, self._shares
-        if among is not None:
-            places, shares = self._nearest_of(np.bincount(self.server_of[among], minlength=len(self._ends)))
-        best = np.sort(cosines + self._apart)[:, places]
-        return np.asarray((best * shares).sum(axis=1) - self._apart[self._ends - 1])
-
-    def _nearest_of(self, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return where each server's nearest tools stand, sorted by cosine, and their shares in its score [3, servers].
-
-        sizes: how many tools of each server count [servers].
-        """
-        sizes = np.maximum(sizes, 1)
-        taken = np.minimum(_NTH, sizes)
-        return self._ends - taken, (sizes >= _NTH) / taken[-1]
+        sizes = self._sizes[servers]
+        ends = sizes.cumsum()
+        tools = np.arange(ends[-1]) + (self._ends[servers] - ends).repeat(sizes)
+        counted = np.maximum(sizes if among is None else np.add.reduceat(among[tools], ends - sizes, dtype=np.int64), 1)
+        # To sort within every server at once: cosines lie within 1 of zero, so servers 4 apart do not mix.
+        apart = 4.0 * np.arange(len(servers))
+        best = np.sort(cosines[:, tools] + apart.repeat(sizes))[:, ends - np.minimum(_NTH, counted)]
+        shares = (counted >= _NTH) / np.minimum(BEST_OF_SERVER, counted)
+        return np.asarray((best * shares).sum(axis=1) - apart)

@@ -1,7 +1,7 @@
 """Features: a row of numbers for each candidate, comparable between queries and catalogues, for the fitted maps."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -83,7 +83,7 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: Candida
     rows[:, 7] = named
     rows[:, 8] = held
     rows[:, 9] = chosen.at(scores.named, servers)
-    rows[:, 10] = chosen.at(scores.pairs, positions) / 10
+    rows[:, 10] = chosen.at(scores.pairs, positions) * index.postings.one[positions] / 10
     if len(clauses := scores.parts[chosen.clauses]):
         whole = chosen.rows[0]
         shares = clauses[:, positions[whole]] / np.maximum(clauses.max(axis=1, keepdims=True), 1e-9)
@@ -108,8 +108,9 @@ def semantic_features(
     exact = cosines.astype(np.float64)
     own = chosen.at(exact, positions)
     best, margins, ranks = _ranked(own, chosen)
-    mean, deviation = _spread(exact if among is None else exact[:, among]) if spread is None else spread
-    servers = chosen.at(index.server_scores(exact, among), index.server_of[positions])
+    mean, deviation = _spread(exact, among) if spread is None else spread
+    near, place_of = np.unique(index.server_of[positions], return_inverse=True)
+    servers = chosen.at(index.server_scores(exact, near, among), place_of)
     rows = np.empty((len(chosen), len(SEMANTIC)))
     rows[:, 0] = own
     rows[:, 1] = rows[:, 5] = own - chosen.own(best)
@@ -127,9 +128,12 @@ def semantic_features(
     return rows
 
 
-def _spread(cosines: Rows) -> tuple[Rows, Rows]:
-    mean = cosines.sum(axis=1) / cosines.shape[1]
-    return mean, np.sqrt(np.maximum((cosines * cosines).sum(axis=1) / cosines.shape[1] - mean * mean, 1e-12))
+def _spread(cosines: Rows, among: NDArray[np.bool_] | None) -> tuple[Rows, Rows]:
+    share = (np.ones(cosines.shape[1]) if among is None else among) / (
+        cosines.shape[1] if among is None else among.sum()
+    )
+    mean = cosines @ share
+    return mean, np.sqrt(np.maximum((cosines * cosines) @ share - mean * mean, 1e-12))
 
 
 def _ranked(values: Rows, chosen: CandidateSet) -> tuple[Rows, Rows, NDArray[np.int64]]:
@@ -185,12 +189,8 @@ def places_among(chosen: Positions, positions: Positions) -> tuple[NDArray[np.in
     return places, chosen[places] == positions
 
 
-def best_positions(whole: NDArray[np.float32], clauses: Iterable[NDArray[np.float32]], width: int) -> Positions:
-    """Return the best `width` of the whole and the best third of that of each clause, in order, each once."""
-    return union(len(whole), _best(whole, width), *(_best(part, max(width // 3, 5)) for part in clauses))
-
-
-def _best(scores: NDArray[np.float32], width: int) -> Positions:
+def highest(scores: NDArray[np.float32], width: int) -> Positions:
+    """Return the positions of the best `width` scores that are not 0, in no order."""
     # Selecting among thousands of equal values, and nonzero of floats, take ten times as long each.
     found: Positions = (scores != 0).nonzero()[0]
     if len(found) > width:

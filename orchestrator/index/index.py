@@ -64,7 +64,8 @@ class Index:
         self.catalogue = catalogue
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
         """Which tools are flagged [tools]; None where there are no such tools."""
-        self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places)
+        self.unflagged = None if self.flagged is None else ~self.flagged
+        self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places, self.flagged)
         absent = set(absent) - catalogue.places.keys()
         self.servers = servers or ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
         self.deprecation_factor = self.reading.deprecation_factor

@@ -24,10 +24,11 @@ NAME_OF_SERVER = 3.0
 class KeywordScores:
     """BM25 scores of a query's parts: the whole of it in row 0, its clauses below, where it has several.
 
-    `parts` and `pairs` [parts, tools]: by words and by bigrams; `servers` [servers]: the whole's scores as shares of
-    the best; `asked` [parts, words]: what each part asks of the words in `columns`; `ceilings` [parts]: the most that a
-    tool could score; `named` [parts, servers]: the share of each server's name that a part holds; `says`: the weight of
-    a part's known words, and their weighted idf; `tools`: how many were searched.
+    `parts` [parts, tools]: by words; `pairs` [parts, tools]: the idf of the bigrams that each holds; `servers`
+    [servers]: the whole's scores as shares of the best; `asked` [parts, words]: what each part asks of the words in
+    `columns`; `ceilings` [parts]: the most that a tool could score; `named` [parts, servers]: the share of each
+    server's name that a part holds; `says`: the weight of a part's known words, and their weighted idf; `tools`: how
+    many were searched.
     """
 
     parts: NDArray[np.float32]
@@ -44,12 +45,19 @@ class KeywordScores:
 class KeywordIndex:
     """The keyword leg of one catalogue. Tools must be ordered by server, as a Catalogue orders them."""
 
-    def __init__(self, tools: Sequence[Tool], reading: Reading, places: Mapping[str, slice]) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        reading: Reading,
+        places: Mapping[str, slice],
+        flagged: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """flagged: the tools that are as if they were not there [tools]."""
         self.tools = tools
         self.servers = list(places)
         self.server_of = np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
-        self._bigrams = Bigrams.of(reading.corpus)
-        self.postings = Postings(Counts.of(reading.corpus))
+        corpus = reading.corpus.without(flagged)
+        self._bigrams, self.postings = Bigrams.of(corpus), Postings(Counts.of(corpus))
         by_server = _by_server(self.postings.counts, self.server_of, len(places))
         self.server_postings = Postings(by_server) if len(places) > 1 else None
         self.name_weight = _name_weights(self.postings)
@@ -89,14 +97,14 @@ class KeywordIndex:
         servers = self._score_servers(parts[0], columns, among)
         asked = columns.asked(parts)
         says = [columns.known(weighted) for weighted in parts]
-        tools = self.postings.every or (len(self.tools) if among is None else int(among.sum()))
+        tools = self.postings.searched if among is None or self.postings.partial else int(among.sum())
         ceilings = [
             self.postings.ceiling(idf, sum(weighted.values()) - known, tools)
             for weighted, (known, idf) in zip(parts, says, strict=True)
         ]
         return KeywordScores(
             parts=columns.scores(asked),
-            pairs=self._bigrams.scores(pairs or [{}] * len(parts), among) * self.postings.one,
+            pairs=self._bigrams.scores(pairs or [{}] * len(parts), among),
             servers=servers / max(float(servers.max(initial=0)), 1e-9),
             columns=columns,
             asked=asked,
@@ -128,8 +136,8 @@ class KeywordIndex:
     def _share_of_names(self, words: Iterable[str]) -> NDArray[np.float64]:
         """Return the share of each server's name that is among these words [servers]."""
         said = np.zeros(len(self.servers))
-        for word in words:
-            said[self._servers_named.get(word, [])] += 1
+        for word in self._servers_named.keys() & words:
+            said[self._servers_named[word]] += 1
         return said / self._name_sizes
 
 
@@ -157,6 +165,7 @@ def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Co
         frequency=(each(np.add, in_text.astype(np.float64), first) + NAME_OF_SERVER * in_name).astype(np.float32),
         fields=np.ones(len(first), np.uint8),
         size=servers,
+        searched=counts.every.size if counts.every else servers,
         # How many servers hold a term is not known: the number of tools stands for it.
         every=counts.every and replace(counts.every, length=0.0),
     )

@@ -45,7 +45,8 @@ class ServerIndex:
 
     def end_of_name(self, words: Sequence[str], start: int) -> int:
         """Return the end of the longest name that begins at this place; 0 for none."""
-        longest = self._longest.get(words[start].lstrip("@"), 0)
+        if not (longest := self._longest.get(words[start].lstrip("@"))):
+            return 0
         ends = range(min(start + longest, len(words)), start, -1)
         return next((end for end in ends if self.alias(words, start, end) in self.named), 0)
 

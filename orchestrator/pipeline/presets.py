@@ -20,9 +20,9 @@ from orchestrator.pipeline.legs.lists import by_entities, by_vectors, by_words
 from orchestrator.pipeline.legs.semantic import semantic
 from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.refiners.clauses import cover_clauses
+from orchestrator.pipeline.refiners.decide import decide
 from orchestrator.pipeline.refiners.demote import append_flagged, note_deprecated, spread_duplicates
 from orchestrator.pipeline.refiners.floors import floor_always, lift_named
-from orchestrator.pipeline.refiners.llm_rerank import llm_rerank
 from orchestrator.pipeline.refiners.related import related
 from orchestrator.pipeline.refiners.together import together
 from orchestrator.pipeline.select import maintenance
@@ -169,6 +169,7 @@ PRESETS: Mapping[str, Pipeline] = {
                 floor_always,
                 cover_clauses,
                 spread_duplicates,
+                decide(),
                 append_flagged,
                 note_deprecated,
             ),
@@ -179,7 +180,7 @@ PRESETS: Mapping[str, Pipeline] = {
             gate=never,
             fallback=(semantic, by_vectors(times=2)),
             fusion=ranked_by(rrf(k=60)),
-            refiners=(llm_rerank(), append_flagged),
+            refiners=(decide(top=10, how="model"), append_flagged),
         ),
         Pipeline(
             name="fabric",
@@ -187,7 +188,7 @@ PRESETS: Mapping[str, Pipeline] = {
             gate=gate,
             fallback=(semantic, by_vectors(pool=10)),
             fusion=ranked_by(by_source),
-            refiners=(lift_named, floor_always, append_flagged),
+            refiners=(lift_named, floor_always, decide(), append_flagged),
         ),
         Pipeline(
             name="koi",
@@ -195,7 +196,7 @@ PRESETS: Mapping[str, Pipeline] = {
             gate=never,
             fallback=(semantic, by_vectors(), by_entities),
             fusion=ranked_by(weighted(vectors=0.6, graph=0.2, bm25=0.2, named=0.15)),
-            refiners=(diversify, append_flagged),
+            refiners=(diversify, decide(), append_flagged),
         ),
         Pipeline(
             name="prismgate",
@@ -203,7 +204,7 @@ PRESETS: Mapping[str, Pipeline] = {
             gate=never,
             fallback=(semantic, by_vectors(pool=30)),
             fusion=ranked_by(rrf(k=60)),
-            refiners=(append_flagged,),
+            refiners=(decide(), append_flagged),
         ),
         Pipeline(
             name="toolpilot",
@@ -216,7 +217,7 @@ PRESETS: Mapping[str, Pipeline] = {
             gate=never,
             fallback=(semantic, by_vectors()),
             fusion=ranked_by(rrf(k=60)),
-            refiners=(graph_rerank, append_flagged),
+            refiners=(graph_rerank, decide(), append_flagged),
         ),
     )
 }

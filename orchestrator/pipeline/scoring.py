@@ -23,7 +23,7 @@ from orchestrator.index.features import (
     CandidateSet,
     Positions,
     Rows,
-    best_positions,
+    highest,
     keyword_features,
     places_among,
     query_features,
@@ -131,7 +131,8 @@ class Search:
         parts = (*self.understood.parts,)
         terms = [self.understood.terms, *(part.terms for part in parts)]
         pairs = [self.understood.pairs, *(part.pairs for part in parts)]
-        return self.index.keyword.score(*terms, pairs=pairs, among=self.allowed)
+        among = None if self.allowed is self.index.unflagged else self.allowed  # The index itself holds no others.
+        return self.index.keyword.score(*terms, pairs=pairs, among=among)
 
     @cached_property
     def _queries(self) -> list[list[float]]:
@@ -175,13 +176,16 @@ class Search:
         Of the whole also the named servers' best, and the tools that give what the best require.
         """
         whole, clauses = parts[0], list(parts[1:])
-        chosen = best_positions(whole, clauses, self.width)
+        of_clauses = [highest(part, _CLAUSE_WIDTH) for part in clauses]
+        wide = max(self.width // 3, 5)
+        wider = of_clauses if wide == _CLAUSE_WIDTH else [highest(part, wide) for part in clauses]
+        chosen = union(len(whole), highest(whole, self.width), *wider)
         if self.named is not None and len(self.named):
-            named = self.named[best_positions(whole[self.named], (), _CLAUSE_WIDTH)]
+            named = self.named[highest(whole[self.named], _CLAUSE_WIDTH)]
             chosen = union(len(whole), chosen, named)
         if len(sources := self._sources(chosen[(-whole[chosen]).argsort(kind="stable")[:REQUIRING]])):
             chosen = union(len(whole), chosen, sources)
-        return [chosen, *(best_positions(part, (), _CLAUSE_WIDTH) for part in clauses)]
+        return [chosen, *map(np.sort, of_clauses)]
 
     def _sources(self, best: Positions) -> Positions:
         found = [source for position in best.tolist() for own in self.unmet(position) for source in own.sources]

@@ -31,13 +31,17 @@ _Key = tuple[asyncio.AbstractEventLoop, str]
 
 @dataclass(slots=True)
 class _Kept:
-    """An Index and what it was made of. After a failure `warning` stands until `retry_at`, when the store is asked."""
+    """An Index and what it was made of. After a failure `warning` stands until `retry_at`, when the store is asked.
+
+    `on_disk`: a file keeps it, or will soon. `loading`: the store has another version, which is being read.
+    """
 
     index: Index | LargeTenant
     stored: Stored | None = None
     warning: str = ""
     retry_at: float = 0.0
-    from_file: bool = False
+    on_disk: bool = False
+    loading: bool = False
 
     @property
     def damaged(self) -> str:
@@ -96,7 +100,9 @@ class IndexCache:
             patience = max(0.0, since + PATIENCE_S - time.monotonic()) if known.index.version.tools else None
             return await asyncio.wait_for(asyncio.shield(task), patience)
         except TimeoutError:
-            return known.index, "the catalogue may be out of date: its new version is still being loaded"
+            late = f"the store {self._store} does not answer within {PATIENCE_S:g} s"
+            why = "its new version is still being loaded" if known.loading else late
+            return known.index, f"the catalogue may be out of date: {why}"
 
     def _ask(self, tenant: str) -> tuple["asyncio.Task[Answer]", float]:
         key = asyncio.get_running_loop(), tenant
@@ -113,6 +119,8 @@ class IndexCache:
 
     async def _current(self, tenant: str) -> Answer:
         known = self._kept.get(tenant)
+        if known:
+            known.loading = not isinstance(self._store, Store)
         try:
             now = await asyncio.to_thread(self._read, tenant, known)
         except (StoreUnavailable, Unauthorised, InvalidConfig) as error:
@@ -122,8 +130,9 @@ class IndexCache:
             known.retry_at = time.monotonic() + PATIENCE_S
             return known.index, known.warning
         self._keep(tenant, now)
-        large = now.stored and not now.from_file and len(now.stored.tools) >= KEPT_FROM
+        large = now.stored and not now.on_disk and len(now.stored.tools) >= KEPT_FROM
         if large and isinstance(self._store, Store) and isinstance(now.index, Index) and now.stored:
+            now.on_disk = True
             asyncio.get_running_loop().run_in_executor(None, _save, self._store, tenant, now.stored, now.index)
         return now.index, now.damaged
 
@@ -143,8 +152,10 @@ class IndexCache:
         earlier = known.stored if known and before else None
         if isinstance(self._store, Store):
             version = self._store.version(tenant)
+            if known:
+                known.loading = True
             if known and known.stored and known.stored.version == version:
-                return _Kept(known.index, known.stored)
+                return _Kept(known.index, known.stored, on_disk=known.on_disk)
             if large := self._store.large_tenant(tenant, version):
                 return _Kept(LargeTenant(large, self._capabilities), large.few)
             if earlier is None and (kept := self._resumed(self._store, tenant, version)):
@@ -177,7 +188,7 @@ class IndexCache:
             return None
         unlisted, embedder = frozenset(store.failures(tenant)), store.embedder.id
         found = index_file.load(file, version, embedder, self._capabilities, unlisted)
-        return None if found is None else _Kept(found[1], found[0], from_file=True)
+        return None if found is None else _Kept(found[1], found[0], on_disk=True)
 
 
 def _save(store: Store, tenant: str, stored: Stored, index: Index) -> None:
@@ -185,6 +196,8 @@ def _save(store: Store, tenant: str, stored: Stored, index: Index) -> None:
     file = store.index_file(tenant)
     if file is not None and not stored.note and not stored.damaged:
         try:
+            if store.remote:
+                index_file.make_room(file)
             index_file.save(file, stored, store.embedder.id, index)
         except OSError as error:
             logger.warning("the index of %r is not kept for the next process: %s", tenant, error)

@@ -7,8 +7,9 @@ embedder and this code; else, and where it is damaged, it is as if there were no
 import gc
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from functools import cache
 from hashlib import sha256
@@ -29,6 +30,7 @@ from orchestrator.store.snapshot import Stored
 
 _FIELDS = "server name description input_schema kind keywords labels annotations hash relations title".split()
 _PUT = [Tool.__dict__[name].__set__ for name in _FIELDS]
+_UNREAD_S = 30 * 86_400
 _KINDS = {str(kind): kind for kind in Kind}
 
 
@@ -60,6 +62,16 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
         new.replace(file)
     finally:
         new.unlink(missing_ok=True)
+
+
+def make_room(file: Path) -> None:
+    """Make the file's folder in the user's cache, and remove files there that no process read for a month."""
+    for folder in (file.parent.parent, file.parent):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for other in file.parent.parent.glob("*/index*"):
+        with suppress(FileNotFoundError):
+            if max(other.stat().st_atime, other.stat().st_mtime) < time.time() - _UNREAD_S:
+                other.unlink()
 
 
 def load(

@@ -1,13 +1,12 @@
 """Needs: a task as the tools that it takes describe themselves, written by a language model and searched as parts."""
 
-from collections import OrderedDict
 from collections.abc import Container, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from orchestrator.catalogue.tokens import compact, cut
+from orchestrator.catalogue.tokens import cut
 from orchestrator.common.lines import one_line
 from orchestrator.index.intent import action_stems
 from orchestrator.index.servers import ServerIndex
@@ -18,8 +17,8 @@ from orchestrator.pipeline.state import Task
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.usage import Usage
 
-MOST, MOST_CHARS, KEPT = 6, 200, 1_000
-"""Needs of a task, characters of each, and tasks whose needs a process keeps."""
+MOST, MOST_CHARS = 6, 200
+"""Needs of a task, and characters of each."""
 TOKENS, ANSWER_TOKENS, TASK_TOKENS = 3_000, 400, 1_500
 PROMPT = f"""You say which tools a task takes, so that they can be found by their descriptions. For each kind of tool, \
 in the order of use, write one line of 3 to 12 words as the description of such a tool begins: what it does, and with \
@@ -42,31 +41,19 @@ class Needs:
     warnings: tuple[str, ...] = ()
 
 
-class NeedsReader:
-    """Asks for the needs of tasks, once a tenant and text: the latest are kept."""
-
-    def __init__(self, model: RouteModel) -> None:
-        self._model = model
-        self._kept: OrderedDict[tuple[str, str], tuple[str, ...]] = OrderedDict()
-
-    async def read(self, task: Task) -> Needs:
-        """Return a task's needs; none, and a warning that says why, where the model gives none in time."""
-        said = task.understood
-        if said.asks_nothing or not len(task.index.catalogue):
-            return Needs()
-        data = {"task": cut(said.asked, TASK_TOKENS)[0], "left_out": said.left_out}
-        data |= {"turns_before": [cut(text, TASK_TOKENS // 5)[0] for text, _ in said.earlier]} if said.earlier else {}
-        key = task.request.tenant, compact(data)
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            return Needs(texts=_fitting(self._kept[key], said, task.index.servers))
-        got = await self._model.fill(PROMPT, data, NeedsShape, max_tokens=TOKENS, answer=ANSWER_TOKENS)
-        if got.answer is None:
-            return Needs(usage=got.usage, warnings=(f"understood without a model: {got.reason}",))
-        self._kept[key] = tuple(one_line(need, MOST_CHARS) for need in got.answer.needs[:MOST])
-        while len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
-        return Needs(texts=_fitting(self._kept[key], said, task.index.servers), usage=got.usage)
+async def read_needs(task: Task, model: RouteModel) -> Needs:
+    """Return a task's needs; none, and a warning that says why, where the model gives none in time."""
+    said = task.understood
+    if said.asks_nothing or not len(task.index.catalogue):
+        return Needs()
+    data = {"task": cut(said.asked, TASK_TOKENS)[0], "left_out": said.left_out}
+    data |= {"turns_before": [cut(text, TASK_TOKENS // 5)[0] for text, _ in said.earlier]} if said.earlier else {}
+    tenant = task.request.tenant or ""
+    got = await model.fill(PROMPT, data, NeedsShape, max_tokens=TOKENS, answer=ANSWER_TOKENS, tenant=tenant)
+    if got.answer is None:
+        return Needs(usage=got.usage, warnings=(f"understood without a model: {got.reason}",))
+    texts = tuple(one_line(need, MOST_CHARS) for need in got.answer.needs[:MOST])
+    return Needs(texts=_fitting(texts, said, task.index.servers), usage=got.usage)
 
 
 def _fitting(needs: tuple[str, ...], said: Understood, servers: ServerIndex) -> tuple[str, ...]:

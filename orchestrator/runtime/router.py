@@ -59,7 +59,7 @@ from orchestrator.records.tool import Match, Tool
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.large_tenant import CandidateRequest, LargeTenant
-from orchestrator.runtime.needs import NeedsReader
+from orchestrator.runtime.needs import read_needs
 from orchestrator.runtime.recording import masked, person, study, uses
 from orchestrator.runtime.report import report
 from orchestrator.store.sources import Source, Sources
@@ -148,16 +148,12 @@ class Router:
             if self._fit.embedder:
                 self._fit.check(embedder_id(options))
         self.options = options
-        if (
-            options.understand == "model"
-            and models is None
-            and not (options.model or options.model_route or options.model_plan)
-        ):
-            raise InvalidConfig("understand='model' needs one: set TOOLROUTE_MODEL, or give Options(model=...)")
+        if models is None:
+            _check_models(options)
         self._given_models = models
         self._own_models: Any = None
-        self._model = RouteModel(self._models, options.route_timeout_s)
-        self._needs = NeedsReader(self._model)
+        self._own_reranker: Any = None
+        self._model = RouteModel(self._models, self._reranker, options.route_timeout_s)
         self._calibration = calibration if isinstance(calibration, Calibration) else self._fit.maps(shipped())
         self._owns_store = isinstance(given, str | Path)
         self._opened: list[Store] = []
@@ -227,8 +223,8 @@ class Router:
         self._memories.clear()
         self._threads.close()
         self._computing.close()
-        if self._own_models is not None:
-            await self._own_models.aclose()
+        for opened in filter(None, (self._own_models, self._own_reranker)):
+            await opened.aclose()
         if self._owns_embedder and isinstance(self._given_embedder, OpenAIEmbedder):
             self._given_embedder.close()
         for store in self._opened:
@@ -330,7 +326,8 @@ class Router:
         """
         for tenant in tenants or (LOCAL,):
             asked = RouteRequest(query="warm up", tenant=tenant, route_hint=RouteHint.SEMANTIC)
-            state = await self.pipeline.run(await self._begin(_checked(asked, (), {}), Clock()))
+            state = await self._begin(_checked(asked, (), {}), Clock())
+            state = await self.pipeline.run(replace(state, task=replace(state.task, model=None)))  # No tokens for this.
             if why := why_failed(state.warnings):
                 logger.warning("the embedder is not ready: %s", why)
 
@@ -355,12 +352,12 @@ class Router:
         index, stale = await self._indexes.get(request.tenant)
         unread = await self._memories.get(request.tenant) if self._learns else ""
         clock.book("load")
-        state = State(
-            task=await self._task(request, index, needs or (), keys), warnings=(*filter(None, (stale, unread)),)
-        )
+        task = await self._task(request, index, needs or (), keys)
+        unsearched = index.warning if isinstance(index, LargeTenant) else ""
+        state = State(task=task, warnings=(*filter(None, (stale, unread, unsearched)),))
         clock.book("understand")
         if needs is None and self.options.understand == "model":
-            got = await self._needs.read(state.task)
+            got = await read_needs(state.task, self._model)
             clock.book("needs")
             task = await self._task(request, index, got.texts, keys) if got.texts else state.task
             state = replace(state, task=task, usage=got.usage, warnings=(*state.warnings, *got.warnings))
@@ -460,12 +457,19 @@ class Router:
         self._own_models = self._own_models or models_for(self.options)
         return self._own_models
 
+    def _reranker(self) -> Any:
+        """Return the reranker of the options, opened once."""
+        from orchestrator.llm.rerank import Reranker
+
+        self._own_reranker = self._own_reranker or Reranker(self.options)
+        return self._own_reranker
+
     async def _excerpt(
         self, index: LargeTenant, request: RouteRequest, understood: Understood, keys: Collection[str]
     ) -> Index:
         """Return an Index of the tools that may fit, with those of the conversation and of past tasks like this one."""
         vectors, past = None, self._memories.at_hand(request.tenant)
-        if request.route_hint is not RouteHint.KEYWORD:
+        if request.route_hint is not RouteHint.KEYWORD or index.warning:  # What is at hand is sought by meaning alone.
             try:
                 vectors = leaning(await self._embed(None, understood.texts), [own for _, own in understood.earlier])
             except Exception as error:  # The semantic leg meets it again, and says it.
@@ -568,6 +572,16 @@ def _places(
     if (catalogue is None) == (not found) or (store is not None and stores):
         raise InvalidInput("a Router takes either a catalogue or a store, or several stores: give one of these")
     return found
+
+
+def _check_models(options: Options) -> None:
+    """Raise InvalidConfig where a stage of routing needs a model that the options do not name."""
+    if not (options.model or options.model_route or options.model_plan):
+        for name in ("understand", "decide"):
+            if getattr(options, name) == "model":
+                raise InvalidConfig(f"{name}='model' needs one: set TOOLROUTE_MODEL, or give Options(model=...)")
+    if options.decide == "rerank" and not options.rerank_url:
+        raise InvalidConfig("decide='rerank' needs one: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)")
 
 
 def _check_types(

@@ -1,11 +1,12 @@
 """A tenant's points in a Qdrant server."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from orchestrator.store.points import Fields, New, Payload, Points, Record, Vectors
+from orchestrator.store.rest import Refused
 
 Sparse = Mapping[int, float]
 """A vector by the numbers of its terms."""
@@ -36,6 +37,15 @@ class Where(NamedTuple):
         """Return these conditions and one more: the field has none of these values."""
         return Where(self.all, (*self.none, (field, tuple(values))))
 
+    def fits(self, payload: Mapping[str, str | list[str]]) -> bool:
+        """Tell whether the conditions hold of a point with these fields."""
+
+        def has(field: str, values: tuple[str, ...]) -> bool:
+            own = payload[field]
+            return not set(values).isdisjoint([own] if isinstance(own, str) else own)
+
+        return all(has(*one) for one in self.all) and not any(has(*one) for one in self.none)
+
 
 class ServerPoints(Points):
     """Points on a server, where tenants share the collections: each point names its tenant, in an indexed field.
@@ -43,15 +53,23 @@ class ServerPoints(Points):
     The server can search the collections that `create_searched` made.
     """
 
-    def __init__(self, client: Any, tenant: str) -> None:
-        self._client, self._tenant = client, tenant
+    def __init__(self, ask: Callable[..., Any], client: Callable[[], Any], tenant: str) -> None:
+        """ask: that of the server's Rest; client: opens qdrant-client's."""
+        self._ask, self._open, self._tenant = ask, client, tenant
+
+    @property
+    def _client(self) -> Any:
+        return self._open()
 
     def names(self) -> list[str]:
         """Return the names of all collections, whichever tenants have points there."""
-        return [collection.name for collection in self._client.get_collections().collections]
+        return [collection["name"] for collection in self._ask("GET", "/collections")["collections"]]
+
+    def _exists(self, name: str) -> bool:
+        return bool(self._ask("GET", f"/collections/{name}/exists")["exists"])
 
     def size(self, name: str) -> int | None:
-        if not self._client.collection_exists(name):
+        if not self._exists(name):
             return None
         vectors = self._client.get_collection(name).config.params.vectors
         return int(getattr(vectors.get(_DENSE) if isinstance(vectors, dict) else vectors, "size", 0))
@@ -70,12 +88,12 @@ class ServerPoints(Points):
         from qdrant_client import models
         from qdrant_client.http.exceptions import UnexpectedResponse
 
-        if self._client.collection_exists(name):
+        if self._exists(name):
             return
         try:
             self._client.create_collection(name, **config)
         except UnexpectedResponse:
-            if not self._client.collection_exists(name):  # Another writer made it at the same moment.
+            if not self._exists(name):  # Another writer made it at the same moment.
                 raise
         tenant = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
         self._client.create_payload_index(name, "tenant", tenant)
@@ -85,28 +103,28 @@ class ServerPoints(Points):
     def drop(self, name: str) -> None:
         from qdrant_client import models
 
-        if self._client.collection_exists(name):
-            self._client.delete(name, models.FilterSelector(filter=self._filter()), wait=True)
+        if self._exists(name):
+            own = models.FilterSelector(filter=models.Filter(**self._filter()))
+            self._client.delete(name, own, wait=True)
 
     def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
-        from qdrant_client.http.exceptions import UnexpectedResponse
-
         pages = [ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE)]
-        what: Any = {"with_payload": payload, "with_vectors": vectors}
+        shown = {"with_payload": payload, "with_vector": vectors}
         try:
-            return {str(r.id): _record(r) for page in pages for r in self._client.retrieve(name, page, **what)}
-        except UnexpectedResponse:
-            if self._client.collection_exists(name):  # This fails where the answer was not a Qdrant server's.
+            found = [self._ask("POST", f"/collections/{name}/points", {"ids": page, **shown}) for page in pages]
+        except Refused:
+            if self._exists(name):  # This fails where the answer was not a Qdrant server's.
                 raise
-        return {}
+            return {}
+        return {str(record["id"]): _record(record) for page in found for record in page}
 
     def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterator[Record]:
-        page: dict[str, Any] = {"limit": _PAGE, "with_payload": payload, "with_vectors": vectors}
-        offset, more = None, bool(self._client.collection_exists(name))
+        page = {"filter": self._filter(), "limit": _PAGE, "with_payload": payload, "with_vector": vectors}
+        offset, more = None, self._exists(name)
         while more:
-            records, offset = self._client.scroll(name, self._filter(), offset=offset, **page)
-            yield from map(_record, records)
-            more = offset is not None
+            found = self._ask("POST", f"/collections/{name}/points/scroll", {**page, "offset": offset})
+            yield from map(_record, found["points"])
+            more = (offset := found.get("next_page_offset")) is not None
 
     def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
         for part, rows in _parts(points, 1 if vectors is None else vectors.shape[1]):
@@ -135,15 +153,13 @@ class ServerPoints(Points):
         if ids:
             self._client.delete(name, list(ids), wait=True)
 
-    def _filter(self, where: Where = Where()) -> Any:  # noqa: B008 (it is frozen)
+    def _filter(self, where: Where = Where()) -> dict[str, Any]:  # noqa: B008 (it is frozen)
         """Return the filter of these conditions on the tenant's own points."""
-        from qdrant_client import models
-
         must, must_not = (
-            [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in conditions]
+            [{"key": field, "match": {"any": list(values)}} for field, values in conditions]
             for conditions in ((("tenant", (self._tenant,)), *where.all), where.none)
         )
-        return models.Filter(must=[*must], must_not=[*must_not] or None)
+        return {"must": must, **({"must_not": must_not} if must_not else {})}
 
     def put_searched(self, name: str, points: New, vectors: Vectors, words: Sequence[Sparse]) -> None:
         """Write points as `put` does, with their sparse vectors in the same order."""
@@ -152,20 +168,15 @@ class ServerPoints(Points):
 
     def search(self, name: str, probes: Sequence[Probe], where: Where, most: int) -> list[str]:
         """Return the ids of the points that any probe finds, best first by rank; without probes, of any that fit."""
-        from qdrant_client import models
-
         own = self._filter(where)
+        asked: dict[str, Any] = {"filter": own, "limit": most, "with_payload": False}
         if not probes:
-            return [str(found.id) for found in self._client.scroll(name, own, limit=most, with_payload=False)[0]]
-        prefetch = [
-            models.Prefetch(query=_sparse(probe), using=_SPARSE, filter=own, limit=limit)
-            if isinstance(probe, Mapping)
-            else models.Prefetch(query=list(probe), using=_DENSE, filter=own, limit=limit)
-            for probe, limit in probes
-        ]
-        ranks = models.RrfQuery(rrf=models.Rrf(k=_RANK_CONSTANT))
-        found = self._client.query_points(name, prefetch=prefetch, query=ranks, limit=most, with_payload=False)
-        return [str(point.id) for point in found.points]
+            found = self._ask("POST", f"/collections/{name}/points/scroll", asked)
+            return [str(point["id"]) for point in found["points"]]
+        asked["prefetch"] = [{**_query(probe), "filter": own, "limit": limit} for probe, limit in probes]
+        asked["query"] = {"rrf": {"k": _RANK_CONSTANT}}
+        found = self._ask("POST", f"/collections/{name}/points/query", asked)
+        return [str(point["id"]) for point in found["points"]]
 
 
 def _shape(size: int) -> Any:
@@ -182,12 +193,19 @@ def _parts(points: New, size: int) -> Iterator[tuple[New, slice]]:
         yield {point: points[point] for point in ids[rows]}, rows
 
 
+def _query(probe: Sequence[float] | Sparse) -> dict[str, Any]:
+    if isinstance(probe, Mapping):
+        return {"query": {"indices": list(probe), "values": list(probe.values())}, "using": _SPARSE}
+    return {"query": list(probe), "using": _DENSE}
+
+
 def _sparse(vector: Sparse) -> Any:
     from qdrant_client import models
 
     return models.SparseVector(indices=list(vector), values=list(vector.values()))
 
 
-def _record(record: Any) -> Record:
-    vector = record.vector.get(_DENSE) if isinstance(record.vector, dict) else record.vector
-    return Record(str(record.id), record.payload or {}, np.array(vector, np.float32) if vector else None)
+def _record(record: Mapping[str, Any]) -> Record:
+    vector = record.get("vector")
+    vector = vector.get(_DENSE) if isinstance(vector, dict) else vector
+    return Record(str(record["id"]), record.get("payload") or {}, np.array(vector, np.float32) if vector else None)

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from platformdirs import user_cache_path
+
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.digests import OF_SERVER
+from orchestrator.common.digests import OF_SERVER, digest
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, StoreUnavailable
@@ -165,7 +167,12 @@ class Store:
         return bool(stamp) and self._known.get(tenant) == (stamp, version)
 
     def index_file(self, tenant: str) -> Path | None:
-        """Return where an index of the tenant's tools may be kept; None where there is no folder for it."""
+        """Return where an index of the tenant's tools may be kept; None where there is no folder for it.
+
+        That of a server's tenant is in the user's cache folder.
+        """
+        if self.remote:
+            return user_cache_path("toolroute") / "indexes" / digest(f"{self.location}\n{tenant}", 32) / "index.npz"
         place = self.qdrant.place(tenant)
         return place / "index.npz" if place is not None and place.is_dir() else None
 
@@ -335,6 +342,8 @@ class Store:
         """Remove all that is kept of the tenant: its tools and its experience."""
         check_tenant(tenant, shared=True)
         self.qdrant.drop(tenant)
+        if (file := self.index_file(tenant)) is not None:
+            file.unlink(missing_ok=True)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Take a server and all its tools away, as it is seen here; `SERVER:ENTRY` takes that listing away."""

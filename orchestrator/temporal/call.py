@@ -18,6 +18,7 @@ from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
     ChildWorkflowError,
+    NexusOperationError,
     TimeoutType,
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
@@ -146,9 +147,14 @@ _LATE = {
 """What Temporal's timeouts mean for a call, where it says `activity StartToClose timeout`."""
 
 
+_AROUND = (ActivityError, ChildWorkflowError, NexusOperationError)
+"""What Temporal wraps around the failure itself; Nexus adds an ApplicationError of the type OperationError."""
+
+
 def _cause(error: BaseException) -> BaseException:
-    while isinstance(error, (ActivityError, ChildWorkflowError)) and error.cause is not None:
-        error = error.cause
+    cause = error.__cause__
+    if cause is not None and (isinstance(error, _AROUND) or getattr(error, "type", "") == "OperationError"):
+        return _cause(cause)
     return error
 
 

@@ -26,6 +26,7 @@ from orchestrator.temporal.resources import SLOTS, Resources, ServerConfig
 from orchestrator.temporal.tracing import interceptors
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow, StagedRouteWorkflow
+from orchestrator.workflows.services import CallWorkflow, PlanWorkflow, SyncWorkflow
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
@@ -41,6 +42,7 @@ GRACE = timedelta(seconds=30)
 THROTTLE, THEIR_THROTTLE = timedelta(seconds=0.2), timedelta(seconds=60)
 """The most between two heartbeats that are sent, ours and Temporal's default. The SDK would wait for 80 % of a
 heartbeat timeout: a busy machine missed those of a second, and a cancellation arrives with a heartbeat."""
+_WORKFLOWS = (RouteWorkflow, StagedRouteWorkflow, RunWorkflow, PlanWorkflow, CallWorkflow, SyncWorkflow)
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 _PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
 """What the sandbox lets through: this package, what traces, what checks arguments against a schema, and beartype, which
@@ -65,6 +67,8 @@ class OrchestratorPlugin(SimplePlugin):
         only_servers: The MCP servers whose tools may be matches. Default: all.
         register: False for workers that only run workflows.
         warm: How many servers are prewarmed, those that a Decision's matches probably need.
+        nexus: Whether workers serve the Nexus service `toolroute` to other namespaces: True for all tenants, or the
+            names of the tenants that callers may use. Default: they serve none.
 
     Raises:
         InvalidConfig: Settings contradict each other, or the catalogue has no tool or server of a name given.
@@ -85,7 +89,10 @@ class OrchestratorPlugin(SimplePlugin):
         entries: Mapping[str, str] | None = None,
         register: bool = True,
         warm: int = 0,
+        nexus: bool | Collection[str] = False,
     ) -> None:
+        if isinstance(nexus, str):
+            raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
         if catalogue is not None and (store is not None or stores):
             raise InvalidConfig("a catalogue and a store were given: give the catalogue, or the store that holds one")
 
@@ -131,11 +138,13 @@ class OrchestratorPlugin(SimplePlugin):
 
         self.resources = Resources(make_router, mcp_servers, executors, models or make_models, results_in, warm)
         self._registers = register
+        self._nexus_tenants = None if nexus is True else tuple(nexus or ())
         super().__init__(
             NAME,
             activities=self._with_activities if register else None,
             workflows=_with_workflows if register else None,
             workflow_runner=_let_through,
+            nexus_service_handlers=self._with_nexus if register and nexus else None,
             workflow_failure_exception_types=[ToolrouteError],
             run_context=self.resources.held,
         )
@@ -172,6 +181,14 @@ class OrchestratorPlugin(SimplePlugin):
             )
         return [*given, *Activities(self.resources).all()]
 
+    def _with_nexus(self, existing: Sequence[Any] | None) -> Sequence[Any]:
+        from orchestrator.temporal.nexus_handler import ToolrouteHandler
+
+        given = list(existing or ())
+        if any(isinstance(own, ToolrouteHandler) for own in given):
+            return given
+        return [*given, ToolrouteHandler(self.resources, self._nexus_tenants)]
+
 
 def _catalogue_of(path: str | Path) -> "Catalogue":
     from orchestrator.catalogue.catalogue import Catalogue
@@ -188,7 +205,7 @@ def _executors_for(catalogue: "Catalogue", given: Mapping[str, Registered]) -> M
 
 def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:
     given = list(existing or ())
-    return [*given, *(ours for ours in (RouteWorkflow, StagedRouteWorkflow, RunWorkflow) if ours not in given)]
+    return [*given, *(own for own in _WORKFLOWS if own not in given)]
 
 
 def _let_through(runner: WorkflowRunner | None) -> WorkflowRunner:

@@ -44,10 +44,8 @@ def searched(state: State) -> NDArray[np.bool_] | None:
 
     The texts of a flagged tool must not move another tool.
     """
-    flagged, allowed = state.task.index.flagged, state.allowed
-    if flagged is None:
-        return allowed
-    return ~flagged if allowed is None else allowed & ~flagged
+    unflagged, allowed = state.task.index.unflagged, state.allowed
+    return unflagged if allowed is None else allowed if unflagged is None else allowed & unflagged
 
 
 def positions_of(index: Index, servers: Sequence[str]) -> NDArray[np.int64] | None:

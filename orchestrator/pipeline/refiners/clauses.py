@@ -10,6 +10,8 @@ from orchestrator.pipeline.fusion import PART
 from orchestrator.pipeline.scoring import Chances
 from orchestrator.pipeline.state import State
 
+_NOTED = 60
+"""The most characters of a clause in a note."""
 WORTH_NOTING = 0.1
 """The least chance for a clause with which a tool that moved up for it gets a note."""
 
@@ -60,9 +62,14 @@ def _moved(state: State, by_score: Sequence[int], order: Sequence[int], chances:
     by_whole = sorted(by_score, key=lambda place: -own.get(place, state.scores[place]))
     before, now = ({place: rank for rank, place in enumerate(some)} for some in (by_whole, order))
     best, surest = chances.argmax(axis=0).tolist(), chances.max(axis=0).tolist()
-    said = [shorten(part.text, 60, placeholder="…") for part in state.task.understood.parts]
+    parts = state.task.understood.parts
     return {
-        position: f'moved up for "{said[best[place]]}"'
+        position: f'moved up for "{_short(parts[best[place]].text)}"'
         for place, position in enumerate(by_score)
         if now[position] < before[position] and surest[place] >= WORTH_NOTING
     }
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())  # As `shorten` does, which takes as long as the rest of the refiner.
+    return flat if len(flat) <= _NOTED else shorten(flat, _NOTED, placeholder="…")

@@ -1,0 +1,116 @@
+"""The second stage: a language model or a reranker reads the task with the best candidates, and orders them."""
+
+import math
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from orchestrator.catalogue.export import parameters
+from orchestrator.catalogue.tokens import cut
+from orchestrator.common.lines import one_line
+from orchestrator.pipeline.model_calls import RouteModel
+from orchestrator.pipeline.state import State
+
+How = Literal["off", "model", "rerank"]
+TOP = 20
+"""Candidates that are read."""
+TASK_TOKENS, TOOL_TOKENS, PROMPT_TOKENS, ANSWER_TOKENS = 1_000, 300, 1_300, 200
+"""At most of the task, of a tool with its parameters, of the prompt around them, and of the answer."""
+UNDECIDED = "the order stands as routing made it: "
+PROMPT = """You choose tools for a task. You see the task and numbered tools. Write to needed the numbers of the tools \
+that the task needs, the most important first. One tool is often enough. Leave out tools that are only related. If \
+none of the tools can do what the task asks for, needed is empty. Write to confidence, from 0 to 1, how likely it is \
+that the first number, or the empty list, is right."""
+
+
+class ChoiceShape(BaseModel):
+    """A model's answer to PROMPT."""
+
+    needed: list[int]
+    confidence: float
+
+
+def decide(*, top: int = TOP, how: How | None = None) -> Callable[[State], State | Awaitable[State]]:
+    """Return a refiner that has a second stage read the first `top` candidates.
+
+    A model puts the tools that the task needs first. If it says that none fits, the confidence falls by as much as the
+    model is sure of that. A reranker orders all candidates that it reads. If the second stage fails or is late, the
+    order stays, and a warning says why.
+
+    Args:
+        top: The number of candidates to read.
+        how: `model`, `rerank` or `off`. Default: `Options.decide`. `model` does nothing if no model is named.
+    """
+
+    def decide(state: State) -> State | Awaitable[State]:
+        pool, model, wanted = state.order[:top], state.task.model, how or state.task.options.decide
+        if not pool or state.settled or wanted == "off" or model is None:
+            return state
+        if wanted == "rerank":
+            return _by_reranker(state, pool, model)
+        return _by_model(state, pool, model) if model.is_named() else state
+
+    return decide
+
+
+async def _by_model(state: State, pool: Sequence[int], model: RouteModel) -> State:
+    tools = [{"number": number, **_shown(state, own)} for number, own in enumerate(pool, 1)]
+    data = {"task": _task(state), "tools": tools}
+    most = PROMPT_TOKENS + TASK_TOKENS + 2 * TOOL_TOKENS * len(pool) + ANSWER_TOKENS
+    tenant = state.task.request.tenant or ""
+    got = await model.fill(PROMPT, data, ChoiceShape, max_tokens=most, answer=ANSWER_TOKENS, tenant=tenant)
+    state = replace(state, usage=state.usage + got.usage)
+    choice = got.answer
+    if choice is None or not math.isfinite(choice.confidence):
+        return _undecided(state, got.reason or "it gave no confidence")
+    needed = _known(choice.needed, pool)
+    if choice.needed and not needed:
+        return _undecided(state, "it named none of the tools that it was shown")
+    sure = min(1.0, max(0.0, choice.confidence))
+    if not needed:
+        warning = "the model says that none of the tools fits"
+        return replace(state, confidence=state.confidence * (1 - sure), warnings=(*state.warnings, warning))
+    state = state.reordered((*needed, *pool)).noted(dict.fromkeys(needed, "needed, says the model"))
+    return replace(state, confidence=(state.confidence + sure) / 2)
+
+
+async def _by_reranker(state: State, pool: Sequence[int], model: RouteModel) -> State:
+    tools = (_shown(state, place) for place in pool)
+    texts = [f"{own['tool']}: {own['description']} ({own['takes']})" for own in tools]
+    got = await model.rank(_task(state), texts, tenant=state.task.request.tenant or "")
+    if got.answer is None:
+        return _undecided(state, got.reason)
+    return state.reordered((*(pool[number] for number in got.answer), *pool))
+
+
+def _undecided(state: State, why: str) -> State:
+    return replace(state, warnings=(*state.warnings, f"{UNDECIDED}{why}"))
+
+
+def _known(numbers: Iterable[int], pool: Sequence[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(pool[number - 1] for number in numbers if 0 < number <= len(pool)))
+
+
+def _task(state: State) -> str:
+    return cut(state.task.understood.asked, TASK_TOKENS)[0]
+
+
+def _shown(state: State, position: int) -> dict[str, Any]:
+    """Return the parts of a tool that are read, as JSON, so that no text in it can pass for an instruction."""
+    tool = state.task.index.catalogue.tools[position]
+    schema = parameters(tool)
+    required = frozenset(schema.get("required", ()))
+    takes = (_parameter(name, own, name in required) for name, own in schema["properties"].items())
+    return {
+        "tool": cut(tool.key, 60)[0],
+        "description": cut(tool.description, TOOL_TOKENS // 2)[0],
+        "takes": cut("; ".join(takes), TOOL_TOKENS // 2)[0],
+    }
+
+
+def _parameter(name: str, schema: Any, required: bool) -> str:
+    text = schema.get("description", "") if isinstance(schema, dict) else ""
+    said = f": {one_line(text, 80)}" if isinstance(text, str) and text else ""
+    return f"{name}{' (required)' if required else ''}{said}"

@@ -1,0 +1,70 @@
+"""The worker's side of the Nexus service: `find` in the handler, `plan` and `call` by a workflow each."""
+
+from collections.abc import Collection
+
+from nexusrpc import HandlerError, HandlerErrorType, OperationError, OperationErrorState
+from nexusrpc.handler import StartOperationContext, service_handler, sync_operation
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.nexus import WorkflowHandle, WorkflowRunOperationContext, workflow_run_operation
+
+from orchestrator.common.digests import digest
+from orchestrator.errors import ToolrouteError, UnknownTenant
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.decision import Decision
+from orchestrator.records.plan import Plan, PlanRequest
+from orchestrator.records.request import RouteRequest
+from orchestrator.temporal.nexus import ToolrouteService
+from orchestrator.temporal.resources import Resources
+
+
+@service_handler(service=ToolrouteService)
+class ToolrouteHandler:
+    """Serves the operations over a worker's resources, for these tenants alone; None stands for all."""
+
+    def __init__(self, resources: Resources, tenants: Collection[str] | None) -> None:
+        self._resources, self._tenants = resources, tenants
+
+    @sync_operation
+    async def find(self, _: StartOperationContext, request: RouteRequest) -> Decision:
+        self._check(request.tenant)
+        try:
+            request.validate()
+            return await self._resources.limited(await (await self._resources.router()).route(request))
+        except ToolrouteError as error:
+            raise _failed(error) from error
+
+    @workflow_run_operation
+    async def plan(self, ctx: WorkflowRunOperationContext, request: PlanRequest) -> WorkflowHandle[Plan]:
+        self._check(request.decision.tenant)
+        return await ctx.start_workflow(names.PLAN, request, id=f"{names.PLAN}-{ctx.request_id}", result_type=Plan)
+
+    @workflow_run_operation
+    async def call(self, ctx: WorkflowRunOperationContext, call: ToolCall) -> WorkflowHandle[ToolResult]:
+        self._check(call.tenant)
+        key = digest(f"{call.tenant}\0{call.idempotency_key}", 32) if call.idempotency_key else ctx.request_id
+        return await ctx.start_workflow(
+            names.CALL_TOOL,
+            call,
+            id=f"{names.CALL_TOOL}-{key}",
+            result_type=ToolResult,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+            static_summary=call.tool.key[:200],
+        )
+
+    def _check(self, tenant: str) -> None:
+        """Refuse a tenant that this worker does not serve to other namespaces."""
+        if self._tenants is not None and tenant not in self._tenants:
+            known = ", ".join(sorted(self._tenants))
+            raise _failed(UnknownTenant(f"tenant {tenant!r} is not served through Nexus here; served: {known}"))
+
+
+def _failed(error: ToolrouteError) -> Exception:
+    """Return the error as Nexus carries it: tried again by the caller's namespace, or the operation's failure."""
+    if error.retry:
+        return HandlerError(f"{type(error).__name__}: {error}", type=HandlerErrorType.UNAVAILABLE)
+    failed = OperationError(str(error), state=OperationErrorState.FAILED)
+    failed.__cause__ = ApplicationError(str(error), type=type(error).__name__, non_retryable=True)
+    return failed

@@ -1,0 +1,47 @@
+"""The Nexus service: workflows of another namespace find, plan and call with the worker of this one."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+
+from examples import nexus
+from orchestrator.errors import InvalidConfig
+from orchestrator.temporal.call import why_failed
+from orchestrator.temporal.plugin import OrchestratorPlugin
+from tests.running import LocalTools, plugin_over
+from tests.temporal import replays, working
+
+
+@pytest.mark.slow
+async def test_a_workflow_of_another_namespace_finds_plans_and_calls(temporal_address: str, task_queue: str) -> None:
+    local = LocalTools()
+    owner = await Client.connect(temporal_address, plugins=[plugin_over(local, nexus=["org:1"])])
+    other = OrchestratorPlugin(register=False)
+    desk = await Client.connect(temporal_address, namespace=await nexus.new_namespace(owner), plugins=[other])
+
+    async def asked(tenant: str, task: str = "Read the file a.txt") -> Any:
+        given = [endpoint, tenant, task]
+        handle = await desk.start_workflow(nexus.Desk.run, args=given, id=uuid4().hex, task_queue=task_queue)
+        result = await asyncio.wait_for(handle.result(), 120)
+        await replays(await handle.fetch_history(), [nexus.Desk])
+        return result
+
+    async with (
+        nexus.new_endpoint(owner, task_queue) as endpoint,
+        working(owner, task_queue),
+        working(desk, task_queue, workflows=[nexus.Desk]),
+    ):
+        assert await asked("org:1") == "read_file a.txt"
+        assert local.calls == [("read_file", {"path": "a.txt"})]
+        for tenant, task, kind in [("org:2", "Read it", "UnknownTenant"), ("org:1", "", "InvalidInput")]:
+            with pytest.raises(WorkflowFailureError) as failure:
+                await asked(tenant, task)
+            assert why_failed(failure.value.cause)[0] == kind
+
+
+def test_tenants_of_nexus_are_given_as_a_list() -> None:
+    with pytest.raises(InvalidConfig, match="give True, or a list of tenants"):
+        plugin_over(nexus="org:1")

@@ -1,0 +1,56 @@
+"""The workflows behind the Nexus operations `plan` and `call`, and the one by which a schedule syncs a catalogue."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+from orchestrator.errors import ServerUnavailable
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.records.run import RunRequest
+from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool
+from orchestrator.temporal.payload import NOTHING, read_input
+from orchestrator.temporal.step import MAX_REASON
+from orchestrator.temporal.stubs import MODEL_CALL, call_config
+
+SYNCING = Config(
+    start_to_close_timeout=timedelta(minutes=15), heartbeat_timeout=timedelta(seconds=30), retry_policy=MODEL_RETRY
+)
+
+
+@workflow.defn(name=names.PLAN)
+class PlanWorkflow:
+    """PlanRequest -> Plan, both handed through unread."""
+
+    @workflow.run
+    async def run(self, request: RawValue = NOTHING) -> RawValue:
+        config: Config = {**MODEL_CALL, "retry_policy": PATIENT}
+        plan: RawValue = await workflow.execute_activity(names.PLAN, request, result_type=RawValue, **config)
+        return plan
+
+
+@workflow.defn(name=names.CALL_TOOL)
+class CallWorkflow:
+    """ToolCall -> ToolResult, with a run's timeouts and retries. A call without a key gets the workflow's id."""
+
+    @workflow.run
+    async def run(self, given: RawValue = NOTHING) -> ToolResult:
+        call = read_input(given, ToolCall)
+        call = replace(call, idempotency_key=call.idempotency_key or workflow.info().workflow_id)
+        return await call_tool(call, call_config(RunRequest(task=call.tool.key)))
+
+
+@workflow.defn(name=names.SYNC_CATALOGUE)
+class SyncWorkflow:
+    """SyncRequest -> a SyncReport's JSON: lists a tenant's servers and stores their tools. Fails if none answers."""
+
+    @workflow.run
+    async def run(self, request: RawValue = NOTHING) -> dict[str, Any]:
+        report: dict[str, Any] = await workflow.execute_activity(names.SYNC_CATALOGUE, request, **SYNCING)
+        errors = [f"{one['server']}: {one['error']}" for one in report["servers"] if one["error"]]
+        if errors and len(errors) == len(report["servers"]):
+            raise ServerUnavailable(f"no server could be listed: {'; '.join(errors)}"[:MAX_REASON])
+        return report
