@@ -189,7 +189,7 @@ async def served(rug: Rug, folder: Path, *answers: Any, policy: Approve = Approv
 
 
 async def test_serve_asks_about_a_tool_that_is_not_what_it_was(rug: Rug, tmp_path: Path) -> None:
-    no = ("decline", {})
+    no: Any = ("decline", {})
     async with served(rug, tmp_path, no, no) as (call, asked):
         assert (await call(), rug.calls) == ("done", 1)
     rug.lists(PULLED)
@@ -210,7 +210,7 @@ async def test_serve_asks_about_a_tool_that_is_not_what_it_was(rug: Rug, tmp_pat
 
 async def test_a_tool_that_was_allowed_and_is_changed_back_is_called_at_once(rug: Rug, tmp_path: Path) -> None:
     rug.lists(OTHER)
-    yes = ("accept", {"allow": "this tool"})
+    yes: Any = ("accept", {"allow": "this tool"})
     call = {"tool": "web:other"}
     async with asking(tmp_path, "auto", yes, web=rug.entry) as (client, _, _):
         assert text_of(await client.call_tool("call_tool", call)) == "done"

@@ -14,6 +14,7 @@ import click
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.formats import tool_to_json
+from orchestrator.cli.audit import audited
 from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
 from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn_of_flagged
@@ -62,6 +63,8 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
     if server is not None and found.tools and server not in found.places:
         raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave --server out")
     changes = store_tools(place.open_store(), tenant, found)
+    for name in changes:
+        audited("configuration", tenant, server=name, result="imported")
     totals = {
         name: sum(len(getattr(change, name)) for change in changes.values()) for name in ("new", "changed", "gone")
     }
@@ -88,6 +91,8 @@ def remove_tools(servers: tuple[str, ...], place: Place, output: str) -> None:
         hint = meant(unknown[0], known, _ALL_SHOWN)
         raise InvalidInput(f"{tenant} has stored no server {unknown[0]!r}; {hint}; nothing was removed")
     gone = {server: len(store.remove_server(tenant, server).gone) for server in dict.fromkeys(servers)}
+    for server in gone:
+        audited("configuration", tenant, server=server, result="removed")
     counts = f"{counted(len(gone), 'server')}, {counted(sum(gone.values()), 'tool')} removed"
     present(output, {"tenant": tenant, "removed": gone}, lambda: click.echo(inline(f"{tenant}: {counts}")))
 
@@ -196,7 +201,10 @@ def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: st
         raise InvalidInput(f"{tenant} has stored no tool {unknown[0]!r}; {meant(unknown[0], own, _ALL_SHOWN)}")
     of_servers = {one.tool.key for one in pins.waiting(store, tenant) if one.tool.server in servers}
     change = pins.withdraw if withdraw else pins.accept
-    change(store, tenant, {*of_servers, *(key for key in keys if key in own)})
+    changed = {*of_servers, *(key for key in keys if key in own)}
+    change(store, tenant, changed)
+    for key in sorted(changed):
+        audited("acceptance", tenant, server=own[key].server, tool=key, result="withdrawn" if withdraw else "ok")
     now = [tool for server in store.servers(tenant, own=True) for tool in store.of_server(tenant, server)]
     accepted = sorted(tool.key for tool in now if tool.labels.get(VOUCHED) == "yes")
     lines = "".join(f"{key}\n" for key in map(one_line, accepted))
@@ -270,6 +278,8 @@ async def sync_tools(
         connecting(connections, "listing servers", len(only or servers.servers)) as noted,
     ):
         report = await sync(connections, store, tenant, noted, only or None)
+    for row in report.servers:
+        audited("configuration", tenant, server=row.server, result="failed" if row.error else "synced")
     gone = await asyncio.to_thread(left_over, store, tenant, servers)
     for listing in gone if prune else ():
         await asyncio.to_thread(store.remove_server, tenant, listing)

@@ -181,14 +181,17 @@ class Connections:
     async def list_after_calls(self, server: str) -> bool:
         """List a server again if it was called since, as a call may add tools; return whether it was."""
         connection = self._servers[server].connection if server in self._servers else None
-        return connection is not None and connection.called and await self.list_again(server)
+        if connection is None or not connection.called:
+            return False
+        await self.list_again(server)
+        return True
 
-    async def list_again(self, server: str) -> bool:
-        """List a server now, and pass on what it lists; return True."""
+    async def list_again(self, server: str) -> tuple[Tool, ...]:
+        """List a server now, and pass on what it lists."""
         tools = await self.tools(server, fresh=True)
         if self._on_listed is not None:
             await self._on_listed(server, tools)
-        return True
+        return tools
 
     def warm(self, servers: Iterable[str]) -> None:
         """Prewarm servers: begin to connect them and return at once; unknown, open and failing ones are skipped."""

@@ -7,6 +7,7 @@ import shlex
 import signal
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -38,6 +39,7 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from orchestrator.audit import Entry, arguments_digest
 from orchestrator.catalogue.export import read_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
@@ -312,26 +314,31 @@ class _Approver:
         params: CallToolRequestParams,
         tool: Tool,
         arguments: Mapping[str, Any],
-    ) -> None:
-        """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
+    ) -> str:
+        """Return how the client's user has approved this call, or that none is needed; else ask, or refuse."""
         if not needs_approval(tool, self._policy):
-            return
+            return "not needed"
         entry = self._gateway.config.servers[tool.server].identity
         own, kept = mark(tool, entry), Approvals(who.tenant)
         lasts = self._policy is not Approve.ALWAYS and not is_quarantined(tool)
         allowed = kept.read().get(tool.key) if lasts else None
         if lasts and (own in self._sessions.get(who, ()) or allowed == own):
-            return
+            return "kept"
         if allowed and mark(await self._gateway.listed_now(who.tenant, tool), entry) == allowed:
-            return  # It was changed back.
+            return "kept"  # It was changed back.
         changed = _changed(tool, is_other=bool(allowed))
         choices = [*_CHOICES]
         if context.request is not None and not who.session:  # Each request is a session of its own.
             choices.remove("this session")
         answer = await self._answer(who.tenant, context, params, tool, arguments, choices if lasts else [], changed)
-        if getattr(answer, "action", "") != "accept":
-            raise NeedsApproval(f"{tool.key} was not called: the user did not approve it. Do not try another way.")
+        accepted = getattr(answer, "action", "") == "accept"
         chosen = (getattr(answer, "content", None) or {}).get("allow") if lasts else None
+        given = chosen if chosen in choices else "this call"
+        about = Entry(event="approval", tenant=who.tenant, actor=who.actor, server=tool.server, tool=tool.key)
+        about = replace(about, arguments=arguments_digest(arguments), approval=given if accepted else "declined")
+        self._gateway.audit(about)
+        if not accepted:
+            raise NeedsApproval(f"{tool.key} was not called: the user did not approve it. Do not try another way.")
         if chosen == "this session" and chosen in choices:
             self._sessions.setdefault(who, set()).add(own)
             if len(self._sessions) > _MOST_SESSIONS:
@@ -340,6 +347,7 @@ class _Approver:
             kept.allow([tool], entry)
         elif chosen == "this server":
             kept.allow(await self._gateway.tools_beside(who.tenant, tool), entry)
+        return given
 
     async def _answer(
         self,

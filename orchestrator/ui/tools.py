@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orchestrator.audit import Audit, Entry
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.schema import usable
 from orchestrator.errors import InvalidInput
@@ -50,6 +51,8 @@ async def accept_change(request: Request, form: FormData) -> Response:
     if known is None or known.hash != str(form.get("definition", "")):
         raise InvalidInput(f"{key} has changed since this page was loaded: load it again, and read it")
     await asyncio.to_thread(accept, store, scope.tenant, {key})
+    if log := Audit.named(scope.options.audit):
+        log.note(Entry(event="acceptance", tenant=scope.tenant, actor="page", server=known.server, tool=key))
     return await tool(request)
 
 
