@@ -96,7 +96,7 @@ class Rug:
 
     def __init__(self, folder: Path) -> None:
         self._file, self._calls = folder / "definitions.json", folder / "calls"
-        self.entry = entry("changing.py", DEFINITIONS=str(self._file), COUNT_FILE=str(self._calls))
+        self.entry = entry("redefined.py", DEFINITIONS=str(self._file), COUNT_FILE=str(self._calls))
         self.store = Store(folder / "store", embedder=shipped)
         self.lists(FETCH)
 
