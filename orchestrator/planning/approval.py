@@ -1,13 +1,10 @@
 """Approval: which tools wait for a person before they are called."""
 
-<<<<<<< HEAD
-from orchestrator.index.changes import is_quarantined
-=======
 from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.common.digests import digest_of
->>>>>>> main
+from orchestrator.index.changes import is_quarantined
 from orchestrator.index.intent import reads_only
 from orchestrator.records.call import Approve
 from orchestrator.records.tool import Tool
