@@ -79,7 +79,11 @@ class ServerPoints(Points):
         return int(getattr(vectors.get(_DENSE) if isinstance(vectors, dict) else vectors, "size", 0))
 
     def create(self, name: str, size: int = 0) -> None:
-        self._create(name, (), vectors_config=_shape(size) if size else {})
+        from qdrant_client import models
+
+        # What is read by id alone needs no graph: making one takes a server seven times as long as keeping the points.
+        no_graph = models.HnswConfigDiff(m=0)
+        self._create(name, (), vectors_config=_shape(size) if size else {}, hnsw_config=no_graph)
 
     def create_searched(self, name: str, size: int) -> None:
         """Create a collection for dense vectors of this size and sparse ones, unless there is one."""
