@@ -74,6 +74,8 @@ class StoreModel(RuleBasedStateMachine):
         time = SimpleNamespace(time=lambda: self.clock.now, sleep=lambda _: None, monotonic=lambda: 0.0)
         for module in ("store", "manifest", "drafts", "vectors"):
             self.patch.setattr(f"orchestrator.store.{module}.time", time)
+        for wait in ("_FIRST_S", "_LONGEST_S"):
+            self.patch.setattr(f"orchestrator.store.patience.{wait}", 0.0)
         self.patch.setattr("orchestrator.store.store._BATCH", 1)
         self.patch.setattr("orchestrator.store.vectors._CHUNK", 2)
         self.live: list[tuple[Writer, Write]] = []
@@ -264,7 +266,7 @@ class StoreModel(RuleBasedStateMachine):
     def _points(self, engine: Engine) -> ServerPoints:
         rest = Rest("http://replicas", "", 1)
         rest._opened = ONE[id(engine)]
-        return ServerPoints(rest, TENANT)
+        return ServerPoints(rest.ask, TENANT)
 
     def _collections(self, engine: Engine) -> list[str]:
         names = [one.name for one in engine.client.get_collections().collections]

@@ -4,6 +4,7 @@ Its tools are in a collection of their own kind, `tool_search__EMBEDDER`, where 
 embedder's: the BM25 weights of its terms. The tenant's manifest then has the statistics of all its tools.
 """
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,17 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.errors import FAULTS, InvalidConfig
+from orchestrator.errors import FAULTS, InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.corpus_statistics import CorpusStatistics, bm25_weights
 from orchestrator.index.documents import Document
 from orchestrator.index.index import Sizes
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.store.client import Probe, ServerPoints, Where
+from orchestrator.store.client import Probe, Search, ServerPoints, Where
 from orchestrator.store.manifest import Manifest, stored_tool, tool_id, tool_payload
 from orchestrator.store.points import Points, Record, Vectors
 from orchestrator.store.qdrant import Qdrant
 
 _PAGE, _MOST_KNOWN = 4_096, 20_000
+_PATIENCE, _BELIEVED_S = 0.2, 10.0
+"""The share of the store's timeout that one question of a route may take, and for how long a failure is believed."""
 _SAMPLE = 500
 """Tools from which the spread of all cosines is estimated. Ids are hashes, so any of them are a fair sample."""
 
@@ -38,14 +41,17 @@ def add(points: ServerPoints, collection: str, tools: Mapping[str, Tool], vector
 
 
 def _payload(tool: Tool, tokens: int, plain: int) -> dict[str, Any]:
+    return {**tool_payload(tool), **_fields(tool), "sizes": [tokens, plain]}
+
+
+def _fields(tool: Tool) -> dict[str, Any]:
+    """Return the fields by which a search filters."""
     return {
-        **tool_payload(tool),
         "server": tool.server,
         "name": tool.name,
         "keys": [tool.key, *(relation.to for relation in tool.relations if relation.replaces)],
         "labels": [f"{name}={value}" for name, value in tool.filtered_by.items()],
         "hosted": tool.server if tool.kind is Kind.MCP else "",
-        "sizes": [tokens, plain],
     }
 
 
@@ -92,6 +98,8 @@ class SearchedTools:
         """hidden: servers of which no tool is found."""
         self._qdrant, self.owner, self._hidden = qdrant, owner, tuple(hidden)
         self._known: dict[str, Candidate] = {}
+        self.failure, self._again_at = "", 0.0
+        """Why the server does not answer, "" where it does, and when it is asked again."""
         try:
             self.statistics = CorpusStatistics.read(owner.statistics)
         except FAULTS:
@@ -99,18 +107,44 @@ class SearchedTools:
                 f"the store's statistics of the tools of {owner.tenant!r} are damaged or of another form: import the "
                 "tools again with `toolroute tools import`"
             ) from None
-        self.sample = self.search((), Where(), _SAMPLE)
+        [self.sample] = self.search([((), Where(), _SAMPLE)])
 
-    def search(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
-        """Return the tools that any probe finds, best first; without probes, any that fit."""
-        where = where.without("server", self._hidden) if self._hidden else where
-        with self._qdrant.searching(self.owner.tenant) as points:
-            ids = points.search(self.owner.collection, probes, where, most)
-            known = self._known = self._known if len(self._known) < _MOST_KNOWN else {}
-            if new := [point for point in ids if point not in known]:
-                found = points.get(self.owner.collection, new, vectors=True)
-                known |= {point: one for point, record in found.items() if (one := _candidate(record))}
-        return [known[point] for point in ids if point in known and self._has(known[point].tool)]
+    def search(self, searches: Sequence[Search]) -> list[list[Candidate]]:
+        """Return for each search the tools that any probe finds, best first; without probes, any that fit.
+
+        While the server fails, they are sought among those that it gave before, and `failure` says why.
+        """
+        if self._hidden:
+            searches = [(probes, where.without("server", self._hidden), most) for probes, where, most in searches]
+        if not self._known or time.monotonic() >= self._again_at:
+            try:
+                found = self._searched(searches)
+                self.failure = ""
+                return found
+            except (StoreUnavailable, Unauthorised) as error:
+                if not self._known:
+                    raise
+                self.failure, self._again_at = str(error), time.monotonic() + _BELIEVED_S
+        return [self._at_hand(*search) for search in searches]
+
+    def _searched(self, searches: Sequence[Search]) -> list[list[Candidate]]:
+        known = self._known
+        with self._qdrant.searching(self.owner.tenant, _PATIENCE * self._qdrant.timeout_s if known else 0) as points:
+            found = points.search(self.owner.collection, searches)
+            known = self._known = known if len(known) < _MOST_KNOWN else {}
+            if new := list(dict.fromkeys(point for ids in found for point in ids if point not in known)):
+                records = points.get(self.owner.collection, new, vectors=True)
+                known |= {point: one for point, record in records.items() if (one := _candidate(record))}
+        return [[known[point] for point in ids if point in known and self._has(known[point].tool)] for ids in found]
+
+    def _at_hand(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
+        """Return the known tools nearest to any vector of the probes; words alone put them in no order."""
+        fitting = [own for own in list(self._known.values()) if where.fits(_fields(own.tool)) and self._has(own.tool)]
+        wanted = [probe for probe, _ in probes if not isinstance(probe, Mapping)]
+        if not (fitting and wanted):
+            return fitting[:most]
+        nearest = (np.array([own.vector for own in fitting]) @ np.array(wanted, np.float32).T).max(axis=1)
+        return [fitting[row] for row in np.argsort(-nearest, kind="stable")[:most]]
 
     def _has(self, tool: Tool) -> bool:
         """Tell whether the manifest names the tool: another writer's points may come or go."""

@@ -39,6 +39,8 @@ PARTS = "tool_catalogues__parts"
 _TEXT, _MOST, _AT_ONCE = 1_000_000, 16_384, 16
 """Letters of statistics and tools in a part, and parts in a request, where a Qdrant server takes 32 MB."""
 _PAST, _TRIES = 16, 100
+_READ = ["state", "past", "version", "parts", "draft", "collection", "tools"]
+"""The fields of manifests and drafts; the collection has other records, too."""
 _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]
@@ -50,6 +52,7 @@ Failure = tuple[str, float]
 _SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})\b")
 """The version of tools that a server can search, with their number."""
 _FAILURES = TypeAdapter(dict[str, Failure])
+_ACCEPTED = TypeAdapter(dict[str, dict[str, str]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,7 +284,7 @@ def _add(whole: _Part, part: _Part) -> None:
 
 def to_replace(points: Points, tenant: str) -> tuple[Manifest, tuple[Draft, ...]]:
     """Return the same to a writer, who replaces what is damaged; and the drafts of all writers."""
-    records = {record.id: record.payload for record in points.find(CATALOGUES)}
+    records = {record.id: record.payload for record in points.find(CATALOGUES, payload=_READ)}
     drafts = tuple(draft for point, payload in records.items() if (draft := Draft.read(point, payload)))
     record = records.get(point := _id("manifest", tenant), {})
     try:
@@ -388,6 +391,37 @@ def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, st
 def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) -> None:
     points.create(CATALOGUES)
     points.put(CATALOGUES, {_id("failures", tenant): {"content": json.dumps(failed, ensure_ascii=False)}})
+
+
+def accepted(points: Points, tenant: str) -> dict[str, dict[str, Tool]]:
+    """Return by listing the accepted definitions of tools that are defined otherwise now, or are gone, by name."""
+    found = points.get(CATALOGUES, [point := _id("accepted", tenant)])
+    try:
+        kept = _ACCEPTED.validate_json(found[point].payload.get("content", "")) if found else {}
+    except ValidationError:
+        logger.warning("the store's accepted definitions of the tools of %r are damaged: none is known", tenant)
+        kept = {}
+    read = {one: {name: stored_tool({"tool": text}) for name, text in own.items()} for one, own in kept.items()}
+    return {one: {name: tool for name, tool in own.items() if tool is not None} for one, own in read.items()}
+
+
+def note_accepted(points: Points, tenant: str, kept: Mapping[str, Mapping[str, Tool]]) -> None:
+    """Keep these as the accepted definitions, by listing and name."""
+    texts = {one: {name: tool_payload(tool)["tool"] for name, tool in own.items()} for one, own in kept.items() if own}
+    points.create(CATALOGUES)
+    points.put(CATALOGUES, {_id("accepted", tenant): {"content": json.dumps(texts, ensure_ascii=False)}})
+
+
+def keep_offer(points: Points, tenant: str, listing: str, offer: str) -> None:
+    points.create(CATALOGUES)
+    points.put(CATALOGUES, {_id("offer", tenant, listing): {"content": offer}})
+
+
+def offers(points: Points, tenant: str, listings: Collection[str]) -> dict[str, str]:
+    """Return the offers of these listings, as JSON text."""
+    ids = {_id("offer", tenant, listing): listing for listing in listings}
+    found = points.get(CATALOGUES, list(ids))
+    return {ids[point]: record.payload.get("content", "") for point, record in found.items()}
 
 
 def _part_id(tenant: str, text: str) -> str:

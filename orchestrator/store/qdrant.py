@@ -5,7 +5,8 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import at_home
 from orchestrator.store.client import ServerPoints
 from orchestrator.store.folder import Folder, Moved
+from orchestrator.store.patience import Persistent
 from orchestrator.store.points import Points
 from orchestrator.store.rest import Rest
 
@@ -27,6 +29,7 @@ _NO_ANSWER = (AssertionError, LookupError, RecursionError, TypeError, ValueError
 _CONDITIONAL = (1, 16)
 """The first version of Qdrant that knows conditional updates. Earlier ones ignore the condition."""
 _SECRETS = (r"(://)[^/?#\s]*@", r"(://(?:\[\S*?\]|[^\s?@:/]*)(?::\d+)?(?:/[^\s?@]*)?)\?.*", r"(://).*@")
+_ADDRESS = "give the address of its REST interface without a further path, such as http://localhost:6333"
 _T = TypeVar("_T")
 
 
@@ -42,7 +45,7 @@ class Qdrant:
         self.remote = location.startswith(("http://", "https://"))
         if "://" in location and not self.remote:
             raise InvalidConfig(f"store {str(self)!r}: give a folder, or a Qdrant server's http:// or https:// address")
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._rest = Rest(location, str(self), timeout_s)
         self._folder = None if self.remote else Folder(Path(location) if location else self._temporary())
 
@@ -69,18 +72,27 @@ class Qdrant:
         Do not nest. mends: what is damaged there counts as empty, and is set aside. Raises StoreBusy when another
         writer keeps the tenant's part for longer than the timeout.
         """
-        folder, wait_s = self._folder, self._timeout_s
+        folder, wait_s = self._folder, self.timeout_s
         with (
             self._failures(),
-            folder.writing(tenant, part, wait_s, mends=mends) if folder else self.searching(tenant) as points,
+            folder.writing(tenant, part, wait_s, mends=mends) if folder else self._writing(tenant, part) as points,
         ):
             yield points
 
     @contextmanager
-    def searching(self, tenant: str) -> Iterator[ServerPoints]:
-        """Give the tenant's points on a server, which can be searched, too."""
+    def searching(self, tenant: str, patience_s: float = 0.0) -> Iterator[ServerPoints]:
+        """Give the tenant's points on a server, which can be searched, too.
+
+        patience_s: How long each question may take, where that is less than the timeout.
+        """
         with self._failures():
-            yield ServerPoints(self._rest, tenant)
+            yield ServerPoints(partial(self._rest.ask, patience_s=patience_s) if patience_s else self._rest.ask, tenant)
+
+    def _writing(self, tenant: str, part: str) -> AbstractContextManager[ServerPoints]:
+        """Give the same to a writer. One of tools outlasts a minute without answers, where the server gave any yet."""
+        if part != TOOLS or not self._rest.answered:
+            return self.searching(tenant)
+        return nullcontext(ServerPoints(Persistent(self._rest, str(self)).ask, tenant))
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
         """Return what `ask` finds in the tenant's points; asked again where a writer came in between."""
@@ -115,7 +127,7 @@ class Qdrant:
         """
         if self._folder is not None:
             with self._failures():
-                self._folder.drop(tenant, parts, self._timeout_s)
+                self._folder.drop(tenant, parts, self.timeout_s)
             return
         with self.searching(tenant) as points:
             for name in points.names():
@@ -169,12 +181,25 @@ class Qdrant:
         if status in (401, 403):
             return Unauthorised(f"the store {self} refuses the key: set QDRANT_API_KEY to one that may read and write")
         why = f"HTTP status {status}" if status else one_line(shown(str(error)), _SAID) or type(error).__name__
-        what = f"the store {self} {'does not answer' if self.remote else 'cannot be used'}: {why}"
-        if isinstance(error, _NO_ANSWER):  # Its text may hold what others keep there.
-            what = f"the store {self} does not answer as a Qdrant server does"
-        return StoreUnavailable(
-            f"{what}; {'start' if self.remote else 'mend'} it, or name another with --store or TOOLROUTE_STORE"
-        )
+        if not self.remote:
+            what, remedy = f"cannot be used: {why}", "mend it"
+        elif isinstance(error, _NO_ANSWER) or status in (404, 405):  # Its text may hold what others keep there.
+            what, remedy = "does not answer as a Qdrant server does", _ADDRESS
+        else:
+            what, remedy = f"does not answer: {why}", self._remedy(why, status)
+        return StoreUnavailable(f"the store {self} {what}; {remedy}, or name another with --store or TOOLROUTE_STORE")
+
+    def _remedy(self, why: str, status: int | None) -> str:
+        """Return the remedy for a server that cannot be reached, by the client's words."""
+        if "CERTIFICATE" in why:
+            return "set SSL_CERT_FILE to the certificate of the authority that signed its own"
+        if "SSL" in why:
+            return "write http:// if it has no TLS"
+        if status == 400 or "disconnected" in why or "reset by peer" in why or "illegal" in why:
+            return "give the port of its REST interface, 6333 and not 6334, and write https:// if it has TLS"
+        if "no answer within" in why or "timed out" in why:
+            return "see whether it is overloaded, or whether a firewall drops what is sent to that address"
+        return "start it, or correct its address"
 
 
 def shown(text: str) -> str:
