@@ -18,7 +18,7 @@ from tests.temporal import working
 
 TEXT = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/temporal*.md"))
 [WORKFLOW, START], [PLUGIN] = python_of("docs/temporal.md"), python_of("docs/temporal-tools.md")
-[SERVED, CALLER], [SCHEDULED] = python_of("docs/temporal-nexus.md"), python_of("docs/temporal-operating.md")
+[SERVED, CALLER], [SCHEDULED, STORED] = python_of("docs/temporal-nexus.md"), python_of("docs/temporal-operating.md")
 
 
 async def test_the_workflow_of_the_page_runs(
