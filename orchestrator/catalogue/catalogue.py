@@ -1,11 +1,12 @@
 """The Catalogue: the immutable set of tools that one tenant may use."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from orchestrator.catalogue.files import read_tools
 from orchestrator.catalogue.formats import tool_from
@@ -115,9 +116,13 @@ class Catalogue:
     def version(self) -> CatalogueVersion:
         return CatalogueVersion(fingerprint=self.fingerprint, tools=len(self.tools))
 
-    def holding(self, tools: Iterable[Tool]) -> "Catalogue":
-        """Return the same of these tools."""
-        return Catalogue(tools)
+    def holding(self, tools: Iterable[Tool]) -> Self:
+        """Return the same with these in place of its tools: they have the same keys, in the same order."""
+        other = copy(self)
+        other.tools = tuple(tools)
+        for derived in ("_replaced", "fingerprint"):
+            vars(other).pop(derived, None)
+        return other
 
 
 class Excerpt(Catalogue):
@@ -130,9 +135,6 @@ class Excerpt(Catalogue):
     @property
     def version(self) -> CatalogueVersion:
         return self._version
-
-    def holding(self, tools: Iterable[Tool]) -> Catalogue:
-        return Excerpt(tools, self._version)
 
 
 def _tool(number: int, record: Any) -> Tool:

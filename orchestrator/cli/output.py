@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from orchestrator.common.lines import as_json, inline, plain
-from orchestrator.index.safety import suspects
+from orchestrator.index.safety import mentions, suspects
 from orchestrator.records.tool import Tool
 from orchestrator.telemetry import trace_ids
 
@@ -96,12 +96,23 @@ def present(output: str, value: Any, show: Callable[[], object]) -> None:
         show()
 
 
-def warn_of_flagged(tools: Sequence[Tool]) -> None:
-    """Name the tools that are never matched first, and why, on standard error."""
-    flags = [f"{key} is flagged: {'; '.join(reasons)}" for key, reasons in suspects(tools).items()]
+def warn_of_flagged(tools: Sequence[Tool], among: Iterable[Tool] = ()) -> None:
+    """Name the tools that are never matched first, and those to read before use, on standard error.
+
+    Args:
+        tools: The tools to warn of.
+        among: All tools of their catalogue.
+    """
+    acts = suspects(tools, among)
+    flags = [f"{key} is flagged: {'; '.join(reasons)}" for key, reasons in acts.items()]
+    flags += [
+        f"{tool.key} mentions {', '.join(phrases)}: read it before you use it"
+        for tool in tools
+        if tool.key not in acts and (phrases := mentions(tool))
+    ]
     warn(flags[:_MOST_FLAGGED])
     if len(flags) > _MOST_FLAGGED:
-        warn([f"{len(flags) - _MOST_FLAGGED:,} more are flagged: `toolroute doctor` lists all"])
+        warn([f"{len(flags) - _MOST_FLAGGED:,} more such warnings: `toolroute doctor` lists all flagged tools"])
 
 
 class _Plain(Console):

@@ -65,7 +65,7 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
         name: sum(len(getattr(change, name)) for change in changes.values()) for name in ("new", "changed", "gone")
     }
     totals["same"] = sum(change.same for change in changes.values())
-    warn_of_flagged(found.tools)
+    warn_of_flagged(found.tools, found.tools)
     if not changes:
         note(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed")
     counts = ", ".join([counted(len(changes), "server"), *(f"{number:,} {name}" for name, number in totals.items())])
@@ -115,7 +115,7 @@ def list_tools(place: Place, server: str | None, output: str) -> None:
         _list(found)
         servers = counted(len({tool.server for tool in found}), "server")
         note(f"{counted(len(found), 'tool')} of {servers}, {place.tenant}{_of_others(place, known)}")
-    warn_of_flagged(found)
+    warn_of_flagged(found, known.tools)
 
 
 def _of_others(place: Place, known: Catalogue) -> str:
@@ -149,7 +149,7 @@ def show_tool(key: str, place: Place, output: str) -> None:
         raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
     tool = known[key]
     present(output, tool_to_json(tool), lambda: _show(tool))
-    warn_of_flagged([tool])
+    warn_of_flagged([tool], known.tools)
 
 
 def _show(tool: Tool) -> None:
@@ -220,8 +220,9 @@ async def sync_tools(
     Stored servers that no file names any more are reported, and stay unless --prune is given.
     Exits 0 when all were stored, 1 when none was, 4 when some failed.
     """
+    from orchestrator.mcp.asking import Host
     from orchestrator.mcp.connections import Connections
-    from orchestrator.mcp.sync import left_over, sync
+    from orchestrator.mcp.sync import keep_offer, left_over, sync
 
     if file and place.config:
         raise InvalidInput(f"{file} and --config {place.config}: give one file that names all servers")
@@ -232,9 +233,12 @@ async def sync_tools(
     if not servers.servers:
         raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ': name one'}")
     tenant, store = place.tenant, place.open_store()
+    host = Host(
+        on_offer=keep_offer(store, tenant, lambda server: servers.entries[server])
+    )  # Some tools exist only for a client to be asked.
     note(f"listing {', '.join(only or servers.servers)} ...")
     async with (
-        Connections(servers, tenant=tenant, connect_timeout_s=timeout) as connections,
+        Connections(servers, tenant=tenant, connect_timeout_s=timeout, host=host) as connections,
         connecting(connections, "listing servers", len(only or servers.servers)) as noted,
     ):
         report = await sync(connections, store, tenant, noted, only or None)
@@ -245,7 +249,7 @@ async def sync_tools(
         what = f"removed, in no file any more: {named(gone)}"
         note(what if prune else f"stored, but in no file any more: {named(gone)}; --prune removes")
     stored, synced = (await asyncio.to_thread(store.load, tenant)).tools, {row.server for row in report.servers}
-    warn_of_flagged([tool for tool in stored if tool.server in synced])
+    warn_of_flagged([tool for tool in stored if tool.server in synced], stored)
     shown = report.to_json()
     shown["removed" if prune else "left_over"] = [one.partition(":")[0] for one in gone]
     present(output, shown, lambda: _show_sync(shown["servers"]))

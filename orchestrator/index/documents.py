@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.index.intent import action_of, thing_of
-from orchestrator.index.safety import cleaned, suspicions
+from orchestrator.index.safety import cleaned, names_in, suspicions
 from orchestrator.index.text import field_terms, fields
 from orchestrator.records.tool import Tool
 
@@ -28,7 +28,8 @@ class Document:
     """A tool as it is searched, without suspicious texts, which `suspicions` name.
 
     `terms` stand by field, in the order of `fields`; `words` in lower case, of the description; `action` is the word
-    that name and description begin with; `thing` and `reads` say which tools are its twins.
+    that name and description begin with; `thing` and `reads` say which tools are its twins. `names` are names in the
+    texts that could belong to other tools.
     """
 
     tool: Tool
@@ -39,10 +40,11 @@ class Document:
     thing: tuple[str, ...]
     reads: bool
     outdated: bool
+    names: frozenset[str]
 
     @classmethod
     def of(cls, tool: Tool) -> "Document":
-        found = suspicions(tool)
+        found, names = suspicions(tool), names_in(tool)
         tool = cleaned(tool) if found else tool
         thing, reads = thing_of(tool)
         return cls(
@@ -54,6 +56,7 @@ class Document:
             thing=thing,
             reads=reads,
             outdated=is_outdated(tool),
+            names=names,
         )
 
 

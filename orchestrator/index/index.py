@@ -20,6 +20,7 @@ from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.reading import Documents, Reading
+from orchestrator.index.safety import foreign_names, servers_by_name, without
 from orchestrator.index.servers import ServerIndex
 from orchestrator.records.tool import CatalogueVersion, Tool
 
@@ -58,8 +59,12 @@ class Index:
         flagged, tools = self.reading.suspicions, catalogue.tools
         self.flags = {tools[place].key: own for place, own in flagged.items()}
         if flagged:
+            owners = servers_by_name(tools)
             catalogue = catalogue.holding(
-                self.documents[n].tool if n in flagged else own for n, own in enumerate(tools)
+                without(self.documents[n].tool, foreign_names(own, self.documents[n].names, owners))
+                if n in flagged
+                else own
+                for n, own in enumerate(tools)
             )
         self.catalogue = catalogue
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
@@ -107,13 +112,13 @@ class Index:
         return cast(Built, self._derived[key])
 
     @cached_property
-    def labelled(self) -> Mapping[tuple[str, str], list[int]]:
+    def labelled(self) -> Mapping[tuple[str, str], NDArray[np.int64]]:
         """The positions of the tools with each label, kind, server and name, as filters ask for them."""
         found: dict[tuple[str, str], list[int]] = {}
         for position, tool in enumerate(self.catalogue):
             for label in tool.filtered_by.items():
                 found.setdefault(label, []).append(position)
-        return found
+        return {label: np.array(positions, np.int64) for label, positions in found.items()}
 
     @cached_property
     def trusted(self) -> Mapping[tuple[str, str], int]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from orchestrator.index.bm25 import Corpus, GlobalStatistics
 from orchestrator.index.documents import Document, deprecation_factor
+from orchestrator.index.safety import named_elsewhere, servers_by_name
 from orchestrator.records.tool import Tool
 
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
@@ -70,7 +71,14 @@ class Reading:
             corpus=corpus,
             words=frozenset[str]().union(*(document.words for document in documents)),
             actions=frozenset(document.action for document in documents),
-            suspicions={place: own.suspicions for place, own in enumerate(documents) if own.suspicions},
+            suspicions=_suspicions(documents, whole=every is None),
             write_variants=np.array(twins, np.bool_),
             deprecation_factor=deprecation_factor(documents, places),
         )
+
+
+def _suspicions(documents: Sequence[Document], *, whole: bool) -> dict[int, tuple[str, ...]]:
+    """Return the reasons to flag a tool, by position. An excerpt does not show which server alone has a name."""
+    servers = servers_by_name(document.tool for document in documents) if whole else {}
+    found = [(*own.suspicions, *named_elsewhere(own.tool, own.names, servers)) for own in documents]
+    return {place: reasons for place, reasons in enumerate(found) if reasons}

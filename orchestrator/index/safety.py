@@ -1,20 +1,23 @@
 """Safety: texts of a tool that are meant for the model or for the ranking, and the tool without them.
 
-Known forms of instructions to the model, praise that asks to be chosen, text that a person does not see, and stuffing
-with keywords. An imperative alone is no such form: of 32,460 public tools and those of 21 well-known servers, one is
-flagged ("Always use this tool before ..." and "Do not include API keys" were 12 more, all honest). The label `reviewed`
-= `yes`, which `toolroute tools accept` or the author of a file sets, vouches for a tool; a server cannot set it, since
-labels never come from its listing. A flag is a warning; approval is the guard.
+A tool is flagged when a text of it acts on the model. An act has a form that a person can check: text that is hidden
+or encoded, a name that only another server's tool has, data from elsewhere for a parameter or an address, an order that
+is not quoted, or praise that asks to be chosen. Texts that only mention such things (a quoted order, a private path, a
+password) are no act: `mentions` names them, and they cost the tool nothing. `python -m research.flags` counts how
+many public tools each form flags. The label `reviewed` = `yes`, which `toolroute tools accept` or the author of a file
+sets, vouches for a tool. A server cannot set this label, because labels never come from its listing. A flag is a
+warning. Approval is the guard.
 """
 
+import base64
+import binascii
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from orchestrator.catalogue.tokens import compact
-from orchestrator.index.text import SENTENCE_END, STOP_WORDS, spaced
+from orchestrator.index.text import STOP_WORDS, spaced
 from orchestrator.records.tool import Tool, altered
 
 VOUCHED = "reviewed"
@@ -24,35 +27,62 @@ LONG, REPEATED, RUNNING = 80, 0.2, 0.06
 """Words from which on a text can be stuffed; the share that one word takes in such a text; the share of stop words
 below which a long text without sentences is a list of keywords."""
 
+SHORTEST_ENCODED = 24
+"""Characters of a base64 or hex run that is decoded. Shorter runs are ids and hashes."""
+
 _TOOLS = "(?:tools?|functions?|servers?|apis?|plugins?)"
 _MARKS = "important|system|admin|hidden|override|critical"
-_HIDDEN = re.compile(
-    r"<!--.*?(?:-->|$)|[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069]|[\u200b\u200c\u2060\ufeff]{2,}", re.DOTALL
+_COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.DOTALL)
+_UNSEEN = frozenset(("Cf", "Co", "Cn"))
+"""Unicode categories of characters that a person does not see: format, private use, unassigned."""
+_SEEN = "\t\n\r\u00ad\ufeff"
+_NOT_ASCII = re.compile(r"[^\t\n\r -~]")
+_TWO_SCRIPTS = re.compile(r"[A-Za-z][\u0370-\u03ff\u0400-\u04ff]+[A-Za-z]|(?<![^\W_])[\u0400-\u04ff][a-z]{2}")
+_RUN = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST_ENCODED},}}={{0,2}}")
+_BLOCK = re.compile(rf"(?is)<({_MARKS})>.*?(?:</\1>|$)|(?-i:<([A-Z][A-Z_-]{{3,30}})\b[^>\n]{{0,60}}>.*?</\2>)")
+_TAG = re.compile(
+    rf"(?i)</?(?:{_MARKS})>|<\|[a-z_]{{3,20}}\|>|\[/?(?:INST|SYSTEM|ADMIN)\]"
+    r"|(?s:(?-i:<(?P<caps>[A-Z][A-Z_-]{3,30})\b[^>\n]{0,60}>)(?=[^<]*\w\s+\w[^<]*</(?P=caps)>))"
 )
-_INVISIBLE = re.compile("[\U000e0000-\U000e007f\u202a-\u202e\u2066-\u2069\u200b\u200c\u2060\ufeff]+")
-_BLOCK = re.compile(rf"(?is)<({_MARKS})>.*?(?:</\1>|$)")
-_GIVE = r"\b(?:read|send|open|fetch|cat|copy|pass(?:ed)?|upload|include|attach|append|repeat|reveal)\b"
+"""Tags that a chat template or a prompt has, and a tag in capitals around a text: no public tool has one."""
+_GIVE = r"\b(?:read|send|open|fetch|cat|copy|pass(?:ed)?|upload|include|attach|append|prepend|repeat|reveal)\b"
 _PRIVATE = (
-    r"(?:~/\.(?:ssh|aws|cursor|config|gnupg|kube|netrc|npmrc)\b(?![\w./-]*\.pub\b)|/etc/(?:passwd|shadow)\b"
-    r"|\byour system prompt\b)"
+    r"(?:~/\.\w[\w-]*(?![\w./-]*\.pub\b)|/(?:etc|root|proc)/\w|/home/\w+/\.|(?<![\w/])\.(?:env|ssh|aws)\b"
+    r"|\bid_(?:rsa|ed25519)\b(?!\.pub)|\byour system prompt\b)"
+)
+_VALUES = (
+    r"\b(?:api keys|private keys|passwords|credentials|conversation history"
+    r"|(?:full|entire|whole|complete) (?:\w+ )?conversation)\b"
 )
 _HINTS = tuple(
-    "instruction|prompt|tell|mention|reveal|inform|~/.|/etc/|<|[inst|[system|[admin|other tool|other function|"
-    "other server|other api|other plugin|always|must|only use|instead of|before |password|credential|private key|"
-    "api key|conversation|regardless|no matter|for every|for any|for all|for each|over ".split("|")
+    "instruction|prompt|tell|mention|reveal|inform|~/.|/etc/|/home/|.env|.ssh|.aws|other tool|other function|"
+    "other server|other api|"
+    "other plugin|always|must|only use|instead of|before |password|credential|private key|api key|conversation|"
+    "regardless|no matter|for every|for any|for all|for each|over |pass |include |id_rsa|/root/|/proc/|://|@".split("|")
 )
 """Without one of these, in lower case, none of the forms below can match."""
+_GIVES, _READS, _SECRETS = re.compile(rf"(?i){_GIVE}"), re.compile(_PRIVATE), re.compile(rf"(?i){_VALUES}")
+_READS_PRIVATE = re.compile(
+    rf"(?i)(?<!is )(?<!are )(?<!be )(?<!not )(?<!n't )(?<!never ){_GIVE}[^.\n(]{{0,60}}{_PRIVATE}"
+    rf"|{_PRIVATE}[^\n]{{0,60}}{_GIVE}"
+)
+_GIVES_SECRET = re.compile(rf"(?i){_GIVE}[^.\n]{{0,60}}{_VALUES}")
+_TO_ADDRESS = re.compile(
+    r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:send|upload|pass|include|attach|append|forward|post|add|bcc)\b[^.\n]{0,80}?"
+    r"(?:(?:\bto|\bvia|=)\s*[`'\"]?https?://\S+|\b[\w.+-]+@[\w-]+\.\w[\w.]*)"
+)
+"""Data for an address that the text itself names."""
+_NAMED = re.compile(r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?|(?=[`'\"]))[`'\"]*([a-z_]\w{2,})")
+_QUOTED = re.compile(r"([\"`“])[^\"`“”\n]*?\s[^\"`“”\n]*?[\"`”]|(?<!\w)['‘][^'‘’\n]*?\s[^'‘’\n]*?['’](?!\w)")
+"""Several words in quotes: a text speaks about them."""
 _ORDERS = re.compile(
-    rf"(?i)</?(?:{_MARKS})>|<\|[a-z_]{{3,20}}\|>|\[/?(?:INST|SYSTEM|ADMIN)\]"
-    r"|\b(?:ignore|disregard|forget|override) (?:all |any )?(?:of )?(?:the |your )?"
+    r"(?i)\b(?:ignore|disregard|forget|override) (?:all |any )?(?:of )?(?:the |your )?"
     r"(?:previous|prior|above|earlier|other|system) (?:instructions?|prompts?)"
     r"|\b(?:do not|don'?t|never|without) (?:tell|mention|inform|notify|reveal)(?:ing)?(?: this| it| that| anything)?"
-    r"(?: to)? (?:the )?users?\b"
+    r"(?: \w+)?(?: to)? (?:the )?users?\b"
     rf"|\bbefore (?:using|calling|invoking|you (?:use|call)) (?:any|this|the|other|any other|another) {_TOOLS}"
-    rf"[^.\n]{{0,40}}{_GIVE}|{_GIVE}[^.\n]{{0,60}}{_PRIVATE}|{_PRIVATE}[^\n]{{0,60}}{_GIVE}"
+    rf"[^.\n]{{0,40}}{_GIVE}"
     r"|\b(?:repeat|reveal) the system prompt\b"
-    r"|(?<!not )(?<!n't )(?<!never )(?<!whether to )\b(?:pass|send|include|attach|append)\b[^.\n]{0,60}"
-    r"\b(?:api keys|private keys|passwords|credentials)\b"
     r"|\bmust (?:pass|include|send) (?:the )?(?:full|entire|whole|complete) conversation\b"
 )
 _PRAISE = re.compile(
@@ -66,35 +96,181 @@ _PRAISE = re.compile(
     r"|\b(?:no matter what|regardless of(?: what)?) (?:the |your )?(?:user|task|request|query|question)s?"
     r"(?: (?:is|asks?|wants?|needs?|says?))?(?: for)? *(?:[.,;!\n]|$)"
 )
+_COMPOUND = re.compile(r"(?<![\w./-])[A-Za-z][a-zA-Z0-9]*(?:[_-][A-Za-z0-9]+|(?<=[a-z0-9])[A-Z][a-z]+)+(?![\w/-])")
+_SHORTEST_NAME = 6
 
 
-def suspects(tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
-    """Return the key of each tool with suspicious texts, with the reasons."""
-    return {tool.key: reasons for tool in tools if (reasons := suspicions(tool))}
+def suspects(tools: Iterable[Tool], among: Iterable[Tool] = ()) -> dict[str, tuple[str, ...]]:
+    """Return the key of each tool that acts on the model or the ranking, with the reasons.
+
+    Args:
+        tools: The tools to examine.
+        among: All tools of their catalogue. Without these, names of other servers' tools are not looked for.
+    """
+    servers = servers_by_name(among)
+    found = ((tool.key, (*suspicions(tool), *named_elsewhere(tool, names_in(tool), servers))) for tool in tools)
+    return {key: reasons for key, reasons in found if reasons}
 
 
 def suspicions(tool: Tool) -> tuple[str, ...]:
-    """Return why a tool's texts are suspicious; () for most tools, and for one that is vouched for."""
+    """Return the reasons why a tool is flagged; () for most tools, and for one that is vouched for."""
     if tool.labels.get(VOUCHED) == "yes":
         return ()
-    inside = compact(tool.input_schema).replace("\\n", "\n").replace("_", " ") if tool.input_schema else ""
-    text = f"{tool.description}\n{spaced(tool.name)}\n{tool.title}\n{' '.join(tool.keywords)}\n{inside}"
-    reasons = []
-    if (not text.isascii() or "<!--" in text) and (hidden := _HIDDEN.search(text)):
-        shown = hidden.group()
-        reasons.append(f"hidden text {_quoted(shown) if shown[0] == '<' else ascii(shown[0])}")
-    plain = folded(text)
-    lowered = plain.lower()
-    if any(hint in lowered for hint in _HINTS):
-        if order := _ORDERS.search(plain):
-            reasons.append(f"instructions to the model {_quoted(order.group())}")
-        if praise := _PRAISE.search(plain):
-            reasons.append(f"asks to be chosen {_quoted(praise.group())}")
+    text = "\n\n".join(_texts(tool))
+    reasons = list(dict.fromkeys(_acts(text, _parameters(tool))))
     if len(tool.keywords) > MAX_KEYWORDS:
         reasons.append(f"stuffed with {len(tool.keywords)} keywords")
     elif _is_stuffed(tool.description):
         reasons.append("stuffed with keywords")
     return tuple(reasons)
+
+
+def mentions(tool: Tool) -> tuple[str, ...]:
+    """Return the phrases that a person should read in their context, without any weight of their own."""
+    if tool.labels.get(VOUCHED) == "yes":
+        return ()
+    plain = folded("\n".join(_texts(tool)))
+    found = (form.search(plain) for form in (_ORDERS, _READS, _GIVES_SECRET))
+    return tuple(dict.fromkeys(_quoted(match.group()) for match in found if match))
+
+
+def names_in(tool: Tool) -> frozenset[str]:
+    """Return the names of several parts in a tool's texts that could be those of other tools."""
+    if tool.labels.get(VOUCHED) == "yes":
+        return frozenset()
+    own = {*_parameters(tool), tool.name, *(relation.to.partition(":")[2] for relation in tool.relations)}
+    found = {name for text in _texts(tool) if not text.isalpha() for name in _COMPOUND.findall(text)}
+    return frozenset(name for name in found - own if len(name) >= _SHORTEST_NAME)
+
+
+def servers_by_name(tools: Iterable[Tool]) -> dict[str, set[str]]:
+    """Return the servers that have a tool of each name."""
+    servers = defaultdict[str, set[str]](set)
+    for tool in tools:
+        servers[tool.name].add(tool.server)
+    return servers
+
+
+def foreign_names(tool: Tool, names: Iterable[str], servers: Mapping[str, Collection[str]]) -> list[str]:
+    """Return which of the `names_in` a tool only other servers have: see `servers_by_name`."""
+    return sorted(name for name in names if name in servers and tool.server not in servers[name])
+
+
+def named_elsewhere(tool: Tool, names: Iterable[str], servers: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """Return the reasons to flag a tool whose texts name tools that only other servers have."""
+    found = foreign_names(tool, names, servers)
+    return tuple(f"names {name!r}, a tool of {' and '.join(sorted(servers[name])[:3])}" for name in found)
+
+
+def without(tool: Tool, names: Iterable[str]) -> Tool:
+    """Return the tool without the sentences that hold one of these names."""
+    held = tuple(names)
+    return _rewritten(tool, lambda sentence: any(name in sentence for name in held))
+
+
+def _texts(tool: Tool) -> Iterator[str]:
+    """Yield all texts of a tool, the names of its parameters as words."""
+    yield from (tool.description, spaced(tool.name), tool.title, " ".join(tool.keywords))
+    left: list[Any] = [tool.input_schema]
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            left += value
+        elif isinstance(value, dict):
+            left += value.values()
+            yield from (name.replace("_", " ") for name in value)
+
+
+def _parameters(tool: Tool) -> frozenset[str]:
+    own = tool.input_schema.get("properties") if isinstance(tool.input_schema, dict) else None
+    return frozenset(own) if isinstance(own, dict) else frozenset()
+
+
+def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
+    """Yield the reasons why a text acts on its reader; nothing for a text that only speaks about such acts."""
+    yield from _hidden(text)
+    if encoded := next((said for run in _RUN.findall(text) if (said := _decoded(run))), ""):
+        yield f"encoded text {_quoted(encoded)}"
+    plain = folded(text)
+    if ("<" in plain or "[" in plain) and (tag := _TAG.search(plain)):
+        yield f"instructions to the model {_quoted(tag.group())}"
+    lowered = plain.lower()
+    if not any(hint in lowered for hint in _HINTS):
+        return
+    unquoted = _QUOTED.sub(" ", plain)
+    for form, reason in ((_ORDERS, "instructions to the model"), (_PRAISE, "asks to be chosen")):
+        if match := form.search(unquoted):
+            yield f"{reason} {_quoted(match.group())}"
+    for sentence in _sentences(plain):
+        if address := _TO_ADDRESS.search(sentence):
+            yield f"sends data to an address {_quoted(address.group())}"
+            return
+        if (gives := len(_GIVES.findall(sentence))) and _collects(sentence, gives, parameters):
+            yield f"asks for data {_quoted(sentence)}"
+            return
+
+
+def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
+    """Return whether a sentence asks for data from elsewhere: into a parameter, or to be read and passed on.
+
+    A tool that takes a path names private ones as examples.
+    """
+    given = {name for name in _NAMED.findall(sentence) if name in parameters}
+    private = _READS_PRIVATE.search(sentence)
+    if given and (_READS.search(sentence) or gives > 1):
+        return bool(private) or "file" in sentence
+    if given and (secret := _SECRETS.search(sentence)):
+        return not any(secret.group().lower().startswith(name.lower().replace("_", " ")[:5]) for name in given)
+    takes_path = any("path" in name.lower() or "file" in name.lower() for name in parameters)
+    return bool(private) and (gives > 1 or not takes_path)
+
+
+def _hidden(text: str) -> Iterator[str]:
+    """Yield what a person does not see or cannot tell apart in a text."""
+    if "<!--" in text and (comment := _COMMENT.search(text)):
+        yield f"hidden text {_quoted(comment.group())}"
+    if (place := next(_unseen(text), None)) is not None:
+        yield f"hidden text {text[place]!a}"
+    if not text.isascii() and (mixed := _TWO_SCRIPTS.search(text)):
+        yield f"letters of two scripts in a word {mixed.group()!a}"
+
+
+def _unseen(text: str) -> Iterator[int]:
+    """Yield where characters stand beside ASCII text that a person does not see."""
+    for match in _NOT_ASCII.finditer(text):
+        place, char = match.start(), match.group()
+        if char not in _SEEN and unicodedata.category(char) in _UNSEEN:
+            beside = text[place - 1 : place] + text[place + 1 : place + 2]
+            if any("!" <= other <= "~" or unicodedata.category(other) in _UNSEEN for other in beside):
+                yield place
+
+
+def _decoded(run: str) -> str:
+    """Return the sentence that a run of base64 or hex holds, "" for an id, a hash or a picture."""
+    decoders: tuple[Callable[[str], bytes], ...] = (bytes.fromhex, _from_base64)
+    for decode in decoders:
+        try:
+            text = decode(run).decode()
+        except (ValueError, binascii.Error):
+            continue
+        if text.isprintable() and " " in text.strip():
+            return text
+    return ""
+
+
+def _from_base64(run: str) -> bytes:
+    run = run.rstrip("=").translate({ord("-"): "+", ord("_"): "/"})
+    return base64.b64decode(run + "=" * (-len(run) % 4), validate=True)
+
+
+def _sentences(text: str) -> list[str]:
+    """Return the sentences of a text, each on one line."""
+    return [" ".join(part.split()) for part in _SENTENCE.split(text)]
+
+
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n\s*\n|\n(?=\s*[-*•<\d])")
 
 
 def folded(text: str) -> str:
@@ -119,38 +295,36 @@ def _is_stuffed(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    line = " ".join(_INVISIBLE.sub("", text).split())
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return repr(line if len(line) <= 60 else line[:59] + "…")
 
 
 def cleaned(tool: Tool) -> Tool:
     """Return the tool without what is suspicious in it, for searching and for a model to read. The hash stays."""
+    parameters = _parameters(tool)
+    left = _rewritten(tool, lambda sentence: next(_acts(sentence, parameters), None) is not None)
     keywords = tool.keywords if len(tool.keywords) <= MAX_KEYWORDS else ()
-    description = "" if _is_stuffed(tool.description) else _clean(tool.description)
-    texts = {"title": _clean(tool.title), "description": description, "keywords": keywords}
-    return altered(tool, **texts, input_schema=_in_schema(tool.input_schema))
+    return altered(left, keywords=keywords, description="" if _is_stuffed(tool.description) else left.description)
 
 
-def _clean(text: str) -> str:
-    plain = _BLOCK.sub(" ", _INVISIBLE.sub("", _HIDDEN.sub(" ", text)))
-    kept = [part for part in SENTENCE_END.split(plain) if not _speaks(part)]
-    return text if "\n".join(kept) == text else " ".join(" ".join(kept).split())
+def _rewritten(tool: Tool, drops: Callable[[str], bool]) -> Tool:
+    """Return the tool with the sentences left out that `drops` names, and without hidden text."""
 
+    def clean(text: str) -> str:
+        plain = _BLOCK.sub(" ", _COMMENT.sub(" ", text))
+        unseen = set(_unseen(plain))
+        plain = "".join(char for place, char in enumerate(plain) if place not in unseen) if unseen else plain
+        parts = _SENTENCE.split(plain)
+        kept = [part for part in parts if not drops(" ".join(part.split()))]
+        return text if plain == text and kept == parts else " ".join(" ".join(kept).split())
 
-def _speaks(text: str) -> bool:
-    """Return whether a text speaks to the model or to the ranking."""
-    plain = folded(text)
-    return bool(_ORDERS.search(plain) or _PRAISE.search(plain))
+    def in_schema(value: Any) -> Any:
+        if isinstance(value, str):
+            return clean(value)
+        if isinstance(value, list):
+            return [in_schema(item) for item in value if not (isinstance(item, str) and drops(item))]
+        return {name: in_schema(item) for name, item in value.items()} if isinstance(value, dict) else value
 
-
-def _in_schema(value: Any) -> Any:
-    """Return a schema without what is suspicious in its descriptions, titles, defaults and listed values."""
-    if isinstance(value, list):
-        return [_in_schema(item) for item in value if not (isinstance(item, str) and _speaks(item))]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: _clean(item) if name in ("description", "title") and isinstance(item, str) else _in_schema(item)
-        for name, item in value.items()
-        if not (name in ("default", "const") and isinstance(item, str) and _speaks(item))
-    }
+    return altered(
+        tool, title=clean(tool.title), description=clean(tool.description), input_schema=in_schema(tool.input_schema)
+    )

@@ -10,6 +10,7 @@ import numpy as np
 from orchestrator.common.keys import split_key
 from orchestrator.index.bm25 import Columns
 from orchestrator.index.keyword import FIELDS
+from orchestrator.index.safety import mentions
 from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.decision import Decision
@@ -122,6 +123,11 @@ def warnings_of(
         f"{match.tool.key} is flagged: {'; '.join(index.flags[match.tool.key])}; it is shown without that text"
         for match in kept
         if match.tool.key in index.flags
+    ]
+    warnings += [
+        f"{match.tool.key} mentions {', '.join(phrases)}: read it before you use it"
+        for match in kept
+        if match.tool.key not in index.flags and (phrases := mentions(match.tool))
     ]
     wanted = task.request.route_hint
     if wanted.ordered_by and not state.lists.get(wanted.ordered_by):

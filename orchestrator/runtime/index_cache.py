@@ -33,7 +33,7 @@ _Key = tuple[asyncio.AbstractEventLoop, str]
 class _Kept:
     """An Index and what it was made of. After a failure `warning` stands until `retry_at`, when the store is asked.
 
-    `on_disk`: a file keeps it, or will soon.
+    `on_disk`: a file keeps it, or will soon. `loading`: the store has another version, which is being read.
     """
 
     index: Index | LargeTenant
@@ -41,6 +41,7 @@ class _Kept:
     warning: str = ""
     retry_at: float = 0.0
     on_disk: bool = False
+    loading: bool = False
 
     @property
     def damaged(self) -> str:
@@ -99,7 +100,9 @@ class IndexCache:
             patience = max(0.0, since + PATIENCE_S - time.monotonic()) if known.index.version.tools else None
             return await asyncio.wait_for(asyncio.shield(task), patience)
         except TimeoutError:
-            return known.index, "the catalogue may be out of date: its new version is still being loaded"
+            late = f"the store {self._store} does not answer within {PATIENCE_S:g} s"
+            why = "its new version is still being loaded" if known.loading else late
+            return known.index, f"the catalogue may be out of date: {why}"
 
     def _ask(self, tenant: str) -> tuple["asyncio.Task[Answer]", float]:
         key = asyncio.get_running_loop(), tenant
@@ -116,6 +119,8 @@ class IndexCache:
 
     async def _current(self, tenant: str) -> Answer:
         known = self._kept.get(tenant)
+        if known:
+            known.loading = not isinstance(self._store, Store)
         try:
             now = await asyncio.to_thread(self._read, tenant, known)
         except (StoreUnavailable, Unauthorised, InvalidConfig) as error:
@@ -147,6 +152,8 @@ class IndexCache:
         earlier = known.stored if known and before else None
         if isinstance(self._store, Store):
             version = self._store.version(tenant)
+            if known:
+                known.loading = True
             if known and known.stored and known.stored.version == version:
                 return _Kept(known.index, known.stored, on_disk=known.on_disk)
             if large := self._store.large_tenant(tenant, version):

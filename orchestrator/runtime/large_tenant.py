@@ -83,6 +83,12 @@ class LargeTenant:
         self.servers = ServerIndex(named, self._statistics.words, few.unlisted - named)
         self._always = dict(self._always_of(capabilities))
 
+    @property
+    def warning(self) -> str:
+        """Say why the server does not answer; "" where it does."""
+        failures = "; ".join(dict.fromkeys(own.failure for own in self._searched if own.failure))
+        return f"only tools that this process knows were searched: {failures}" if failures else ""
+
     def index(self, asked: CandidateRequest) -> Index:
         """Return an Index of the few tools that may fit; blocks, as the server is asked."""
         found = self._found(asked)

@@ -351,9 +351,9 @@ class Router:
         index, stale = await self._indexes.get(request.tenant)
         unread = await self._memories.get(request.tenant) if self._learns else ""
         clock.book("load")
-        state = State(
-            task=await self._task(request, index, needs or (), keys), warnings=(*filter(None, (stale, unread)),)
-        )
+        task = await self._task(request, index, needs or (), keys)
+        unsearched = index.warning if isinstance(index, LargeTenant) else ""
+        state = State(task=task, warnings=(*filter(None, (stale, unread, unsearched)),))
         clock.book("understand")
         if needs is None and self.options.understand == "model":
             got = await read_needs(state.task, self._model)
@@ -468,7 +468,7 @@ class Router:
     ) -> Index:
         """Return an Index of the tools that may fit, with those of the conversation and of past tasks like this one."""
         vectors, past = None, self._memories.at_hand(request.tenant)
-        if request.route_hint is not RouteHint.KEYWORD:
+        if request.route_hint is not RouteHint.KEYWORD or index.warning:  # What is at hand is sought by meaning alone.
             try:
                 vectors = leaning(await self._embed(None, understood.texts), [own for _, own in understood.earlier])
             except Exception as error:  # The semantic leg meets it again, and says it.

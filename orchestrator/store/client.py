@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from orchestrator.store.points import Fields, New, Payload, Points, Record, Vectors
-from orchestrator.store.rest import Refused, Rest
+from orchestrator.store.rest import Refused
 
 Sparse = Mapping[int, float]
 """A vector by the numbers of its terms."""
@@ -37,6 +37,15 @@ class Where(NamedTuple):
         """Return these conditions and one more: the field has none of these values."""
         return Where(self.all, (*self.none, (field, tuple(values))))
 
+    def fits(self, payload: Mapping[str, str | list[str]]) -> bool:
+        """Tell whether the conditions hold of a point with these fields."""
+
+        def has(field: str, values: tuple[str, ...]) -> bool:
+            own = payload[field]
+            return not set(values).isdisjoint([own] if isinstance(own, str) else own)
+
+        return all(has(*one) for one in self.all) and not any(has(*one) for one in self.none)
+
 
 class ServerPoints(Points):
     """Points on a server, where tenants share the collections: each point names its tenant, in an indexed field.
@@ -44,9 +53,9 @@ class ServerPoints(Points):
     The server can search the collections that `create_searched` made.
     """
 
-    def __init__(self, rest: Rest, client: Callable[[], Any], tenant: str) -> None:
-        """client: opens qdrant-client's."""
-        self._rest, self._open, self._tenant = rest, client, tenant
+    def __init__(self, ask: Callable[..., Any], client: Callable[[], Any], tenant: str) -> None:
+        """ask: that of the server's Rest; client: opens qdrant-client's."""
+        self._ask, self._open, self._tenant = ask, client, tenant
 
     @property
     def _client(self) -> Any:
@@ -54,10 +63,10 @@ class ServerPoints(Points):
 
     def names(self) -> list[str]:
         """Return the names of all collections, whichever tenants have points there."""
-        return [collection["name"] for collection in self._rest.ask("GET", "/collections")["collections"]]
+        return [collection["name"] for collection in self._ask("GET", "/collections")["collections"]]
 
     def _exists(self, name: str) -> bool:
-        return bool(self._rest.ask("GET", f"/collections/{name}/exists")["exists"])
+        return bool(self._ask("GET", f"/collections/{name}/exists")["exists"])
 
     def size(self, name: str) -> int | None:
         if not self._exists(name):
@@ -102,7 +111,7 @@ class ServerPoints(Points):
         pages = [ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE)]
         shown = {"with_payload": payload, "with_vector": vectors}
         try:
-            found = [self._rest.ask("POST", f"/collections/{name}/points", {"ids": page, **shown}) for page in pages]
+            found = [self._ask("POST", f"/collections/{name}/points", {"ids": page, **shown}) for page in pages]
         except Refused:
             if self._exists(name):  # This fails where the answer was not a Qdrant server's.
                 raise
@@ -113,7 +122,7 @@ class ServerPoints(Points):
         page = {"filter": self._filter(), "limit": _PAGE, "with_payload": payload, "with_vector": vectors}
         offset, more = None, self._exists(name)
         while more:
-            found = self._rest.ask("POST", f"/collections/{name}/points/scroll", {**page, "offset": offset})
+            found = self._ask("POST", f"/collections/{name}/points/scroll", {**page, "offset": offset})
             yield from map(_record, found["points"])
             more = (offset := found.get("next_page_offset")) is not None
 
@@ -162,11 +171,11 @@ class ServerPoints(Points):
         own = self._filter(where)
         asked: dict[str, Any] = {"filter": own, "limit": most, "with_payload": False}
         if not probes:
-            found = self._rest.ask("POST", f"/collections/{name}/points/scroll", asked)
+            found = self._ask("POST", f"/collections/{name}/points/scroll", asked)
             return [str(point["id"]) for point in found["points"]]
         asked["prefetch"] = [{**_query(probe), "filter": own, "limit": limit} for probe, limit in probes]
         asked["query"] = {"rrf": {"k": _RANK_CONSTANT}}
-        found = self._rest.ask("POST", f"/collections/{name}/points/query", asked)
+        found = self._ask("POST", f"/collections/{name}/points/query", asked)
         return [str(point["id"]) for point in found["points"]]
 
 

@@ -4,6 +4,7 @@ Its tools are in a collection of their own kind, `tool_search__EMBEDDER`, where 
 embedder's: the BM25 weights of its terms. The tenant's manifest then has the statistics of all its tools.
 """
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.errors import FAULTS, InvalidConfig
+from orchestrator.errors import FAULTS, InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.corpus_statistics import CorpusStatistics, bm25_weights
 from orchestrator.index.documents import Document
 from orchestrator.index.index import Sizes
@@ -23,6 +24,8 @@ from orchestrator.store.points import Points, Record, Vectors
 from orchestrator.store.qdrant import Qdrant
 
 _PAGE, _MOST_KNOWN = 4_096, 20_000
+_PATIENCE_S, _BELIEVED_S = 2.0, 10.0
+"""How long one question of a route may take, and how long it is believed that the server does not answer."""
 _SAMPLE = 500
 """Tools from which the spread of all cosines is estimated. Ids are hashes, so any of them are a fair sample."""
 
@@ -38,14 +41,17 @@ def add(points: ServerPoints, collection: str, tools: Mapping[str, Tool], vector
 
 
 def _payload(tool: Tool, tokens: int, plain: int) -> dict[str, Any]:
+    return {**tool_payload(tool), **_fields(tool), "sizes": [tokens, plain]}
+
+
+def _fields(tool: Tool) -> dict[str, Any]:
+    """Return the fields by which a search filters."""
     return {
-        **tool_payload(tool),
         "server": tool.server,
         "name": tool.name,
         "keys": [tool.key, *(relation.to for relation in tool.relations if relation.replaces)],
         "labels": [f"{name}={value}" for name, value in tool.filtered_by.items()],
         "hosted": tool.server if tool.kind is Kind.MCP else "",
-        "sizes": [tokens, plain],
     }
 
 
@@ -88,6 +94,8 @@ class SearchedTools:
         """hidden: servers of which no tool is found."""
         self._qdrant, self.owner, self._hidden = qdrant, owner, tuple(hidden)
         self._known: dict[str, Candidate] = {}
+        self.failure, self._again_at = "", 0.0
+        """Why the server does not answer, "" where it does, and when it is asked again."""
         try:
             self.statistics = CorpusStatistics.read(owner.statistics)
         except FAULTS:
@@ -98,15 +106,40 @@ class SearchedTools:
         self.sample = self.search((), Where(), _SAMPLE)
 
     def search(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
-        """Return the tools that any probe finds, best first; without probes, any that fit."""
+        """Return the tools that any probe finds, best first; without probes, any that fit.
+
+        While the server fails, they are sought among those that it gave before, and `failure` says why.
+        """
         where = where.without("server", self._hidden) if self._hidden else where
-        with self._qdrant.searching(self.owner.tenant) as points:
+        if not self._known or time.monotonic() >= self._again_at:
+            try:
+                found = self._searched(probes, where, most)
+                self.failure = ""
+                return found
+            except (StoreUnavailable, Unauthorised) as error:
+                if not self._known:
+                    raise
+                self.failure, self._again_at = str(error), time.monotonic() + _BELIEVED_S
+        return self._at_hand(probes, where, most)
+
+    def _searched(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
+        known = self._known
+        with self._qdrant.searching(self.owner.tenant, _PATIENCE_S if known else 0) as points:
             ids = points.search(self.owner.collection, probes, where, most)
-            known = self._known = self._known if len(self._known) < _MOST_KNOWN else {}
+            known = self._known = known if len(known) < _MOST_KNOWN else {}
             if new := [point for point in ids if point not in known]:
                 found = points.get(self.owner.collection, new, vectors=True)
                 known |= {point: one for point, record in found.items() if (one := _candidate(record))}
         return [known[point] for point in ids if point in known and self._has(known[point].tool)]
+
+    def _at_hand(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
+        """Return the known tools nearest to any vector of the probes; words alone put them in no order."""
+        fitting = [own for own in list(self._known.values()) if where.fits(_fields(own.tool)) and self._has(own.tool)]
+        wanted = [probe for probe, _ in probes if not isinstance(probe, Mapping)]
+        if not (fitting and wanted):
+            return fitting[:most]
+        nearest = (np.array([own.vector for own in fitting]) @ np.array(wanted, np.float32).T).max(axis=1)
+        return [fitting[row] for row in np.argsort(-nearest, kind="stable")[:most]]
 
     def _has(self, tool: Tool) -> bool:
         """Tell whether the manifest names the tool: another writer's points may come or go."""

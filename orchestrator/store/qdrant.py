@@ -6,7 +6,8 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.options import at_home, store_key
 from orchestrator.store.client import ServerPoints
 from orchestrator.store.folder import Folder, Moved
+from orchestrator.store.patience import Persistent
 from orchestrator.store.points import Points
 from orchestrator.store.rest import Rest
 
@@ -26,6 +28,7 @@ _ATTEMPTS, _SAID = 5, 200
 _NO_ANSWER = (AssertionError, RecursionError, ValueError)
 """What qdrant-client raises over answers that it cannot read."""
 _SECRETS = (r"(://)[^/?#\s]*@", r"(://(?:\[\S*?\]|[^\s?@:/]*)(?::\d+)?(?:/[^\s?@]*)?)\?.*", r"(://).*@")
+_ADDRESS = "give the address of its REST interface without a further path, such as http://localhost:6333"
 _T = TypeVar("_T")
 
 
@@ -72,15 +75,26 @@ class Qdrant:
         folder, wait_s = self._folder, self._timeout_s
         with (
             self._failures(),
-            folder.writing(tenant, part, wait_s, mends=mends) if folder else self.searching(tenant) as points,
+            folder.writing(tenant, part, wait_s, mends=mends) if folder else self._writing(tenant, part) as points,
         ):
             yield points
 
     @contextmanager
-    def searching(self, tenant: str) -> Iterator[ServerPoints]:
-        """Give the tenant's points on a server, which can be searched, too."""
+    def searching(self, tenant: str, patience_s: float = 0.0) -> Iterator[ServerPoints]:
+        """Give the tenant's points on a server, which can be searched, too.
+
+        patience_s: How long each question may take, where that is less than the timeout.
+        """
         with self._failures():
-            yield ServerPoints(self._rest, self._remote_client, tenant)
+            ask = partial(self._rest.ask, patience_s=patience_s) if patience_s else self._rest.ask
+            yield ServerPoints(ask, self._remote_client, tenant)
+
+    def _writing(self, tenant: str, part: str) -> AbstractContextManager[ServerPoints]:
+        """Give the same to a writer. One of tools outlasts a minute without answers, where the server gave any yet."""
+        if part != TOOLS or not self._rest.answered:
+            return self.searching(tenant)
+        ask = Persistent(self._rest, str(self)).ask
+        return nullcontext(ServerPoints(ask, lambda: Persistent(self._remote_client(), str(self)), tenant))
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
         """Return what `ask` finds in the tenant's points; asked again where a writer came in between."""
@@ -166,12 +180,25 @@ class Qdrant:
             return Unauthorised(f"the store {self} refuses the key: set QDRANT_API_KEY to one that may read and write")
         cause = getattr(error, "source", None) or error
         why = f"HTTP status {status}" if status else one_line(shown(str(cause)), _SAID) or type(cause).__name__
-        what = f"the store {self} {'does not answer' if self.remote else 'cannot be used'}: {why}"
-        if isinstance(cause, _NO_ANSWER):  # Its text may hold what others keep there.
-            what = f"the store {self} does not answer as a Qdrant server does"
-        return StoreUnavailable(
-            f"{what}; {'start' if self.remote else 'mend'} it, or name another with --store or TOOLROUTE_STORE"
-        )
+        if not self.remote:
+            what, remedy = f"cannot be used: {why}", "mend it"
+        elif isinstance(cause, _NO_ANSWER) or status in (404, 405):  # Its text may hold what others keep there.
+            what, remedy = "does not answer as a Qdrant server does", _ADDRESS
+        else:
+            what, remedy = f"does not answer: {why}", self._remedy(why, status)
+        return StoreUnavailable(f"the store {self} {what}; {remedy}, or name another with --store or TOOLROUTE_STORE")
+
+    def _remedy(self, why: str, status: int | None) -> str:
+        """Return the remedy for a server that cannot be reached, by the client's words."""
+        if "CERTIFICATE" in why:
+            return "set SSL_CERT_FILE to the certificate of the authority that signed its own"
+        if "SSL" in why:
+            return "write http:// if it has no TLS"
+        if status == 400 or "disconnected" in why or "reset by peer" in why or "illegal" in why:
+            return "give the port of its REST interface, 6333 and not 6334, and write https:// if it has TLS"
+        if "no answer within" in why or "timed out" in why:
+            return "see whether it is overloaded, or whether a firewall drops what is sent to that address"
+        return "start it, or correct its address"
 
     def _remote_client(self) -> Any:
         from qdrant_client import QdrantClient

@@ -32,17 +32,20 @@ class Rest:
 
     def __init__(self, location: str, shown: str, timeout_s: float) -> None:
         """shown: the address without credentials, for messages."""
+        self.answered = False
+        """Whether a request was ever answered."""
         self._location, self._shown, self._timeout_s = location, shown, timeout_s
         self._opening = threading.Lock()
         self._opened: Client | None = None
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
+    def ask(self, method: str, path: str, body: Any = None, patience_s: float = 0.0) -> Any:
         """Return the result in the server's answer.
 
         Args:
             method: The HTTP method.
             path: The path below the address, such as `/collections/NAME/points`.
             body: Goes as JSON.
+            patience_s: How long to wait, where that is less than the timeout; 0 for the timeout.
 
         Raises:
             Refused: The server answers with another status than 200.
@@ -51,10 +54,11 @@ class Rest:
         """
         import httpx2
 
+        timeout_s = min(patience_s or self._timeout_s, self._timeout_s)
         try:
-            response = self._client().request(method, path.lstrip("/"), json=body)
+            response = self._client().request(method, path.lstrip("/"), json=body, timeout=timeout_s)
         except httpx2.TimeoutException as error:
-            raise TimeoutError(f"no answer within {self._timeout_s:g} s") from error
+            raise TimeoutError(f"no answer within {timeout_s:g} s") from error
         except httpx2.HTTPError as error:
             raise ConnectionError(str(error)) from error
         if response.status_code != 200:
@@ -62,6 +66,7 @@ class Rest:
         answer = response.json()
         if not isinstance(answer, dict) or "result" not in answer:
             raise ValueError("an answer without a result")
+        self.answered = True
         return answer["result"]
 
     def close(self) -> None:

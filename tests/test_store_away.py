@@ -1,0 +1,192 @@
+"""A Qdrant server that hangs, fails or is not there: routes go on with what is at hand, imports outlast it."""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+
+import pytest
+from starlette.responses import HTMLResponse
+from starlette.types import Receive, Scope, Send
+
+from orchestrator import Router
+from orchestrator.errors import StoreUnavailable
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Tool
+from orchestrator.runtime.large_tenant import LargeTenant
+from orchestrator.store import patience
+from orchestrator.store.store import Store
+from tests.catalogues import sample
+from tests.loopback import served
+from tests.qdrant_front import QdrantFront, qdrant_front
+from tests.stores import FILES, MAIL, by_server, shipped
+
+TOOLS = (*sample(), *MAIL, *FILES)
+SEMANTIC = RouteRequest(query="send an email", tenant="local", route_hint=RouteHint.SEMANTIC)
+KEYWORD = RouteRequest(query="read the text of a file", tenant="local", route_hint=RouteHint.KEYWORD)
+
+
+@pytest.fixture
+def front() -> Iterator[QdrantFront]:
+    with qdrant_front() as front:
+        yield front
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A route and an import soon give up on one request."""
+    monkeypatch.setattr("orchestrator.store.large_tenant._PATIENCE_S", 0.3)
+    monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 0.3)
+    monkeypatch.setattr(patience, "_FIRST_S", 0.01)
+    monkeypatch.setattr(patience, "_LONGEST_S", 0.05)
+
+
+def searched(front: QdrantFront) -> int:
+    return sum("/points/query" in request for request in front.requests)
+
+
+async def until(done: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(300):
+        while not await done():  # noqa: ASYNC110 (the server has no event for it)
+            await asyncio.sleep(0.01)
+
+
+def _renamed(tools: Sequence[Tool], number: int) -> list[Tool]:
+    return [replace(tool, server=f"{tool.server}-{number}", hash="") for tool in tools]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+async def _page(scope: Scope, receive: Receive, send: Send) -> None:
+    await HTMLResponse("<h1>It works</h1>")(scope, receive, send)
+
+
+def _answering(answer: Callable[[socket.socket], object]) -> socket.socket:
+    """A server that treats each connection so; it ends when it is closed."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                with suppress(ssl.SSLError), listening.accept()[0] as connection:
+                    answer(connection)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return listening
+
+
+def _tls() -> socket.socket:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("aNULL:@SECLEVEL=0")  # Without a certificate.
+    return _answering(lambda connection: context.wrap_socket(connection, server_side=True))
+
+
+def _http2() -> socket.socket:
+    """A server of HTTP/2 alone, as gRPC's port is: it begins with its settings."""
+    return _answering(lambda connection: connection.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_route_beyond_the_limit_answers_from_what_it_knows_while_the_server_hangs(
+    front: QdrantFront, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.store.large_tenant._BELIEVED_S", 600)
+    store = Store(front.url, embedder=shipped(), timeout_s=600, index_limit=3)
+    store.replace_servers("local", by_server(TOOLS))
+    async with Router(store=store) as router:
+        whole = [await router.route(request) for request in (SEMANTIC, KEYWORD)]
+        assert not any(one.warnings for one in whole)
+        front.stalled = True
+        held = [await router.route(request) for request in (SEMANTIC, KEYWORD, SEMANTIC)]
+        assert [one.matches[0].tool.key for one in held[:2]] == [one.matches[0].tool.key for one in whole]
+        for one in held:
+            assert any("only tools that this process knows were searched" in warning for warning in one.warnings)
+            assert not any("still being loaded" in warning for warning in one.warnings)
+        front.stalled = False
+        front.requests.clear()
+        assert (await router.route(SEMANTIC)).warnings  # The failure is believed for a time.
+        assert not searched(front)
+        index, _ = await router._indexes.get("local")
+        assert isinstance(index, LargeTenant)
+        index._searched[0]._again_at = 0.0
+
+        async def recovered() -> bool:
+            return not (await router.route(SEMANTIC)).warnings
+
+        await until(recovered)
+
+
+async def test_a_route_beyond_the_limit_keeps_its_filters_while_the_server_is_down() -> None:
+    with qdrant_front() as front:
+        store = Store(front.url, embedder=shipped(), index_limit=3)
+        store.replace_servers("local", by_server(TOOLS))
+        router = Router(store=store)
+        await router.route(SEMANTIC)
+    async with router:
+        found = await router.route("send an email", filters={"server": "files"})
+        assert {match.tool.server for match in found.matches} == {"files"}
+        assert any("does not answer" in warning for warning in found.warnings)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_hung_server_is_not_said_to_load_a_new_version(front: QdrantFront) -> None:
+    store = Store(front.url, embedder=shipped(), timeout_s=600)
+    store.replace_server("local", "mail", MAIL)
+    async with Router(store=store) as router:
+        await router.route(SEMANTIC)
+        front.stalled = True
+        held = await router.route(SEMANTIC)
+        assert held.matches[0].tool.key == "mail:send_email"
+        [warning] = [own for own in held.warnings if "out of date" in own]
+        assert f"the store {front.url} does not answer within" in warning
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_import_outlasts_a_server_that_fails_or_hangs(front: QdrantFront, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(front.url, embedder=shipped(), timeout_s=1)
+    store.version("local")
+
+    def trouble(done: int, _: int) -> None:
+        if done == 256:
+            front.failing = 3
+        if done == 512:
+            front.stalled = True
+            threading.Timer(1.5, lambda: setattr(front, "stalled", False)).start()
+
+    many = [*by_server(TOOLS).items()]
+    tools = [tool for number in range(40) for _, own in many for tool in _renamed(own, number)]
+    changes = store.replace_servers("local", by_server(tools), trouble)
+    assert sum(len(own.new) for own in changes.values()) == len(tools) > 512
+    assert len(store.load("local").tools) == len(tools)
+    assert "it is asked again" in caplog.text
+
+
+def test_a_server_that_never_answered_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(StoreUnavailable, match="start it, or correct its address"):
+        Store(f"http://127.0.0.1:{_free_port()}", embedder=shipped()).replace_server("local", "mail", MAIL)
+    assert "asked again" not in caplog.text
+
+
+def test_a_wrong_address_gets_the_remedy_that_fits(front: QdrantFront) -> None:
+    with closing(_tls()) as tls, served(_page) as other, closing(_http2()) as http2:
+        remedies = {
+            front.url.replace("http://", "https://"): "write http:// if it has no TLS",
+            f"{front.url}/dashboard": "without a further path, such as http://localhost:6333",
+            other: "give the address of its REST interface",
+            f"http://127.0.0.1:{tls.getsockname()[1]}": "write https:// if it has TLS",
+            f"http://127.0.0.1:{http2.getsockname()[1]}": "6333 and not 6334",
+            f"http://127.0.0.1:{_free_port()}": "start it, or correct its address",
+        }
+        for url, remedy in remedies.items():
+            with pytest.raises(StoreUnavailable) as failure:
+                Store(url, embedder=shipped(), timeout_s=30).load("local")
+            assert remedy in str(failure.value), url
+    front.stalled = True
+    with pytest.raises(StoreUnavailable, match=r"no answer within 1 s; see whether it is overloaded"):
+        Store(front.url, embedder=shipped(), timeout_s=1).load("local")
