@@ -48,9 +48,9 @@ from orchestrator.errors import (
 from orchestrator.mcp.asking import ASKER
 from orchestrator.mcp.calls import OnProgress
 from orchestrator.planning.approval import needs_approval
+from orchestrator.records.call import Approve
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.server.approvals import Approvals, mark
 from orchestrator.server.gateway import Gateway
