@@ -10,8 +10,8 @@ from temporalio.exceptions import FailureError
 from orchestrator.catalogue.export import exported_name, parameters
 from orchestrator.errors import ToolrouteError
 from orchestrator.planning.approval import needs_approval
+from orchestrator.records.call import Approve
 from orchestrator.records.decision import Decision
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.call import described, was_cancelled
 from orchestrator.temporal.workflow import ToolRouter

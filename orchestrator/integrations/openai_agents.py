@@ -11,8 +11,8 @@ from typing import Any
 from orchestrator.common.fields import member, named
 from orchestrator.integrations.durable import CatalogueTool, tools_of
 from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool
+from orchestrator.records.call import Approve
 from orchestrator.records.decision import Decision
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.temporal.workflow import ToolRouter

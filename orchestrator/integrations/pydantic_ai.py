@@ -16,8 +16,8 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.fields import member, named
 from orchestrator.integrations.durable import CatalogueTool, tools_of
 from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool, told
+from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteRequest, Turn
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.temporal.workflow import ToolRouter
