@@ -17,6 +17,7 @@ from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput
+from orchestrator.mcp.calls import Confirm
 from orchestrator.mcp.sync import SyncReport
 from orchestrator.planning.planner import finish
 from orchestrator.records import durable_names as names
@@ -30,7 +31,7 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import CatalogueVersion, Kind, Match, Stage, Tokens, Tool
 from orchestrator.temporal.payload import NOTHING, as_result
 from orchestrator.temporal.plugin import OrchestratorPlugin
-from orchestrator.temporal.results import Results
+from orchestrator.temporal.resources import Resources
 
 Choice = str | tuple[str, Mapping[str, Any]]
 """A tool's key, alone or with the arguments of its step."""
@@ -129,9 +130,7 @@ class FakeRouting(OrchestratorPlugin):
         missing = tuple(parameter for parameter in schema.get("required", ()) if parameter not in own)
         return Step(id=name, task=request.decision.query, tool=tool.key, arguments=own, missing=missing)
 
-    async def _execute(self, call: ToolCall) -> ToolResult:
-        self.calls.append(call)
-        check_arguments(call.tool, call.arguments)
+    async def _answer(self, call: ToolCall) -> ToolResult:
         answer = self._results.get(call.tool.key, f"{call.tool.key}: done")
         if isinstance(answer, Exception):
             raise answer
@@ -152,13 +151,13 @@ def _of_step(step: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(f"{step}."): value for name, value in arguments.items() if name.startswith(f"{step}.")}
 
 
-class _FakeResources:
+class _FakeResources(Resources):
     """What a worker opens, as far as its activities ask for it."""
 
-    results = Results(lambda: Path("no-store"))
-
     def __init__(self, fake: FakeRouting) -> None:
-        self.execute, self._fake = fake._execute, fake  # noqa: SLF001
+        router: Any = self
+        super().__init__(lambda: router, results_in=lambda: Path("no-store"))
+        self._fake = fake
 
     async def router(self) -> Any:
         return self
@@ -172,6 +171,15 @@ class _FakeResources:
 
     async def limited(self, decision: Decision) -> Decision:
         return decision
+
+    async def execute(self, call: ToolCall, confirm: Confirm | None = None) -> ToolResult:
+        self._fake.calls.append(call)
+        check_arguments(call.tool, call.arguments)
+        return await self._fake._answer(call)  # noqa: SLF001
+
+    async def present(self, call: ToolCall) -> Tool:
+        check_arguments(call.tool, call.arguments)
+        return call.tool
 
     async def sync(self, request: SyncRequest) -> SyncReport:
         self._fake.synced.append(request)
@@ -197,8 +205,7 @@ class _FakeActivities(Activities):
     stages = _FakeStages
 
     def __init__(self, fake: FakeRouting) -> None:
-        own: Any = _FakeResources(fake)
-        super().__init__(own)
+        super().__init__(_FakeResources(fake))
         self._fake = fake
 
     @activity.defn(name=names.PLAN)
