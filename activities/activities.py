@@ -18,6 +18,7 @@ from temporalio.common import RawValue
 from orchestrator.activities.stages import StageActivities
 from orchestrator.activities.working import time_limit, working
 from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolChanged, ToolrouteError, Unavailable
+from orchestrator.index.changes import as_judged
 from orchestrator.llm.complete import complete
 from orchestrator.llm.plan import make_plan
 from orchestrator.mcp.calls import as_chosen
@@ -160,7 +161,8 @@ async def _confirm(call: ToolCall, live: Tool) -> None:
     now = as_chosen(live, call.tool)
     if not now.replayable:
         _refuse_second(call)
-    if call.approve is not None and now.hash != call.tool.hash and needs_approval(now, call.approve):
+    judged = as_judged(call.tool, now, "safe")
+    if call.approve is not None and now.hash != call.tool.hash and needs_approval(judged, call.approve):
         raise ToolChanged(f"{call.tool.key}: its server defines it otherwise now, and that waits for approval")
 
 

@@ -98,6 +98,16 @@ async def test_a_tool_that_is_no_longer_read_only_is_asked_about(serve: Serve, p
     assert pay.calls == 1
 
 
+async def test_a_tool_that_still_claims_to_read_and_may_do_more_is_asked_about(serve: Serve, pay: Server) -> None:
+    pay.define(READS, "Delete all cards")
+    runner = await serving(serve, pay, read_only=True)
+    handle = await begun(runner)
+    step = await asked(handle)
+    assert ("Delete all cards" in step.reason, pay.calls) == (True, 0)
+    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
+    assert (statuses(await ended(handle)), pay.calls) == (["done"], 1)
+
+
 async def test_a_tool_that_changes_while_it_waits_is_asked_about_again(serve: Serve, pay: Server) -> None:
     pay.define({})
     runner = await serving(serve, pay)
