@@ -31,6 +31,7 @@ from orchestrator.records.outcome import RecordRequest
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
+from orchestrator.telemetry import TOOL_ERROR
 from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size
 from orchestrator.temporal.resources import Resources
 
@@ -95,17 +96,23 @@ class Activities:
         A call that may not be repeated is sent at most once, whatever the retry policy of whoever schedules it.
         """
         async with working(given, ToolCall) as call:
-            attempt, began = activity.info().attempt, time.monotonic()
-            if not call.replayable:
-                _refuse_second(call)
-            deadline_s = call.deadline_s or time_limit()
-            try:
-                return await self.resources.execute(replace(call, deadline_s=deadline_s), partial(_confirm, call))
-            except Unavailable as error:
-                late = deadline_s is not None and time.monotonic() - began >= deadline_s
-                error.retry = error.retry and not (late and attempt > 1)  # what is too slow twice is so a third time
-                activity.heartbeat(UNSENT, attempt)
-                raise
+            with self.resources.audited(call, activity.info().workflow_id or "") as line:
+                answer = await self._called(call)
+                line |= {"result": TOOL_ERROR if answer.is_error else "ok", "bytes": len(answer.text)}
+                return answer
+
+    async def _called(self, call: ToolCall) -> ToolResult:
+        attempt, began = activity.info().attempt, time.monotonic()
+        if not call.replayable:
+            _refuse_second(call)
+        deadline_s = call.deadline_s or time_limit()
+        try:
+            return await self.resources.execute(replace(call, deadline_s=deadline_s), partial(_confirm, call))
+        except Unavailable as error:
+            late = deadline_s is not None and time.monotonic() - began >= deadline_s
+            error.retry = error.retry and not (late and attempt > 1)  # what is too slow twice is so a third time
+            activity.heartbeat(UNSENT, attempt)
+            raise
 
     @activity.defn(name=names.CHECK_CALL)
     async def check_call(self, given: RawValue) -> Present:
