@@ -44,6 +44,8 @@ UNSENT = "nothing was sent by attempt"
 class Activities:
     """Does a worker's part over its resources. Bad input fails without a retry."""
 
+    stages = StageActivities
+
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
 
@@ -52,7 +54,7 @@ class Activities:
         calls = [self.call_tool, self.check_call, self.read_result]
         return [
             self.route,
-            *StageActivities(self.resources).all(),
+            *self.stages(self.resources).all(),
             self.plan,
             self.complete,
             *calls,
