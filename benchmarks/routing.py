@@ -122,7 +122,7 @@ def keyword_leg(index: Index) -> peers.Ranker:
 def table(found: Sequence[Measured]) -> str:
     """Times, ranking, and how each compares with bm25s' bare retrieval."""
     lines = [
-        "| tools | | p50 ms | p95 | p99 | MRR | nDCG@5 | x bm25s' bare retrieval |",
+        "| tools | | p50, ms of CPU | p95 | p99 | MRR | nDCG@5 | x bm25s' bare retrieval |",
         "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for one in found:
@@ -136,7 +136,7 @@ def table(found: Sequence[Measured]) -> str:
 
 def picture(found: Sequence[Measured], file: Path) -> None:
     """Median time against the size of the catalogue, both logarithmic."""
-    axes = {"xscale": "log", "yscale": "log", "xlabel": "tools", "ylabel": "milliseconds a query (median)"}
+    axes = {"xscale": "log", "yscale": "log", "xlabel": "tools", "ylabel": "milliseconds of CPU a query (median)"}
     with chart(file, **axes) as drawn:
         for name in dict.fromkeys(one.name for one in found if one.name not in (LEG, OPEN)):
             own = [one for one in found if one.name == name]
