@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks import peers
 from benchmarks.drawing import chart
+from benchmarks.installed import installed_table
 from benchmarks.page import write
 from benchmarks.renewal import renewal_table
 from benchmarks.startup import startup_table
@@ -170,7 +171,7 @@ def main() -> None:
         ]
         given.json.write_text(json.dumps(rows))
     if given.write:
-        write(given.write, f"{table(found)}\n\n{renewed}\n\n{started}")
+        write(given.write, "\n\n".join([table(found), renewed, started, installed_table()]))
         picture(found, given.write.with_suffix(".svg"))
 
 
