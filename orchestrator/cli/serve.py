@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
+from orchestrator.audit import Audit
 from orchestrator.cli.options import FILE, Place, taking, typed
 from orchestrator.cli.output import log, note
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
-from orchestrator.records.run import Approve
+from orchestrator.records.call import Approve
 from orchestrator.telemetry import flush
 
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
@@ -63,7 +64,9 @@ async def serve(
     same = ["--config", str(place.config_file().absolute())]
     same += [text for store in place.store[:1] for text in ("--store", store)]
     watched, router = WatchedConfig(place.config_file(), client), Router(stores=place.stores, options=options)
-    async with Gateway(watched.config, router, warm=warm, changed=watched.changed, note=note) as gateway:
+    if audit := Audit.named(options.audit):
+        audit.check()
+    async with Gateway(watched.config, router, warm=warm, changed=watched.changed, note=note, audit=audit) as gateway:
         if transport == "stdio":
             served = make_server(gateway, place.tenant, approve=approve, options=same)
             interrupted = await serve_stdio(gateway, served)

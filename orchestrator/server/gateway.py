@@ -3,40 +3,59 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from mcp.server.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+
+from orchestrator.audit import Audit, Entry, arguments_digest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.common.keys import split_key
-from orchestrator.errors import InvalidInput, ServerUnavailable, UnknownTool
+from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
+from orchestrator.index.changes import is_quarantined, plain, quarantined, set_apart
+from orchestrator.mcp.asking import Host
 from orchestrator.mcp.calls import Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
+from orchestrator.mcp.offers import Offer, stored_offer
 from orchestrator.mcp.results import as_mcp_result
-from orchestrator.mcp.sync import keep_current
+from orchestrator.mcp.sync import keep_current, keep_offer
 from orchestrator.pipeline import select
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
+from orchestrator.server.clients import Questions, Sessions
 from orchestrator.server.initial_sync import InitialSync, Note
 from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
 from orchestrator.server.sign_in_links import SignInLink, SignInLinks
+from orchestrator.server.subscriptions import Subscriptions
+from orchestrator.server.uris import shown_uri, with_shown_links
+from orchestrator.telemetry import TOOL_ERROR
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[None]]
-"""Returns when the tool may be called with these arguments, and raises where it may not."""
+Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
+"""Returns how it came that the tool may be called with these arguments, and raises where it may not."""
 
 _REMEMBERED = 10_000
 _MOST_TOKENS = 8_000
 """Of the definitions that a search shows, as of a call's result."""
+_WATCH_S = 2.0
+"""How often the configuration file is looked at while clients that hear of changes are connected."""
 _LOOKS = 40
 """How often a catalogue is read again that does not hold yet what was listed."""
 
@@ -58,6 +77,7 @@ class Gateway:
         warm: int = 0,
         changed: Callable[[], McpConfig | None] = lambda: None,
         note: Note = lambda _: None,
+        audit: Audit | None = None,
         **limits: Any,
     ) -> None:
         if router.store is None:
@@ -66,13 +86,18 @@ class Gateway:
         self._store, self._router = router.store, router
         router.see(config.entries)
         self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
+        self._audit = audit
         self._pools: dict[str, Connections] = {}
         self._initial_syncs: dict[str, InitialSync] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
         self._links = SignInLinks()
+        self.sessions, self.questions = Sessions(), Questions()
+        self._subscriptions: dict[str, Subscriptions] = {}
+        self._watching: asyncio.Task[None] | None = None
         self._outcomes = OutcomeRecorder(router, note)
 
     async def __aenter__(self) -> Self:
+        self._watching = asyncio.create_task(self._watch())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -83,6 +108,9 @@ class Gateway:
         """End, after these seconds, the calls that are still under way, and all connections."""
         await asyncio.sleep(after_s)
         await self._links.close()
+        if self._watching is not None:
+            self._watching.cancel()
+        await asyncio.gather(*(own.close() for own in self._subscriptions.values()))
         await asyncio.gather(*(initial.close() for initial in self._initial_syncs.values()))
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         await self._outcomes.close()
@@ -100,6 +128,7 @@ class Gateway:
             actor: The client that asks.
             session: The client's session, "" where it has none.
         """
+        began = time.perf_counter()
         await self._follow()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         listed = await self._listed(tenant)
@@ -117,17 +146,19 @@ class Gateway:
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
         matches, dropped = select.fit(usable[:limit], _MOST_TOKENS, select.definition_tokens)
-        self._outcomes.searched(
+        named = self._outcomes.searched(
             decision, {match.tool.key for match in usable[:limit]}, Conversation(tenant, actor, session)
         )
         for match in matches:
             self._remember(tenant, match.tool)
         shown, matching = {match.tool.key for match in matches}, sorted({match.tool.server for match in matches})
-        self._pool(tenant).warm(servers_to_prewarm(usable, self._warm))
+        self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
             named = ", ".join(match.tool.key for match in dropped)
             warnings.append(f"{named}: left out, no more fits into {_MOST_TOKENS:,} tokens; `call_tool` takes them")
+        ms = (time.perf_counter() - began) * 1000
+        self.audit(Entry(event="search", tenant=tenant, actor=actor, decision=named, ms=ms))
         return {
             "matches": [_match_json(match) for match in matches],
             "recommended": [key for key in decision.recommended if key in shown],
@@ -135,7 +166,7 @@ class Gateway:
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": [server for server in decision.servers if server in matching],
-            "warnings": [*decision.warnings, *warnings, *self._pool(tenant).refused(matching)],
+            "warnings": [*decision.warnings, *warnings, *self.pool(tenant).refused(matching)],
         }
 
     async def call(
@@ -156,28 +187,56 @@ class Gateway:
         """
         await self._follow()
         tool = await self._tool(tenant, key)
+        if is_quarantined(tool):
+            tool = await self.listed_now(tenant, tool)
         chosen = self._offered.get((tenant, tool.key), tool)
         is_same = chosen.hash == tool.hash
         # In a thread: a stranger's schema may take seconds, in which others are served.
         given = await asyncio.to_thread(check_arguments, tool, arguments) if is_same else dict(arguments)
-        with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
+        who = Conversation(tenant, actor, session)
+        entry = Entry(event="call", tenant=tenant, actor=actor, server=tool.server, tool=tool.key)
+        entry = replace(entry, arguments=arguments_digest(given), decision=self._outcomes.search_of(who, tool.key))
+        with self._outcomes.call(who, tool.key) as used, self._audited(entry) as line:
             if allow is not None:
-                await allow(tool, given)
+                line["approval"] = await allow(tool, given)
 
             async def confirm(live: Tool) -> None:
-                if allow is not None and (now := as_chosen(live, tool)).hash != tool.hash:
-                    await allow(now, given)
+                if allow is not None and as_chosen(live, tool).hash != tool.hash:
+                    line["approval"] = await allow(await self.listed_now(tenant, tool), given)
 
             call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress, confirm=confirm)
             began = time.perf_counter()
-            result = as_mcp_result(await self._pool(tenant)._exchange(call))
+            result = as_mcp_result(await self.pool(tenant)._exchange(call))
+            result.content = [with_shown_links(tool.server, block) for block in result.content]
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
+            line |= {"result": TOOL_ERROR if result.is_error else "ok", "bytes": _size(result)}
         return result
+
+    def audit(self, entry: Entry) -> None:
+        """Write a line into the audit log, if there is one."""
+        if self._audit is not None:
+            self._audit.note(entry)
+
+    @contextmanager
+    def _audited(self, entry: Entry) -> Iterator[dict[str, Any]]:
+        """Write the line of a call at its end, with the fields that are set in the yielded dict.
+
+        A call for which the client has to ask its user first comes again, and is written then.
+        """
+        began, line = time.perf_counter(), dict[str, Any](approval="not asked")
+        try:
+            yield line
+        except (ToolrouteError, asyncio.CancelledError) as error:
+            line["result"] = type(error).__name__
+            raise
+        finally:
+            if "result" in line:
+                self.audit(replace(entry, ms=(time.perf_counter() - began) * 1000, **line))
 
     def sign_in(self, tenant: str, key: str) -> SignInLink | None:
         """Begin to sign in to a tool's server, or go on; None unless it refused the tenant and is signed in to."""
         spec = self.config.servers.get(key.partition(":")[0])
-        if spec is None or not self._pool(tenant).refused([spec.name]) or not spec.launch().signs_in:
+        if spec is None or not self.pool(tenant).refused([spec.name]) or not spec.launch().signs_in:
             return None
         return self._links.of(tenant, spec)
 
@@ -185,6 +244,16 @@ class Gateway:
         """Return the tenant's present tools of the same server, this one among them as it is given."""
         catalogue = (await self._router._index(tenant, tool.key)).catalogue
         return [tool, *(own for own in catalogue if own.server == tool.server and own.key != tool.key)]
+
+    async def listed_now(self, tenant: str, tool: Tool) -> Tool:
+        """Return the tool as its server lists it now, quarantined where it is not what was accepted."""
+        listed = await self.pool(tenant).list_again(tool.server)
+        held = await asyncio.to_thread(self._store.tool, tenant, tool.key) or tool
+        live = next((as_chosen(own, held) for own in listed if own.name == tool.name), held)
+        if live.hash == held.hash:
+            return held
+        why = quarantined(held, plain(live), self._store.change_policy)  # The store does not follow this server.
+        return set_apart(live, why) if why else plain(live)
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
@@ -195,7 +264,7 @@ class Gateway:
         catalogue = (await self._router._index(tenant, key)).catalogue
         if why:
             raise ServerUnavailable(f"unknown tool {key}: server {server!r} has not been listed yet: {why}")
-        if key not in catalogue.positions and await self._pool(tenant).list_after_calls(server):
+        if key not in catalogue.positions and await self.pool(tenant).list_after_calls(server):
             catalogue = (await self._router._index(tenant, key)).catalogue
         former, key = key, catalogue.current(key)
         if former != key:
@@ -229,7 +298,7 @@ class Gateway:
     async def states(self, tenant: str) -> list[dict[str, Any]]:
         """Return how the tenant's servers stand here: state, tools, idle time, last error."""
         await self._follow()
-        pool = self._pool(tenant)
+        pool = self.pool(tenant)
         counts = await asyncio.to_thread(self._store.servers, tenant)
         pool.know(counts, await asyncio.to_thread(self._store.failures, tenant))
         return [state.to_json() for state in pool.states()]
@@ -238,12 +307,37 @@ class Gateway:
         """Take a changed configuration over; what the store lacks of it is listed before the next search."""
         config = self._changed()
         if config is not None:
-            self.config = config
+            was, self.config = self.config, config
+            self._audit_changes(was, config)
             self._router.see(config.entries)
             for pool in self._pools.values():
                 pool.renew(config)
             outdated, self._initial_syncs = self._initial_syncs, {}
             await asyncio.gather(*(initial.close() for initial in outdated.values()))
+            for tenant in self.sessions.tenants:
+                await self.sessions.publish(tenant, ToolsListChanged(), ResourcesListChanged(), PromptsListChanged())
+
+    async def _watch(self) -> None:
+        """Take a changed configuration over also while nobody asks, so that connected clients hear of it."""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            if self.sessions.tenants:
+                await self._follow()
+
+    async def offers(self, tenant: str) -> dict[str, Offer]:
+        """Return what each of the tenant's servers offers beside its tools, as it was listed last."""
+        await self._follow()
+        await self._listed(tenant)
+        stored = await asyncio.to_thread(self._store.offers, tenant, self.config.entries)
+        return {server: stored_offer(stored.get(server, "")) for server in self.config.servers}
+
+    def _audit_changes(self, was: McpConfig, now: McpConfig) -> None:
+        """Write a line for each server whose entry was added, changed or removed."""
+        for server in dict.fromkeys([*was.entries, *now.entries]):
+            before, after = was.entries.get(server), now.entries.get(server)
+            if before != after:
+                result = "added" if before is None else "removed" if after is None else "changed"
+                self.audit(Entry(event="configuration", tenant="", server=server, result=result))
 
     def _callable(self, tool: Tool) -> bool:
         spec = self.config.servers.get(tool.server)
@@ -263,17 +357,48 @@ class Gateway:
     async def _listed(self, tenant: str, server: str | None = None) -> InitialSync:
         """Wait for what the store lacks of the tenant's servers: all, or the one that is needed."""
         if tenant not in self._initial_syncs:
-            self._initial_syncs[tenant] = InitialSync(self._pool(tenant), self._store, tenant, self._note)
+            self._initial_syncs[tenant] = InitialSync(self.pool(tenant), self._store, tenant, self._note)
         initial = self._initial_syncs[tenant]  # Another configuration may be taken over while it is waited for.
         await initial.listed(server)
         return initial
 
-    def _pool(self, tenant: str) -> Connections:
+    def subscriptions(self, tenant: str) -> Subscriptions:
+        """Return the tenant's subscriptions to resources."""
+        return self._subscriptions.setdefault(tenant, Subscriptions(self.pool(tenant)))
+
+    def pool(self, tenant: str) -> Connections:
+        """Return the tenant's connections, through which servers ask and tell only this tenant's clients."""
         if tenant not in self._pools:
             at_hand = partial(self._router._catalogue_at_hand, tenant)
-            on_listed = keep_current(self._store, tenant, at_hand, self._entry)
-            self._pools[tenant] = Connections(self.config, tenant=tenant, on_listed=on_listed, **self._limits)
+            on_listed = keep_current(
+                self._store, tenant, at_hand, self._entry, partial(self._tell, tenant, ToolsListChanged())
+            )
+            host = Host(
+                fallback=self.sessions.alone,
+                on_offer=keep_offer(self._store, tenant, self._entry, partial(self._offer_changed, tenant)),
+                on_updated=partial(self._updated, tenant),
+            )
+            self._pools[tenant] = Connections(
+                self.config, tenant=tenant, on_listed=on_listed, host=host, **self._limits
+            )
         return self._pools[tenant]
+
+    async def _tell(self, tenant: str, *events: ServerEvent) -> None:
+        await self.sessions.publish(tenant, *events)
+
+    async def _offer_changed(self, tenant: str, before: Offer, now: Offer) -> None:
+        if (before.resources, before.templates) != (now.resources, now.templates):
+            await self._tell(tenant, ResourcesListChanged())
+        if before.prompts != now.prompts:
+            await self._tell(tenant, PromptsListChanged())
+
+    async def _updated(self, tenant: str, server: str, uri: str) -> None:
+        await self._tell(tenant, ResourceUpdated(uri=shown_uri(server, uri)))
+
+
+def _size(result: "CallToolResult") -> int:
+    """Return the bytes of an answer's texts and files."""
+    return sum(len(getattr(block, "text", getattr(block, "data", ""))) for block in result.content)
 
 
 def _match_json(match: Match) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import shlex
 import signal
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -16,20 +17,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.types import (
-    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitRequestURLParams,
     InputRequiredResult,
-    ListResourcesResult,
     ListToolsResult,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
     TextContent,
-    TextResourceContents,
     ToolAnnotations,
 )
 from mcp.types import (
@@ -38,6 +33,7 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from orchestrator.audit import Entry, arguments_digest
 from orchestrator.catalogue.export import read_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
@@ -51,20 +47,23 @@ from orchestrator.errors import (
     Unauthorised,
     UnknownTenant,
 )
+from orchestrator.index.changes import is_quarantined
+from orchestrator.index.safety import QUARANTINED
+from orchestrator.mcp.asking import ASKER
+from orchestrator.mcp.calls import OnProgress
 from orchestrator.planning.approval import needs_approval
+from orchestrator.records.call import Approve
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.server.approvals import Approvals, mark
 from orchestrator.server.gateway import Gateway
+from orchestrator.server.handlers import GatewayServer, Handlers
 from orchestrator.server.outcome_recorder import Conversation
 
 Context = ServerRequestContext[Any, Any]
 M = TypeVar("M", bound=BaseModel)
 
-SERVERS = "toolroute://servers"
-"""The resource that says how the caller's servers stand, as JSON."""
 _LONGEST_CLIENT = 200
 _INSTRUCTIONS = (
     "Finds the few tools that fit a task among all configured servers. "
@@ -123,12 +122,6 @@ _TOOLS = [
         name="call_tool", description="Call a tool that `search` found.", input_schema=CallArguments.model_json_schema()
     ),
 ]
-_RESOURCE = Resource(
-    uri=SERVERS,
-    name="servers",
-    description="How each server stands: state, tools, calls in flight, idle time, last error.",
-    mime_type="application/json",
-)
 
 
 class NeedsApproval(ToolrouteError):
@@ -160,17 +153,28 @@ def make_server(
     """
     under_way, approver = Counter[str](), _Approver(gateway, approve, options)
 
+    def tenant_of(context: Context) -> str:
+        return tenant or _tenant_of(context)
+
+    def who_of(context: Context) -> Conversation:
+        return Conversation(tenant_of(context), _client_of(context), _session_of(context))
+
+    handlers = Handlers(gateway, tenant_of, who_of)
+
     async def list_tools(_: Any, __: Any) -> ListToolsResult:
         return ListToolsResult(tools=_TOOLS)
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        result: CallToolResult | InputRequiredResult
         try:
             owner = tenant or _tenant_of(context)
             if under_way[owner] >= most_calls:
                 raise Busy(f"{most_calls} calls of {owner} are under way, no more at the same time: call again later")
             under_way[owner] += 1
             try:
-                return await _answer(gateway, owner, context, params, approver)
+                answer = partial(_answer, gateway, owner, context, params, approver)
+                result = await handlers.answered(context, params, answer)
+                return result
             finally:
                 under_way[owner] -= 1
         except _InputRequired as asked:
@@ -178,27 +182,17 @@ def make_server(
         except ToolrouteError as error:
             return _text(f"{type(error).__name__}: {error}", is_error=True)
 
-    async def list_resources(_: Any, __: Any) -> ListResourcesResult:
-        return ListResourcesResult(resources=[_RESOURCE])
-
-    async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        if str(params.uri) != SERVERS:
-            raise MCPError(INVALID_PARAMS, f"no resource {params.uri}: there is {SERVERS}")
-        states = json.dumps(await gateway.states(tenant or _tenant_of(context)), ensure_ascii=False)
-        contents = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
-        return ReadResourceResult(contents=[contents])
-
     names = sorted(gateway.config.servers)
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return Server(
+    server = GatewayServer(
         "toolroute",
         version=version("toolroute"),
         instructions=f"{_INSTRUCTIONS} The servers: {', '.join(names[:_MOST_NAMED]) or 'none'}{more}.",
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_read_resource=read_resource,
     )
+    handlers.register(server)
+    return server
 
 
 async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
@@ -257,7 +251,7 @@ async def _answer(
         session=session,
         allow=partial(approver.allow, Conversation(tenant, actor, session), context, params),
         idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
-        on_progress=context.session.report_progress if "progress_token" in meta else None,
+        on_progress=_progress_to(ASKER.get()) if "progress_token" in meta else None,
     )
     try:
         return await call()
@@ -265,6 +259,15 @@ async def _answer(
         if not await _signed_in(gateway, tenant, context, params, tool):
             raise
     return await call()
+
+
+def _progress_to(asker: Any) -> OnProgress:
+    """Return what reports progress to a client, whose request may have come again since."""
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        await asker.context.session.report_progress(progress, total, message)
+
+    return report
 
 
 async def _signed_in(gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, tool: str) -> bool:
@@ -310,22 +313,31 @@ class _Approver:
         params: CallToolRequestParams,
         tool: Tool,
         arguments: Mapping[str, Any],
-    ) -> None:
-        """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
+    ) -> str:
+        """Return how the client's user has approved this call, or that none is needed; else ask, or refuse."""
         if not needs_approval(tool, self._policy):
-            return
+            return "not needed"
         entry = self._gateway.config.servers[tool.server].identity
-        own, kept, lasts = mark(tool, entry), Approvals(who.tenant), self._policy is not Approve.ALWAYS
-        if lasts and (own in self._sessions.get(who, ()) or kept.read().get(tool.key) == own):
-            return
-        changed = "It or its server has changed since it was allowed. " if lasts and tool.key in kept.read() else ""
+        own, kept = mark(tool, entry), Approvals(who.tenant)
+        lasts = self._policy is not Approve.ALWAYS and not is_quarantined(tool)
+        allowed = kept.read().get(tool.key) if lasts else None
+        if lasts and (own in self._sessions.get(who, ()) or allowed == own):
+            return "kept"
+        if allowed and mark(await self._gateway.listed_now(who.tenant, tool), entry) == allowed:
+            return "kept"  # It was changed back.
+        changed = _changed(tool, is_other=bool(allowed))
         choices = [*_CHOICES]
         if context.request is not None and not who.session:  # Each request is a session of its own.
             choices.remove("this session")
         answer = await self._answer(who.tenant, context, params, tool, arguments, choices if lasts else [], changed)
-        if getattr(answer, "action", "") != "accept":
-            raise NeedsApproval(f"{tool.key} was not called: the user did not approve it. Do not try another way.")
+        accepted = getattr(answer, "action", "") == "accept"
         chosen = (getattr(answer, "content", None) or {}).get("allow") if lasts else None
+        given = chosen if chosen in choices else "this call"
+        about = Entry(event="approval", tenant=who.tenant, actor=who.actor, server=tool.server, tool=tool.key)
+        about = replace(about, arguments=arguments_digest(arguments), approval=given if accepted else "declined")
+        self._gateway.audit(about)
+        if not accepted:
+            raise NeedsApproval(f"{tool.key} was not called: the user did not approve it. Do not try another way.")
         if chosen == "this session" and chosen in choices:
             self._sessions.setdefault(who, set()).add(own)
             if len(self._sessions) > _MOST_SESSIONS:
@@ -334,6 +346,7 @@ class _Approver:
             kept.allow([tool], entry)
         elif chosen == "this server":
             kept.allow(await self._gateway.tools_beside(who.tenant, tool), entry)
+        return given
 
     async def _answer(
         self,
@@ -349,7 +362,7 @@ class _Approver:
         can = capabilities.elicitation if capabilities else None
         shown, key = _shown(bounded(dict(arguments))), _shown(tool.key)[1:-1]
         if can is None or (can.url and not can.form):
-            raise self._cannot_ask(tenant, key, shown, changed)
+            raise self._cannot_ask(tenant, tool, shown, changed)
         message = f"{changed}May {key} be called with {shown}?"
         names = [_CHOICES[choice] for choice in choices]
         allow = {"type": "string", "title": "Allow", "enum": choices, "enumNames": names, "default": "this call"}
@@ -366,17 +379,26 @@ class _Approver:
         try:
             return await context.session.elicit_form(message, schema, context.request_id)
         except MCPError:  # It said that it can ask, and cannot.
-            raise self._cannot_ask(tenant, key, shown, changed) from None
+            raise self._cannot_ask(tenant, tool, shown, changed) from None
 
-    def _cannot_ask(self, tenant: str, key: str, shown: str, changed: str) -> NeedsApproval:
-        whose = [] if tenant == "local" else ["--tenant", tenant]
-        command = shlex.join(["toolroute", "approvals", "allow", key, *whose, *self._options])
+    def _cannot_ask(self, tenant: str, tool: Tool, shown: str, changed: str) -> NeedsApproval:
+        key, whose = _shown(tool.key)[1:-1], [] if tenant == "local" else ["--tenant", tenant]
+        words = ["tools", "accept"] if is_quarantined(tool) else ["approvals", "allow"]
+        command = shlex.join(["toolroute", *words, key, *whose, *self._options])
         return NeedsApproval(
             f"{key} was not called: it may change something, the user decides, and this client cannot ask them. "
             f"Tell the user the following, and wait. Do not try another way.\n"
             f"To the user: your agent wants to call {key} with {shown}. {changed}If agents may call this tool from now "
             f"on, run `{command}` in a terminal and confirm it there; then tell your agent to go on."
         )
+
+
+def _changed(tool: Tool, *, is_other: bool) -> str:
+    """Return what a user has to know of a tool that is not the one that was accepted, or allowed, before."""
+    if is_quarantined(tool):
+        why = _shown(bounded(tool.labels[QUARANTINED]))[1:-1]
+        return f"It has changed since it was accepted, and nobody has accepted the change ({why}). "
+    return "It or its server has changed since it was allowed. " if is_other else ""
 
 
 def _shown(value: Any) -> str:
