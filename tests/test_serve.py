@@ -15,13 +15,14 @@ from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitResult, Implementation
 
 from orchestrator import Router
+from orchestrator.audit import Audit
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidArguments, ServerUnavailable, UnknownTool
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import McpConfig, ServerSpec
 from orchestrator.options import Options
+from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteHint
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.server import initial_sync
 from orchestrator.server.approvals import Approvals, mark
@@ -176,7 +177,12 @@ Answer = tuple[str, dict[str, Any]]
 
 @asynccontextmanager
 async def asking(
-    folder: Path, mode: str, *answers: Answer, policy: Approve = Approve.CHANGES, **servers: Any
+    folder: Path,
+    mode: str,
+    *answers: Answer,
+    policy: Approve = Approve.CHANGES,
+    audit: Audit | None = None,
+    **servers: Any,
 ) -> AsyncIterator[tuple[Client, list[ElicitRequestFormParams], Gateway]]:
     """A client whose user answers so, one after the other, and what its user was asked."""
     asked, left = list[ElicitRequestFormParams](), [*answers]
@@ -186,7 +192,7 @@ async def asking(
         action, content = left.pop(0)
         return ElicitResult(action=action, content=content)  # type: ignore[arg-type]
 
-    async with gateway(folder, config(**servers) if servers else None) as served:
+    async with gateway(folder, config(**servers) if servers else None, audit=audit) as served:
         server = make_server(served, "org:1", policy, options=["--config", "mcp.json"])
         callback: Any = ask if answers else None
         async with Client(server, mode=mode, elicitation_callback=callback) as client:  # type: ignore[arg-type]

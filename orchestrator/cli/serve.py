@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
+from orchestrator.audit import Audit
 from orchestrator.cli.options import FILE, Place, taking, typed
 from orchestrator.cli.output import log, note
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS
 from orchestrator.options import Options
-from orchestrator.records.run import Approve
+from orchestrator.records.call import Approve
 from orchestrator.telemetry import flush
 
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
@@ -73,6 +74,8 @@ async def serve(
     same = ["--config", str(place.config_file().absolute())]
     same += [text for store in place.store[:1] for text in ("--store", store)]
     watched, router = WatchedConfig(place.config_file(), client), Router(stores=place.stores, options=options)
+    if audit := Audit.named(options.audit):
+        audit.check()
     gateway = Gateway(
         watched.config,
         router,
@@ -80,6 +83,7 @@ async def serve(
         changed=watched.changed,
         note=note,
         max_result_tokens=max_result_tokens,
+        audit=audit,
     )
     async with gateway:
         if transport == "stdio":

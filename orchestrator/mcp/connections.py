@@ -17,7 +17,7 @@ from orchestrator import telemetry
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig, ServerUnavailable, Unauthorised, UnknownTool
 from orchestrator.mcp.asking import Host
-from orchestrator.mcp.calls import Call
+from orchestrator.mcp.calls import Call, Confirm, as_chosen
 from orchestrator.mcp.config import McpConfig, ServerLimits, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
 from orchestrator.mcp.extra import check_extra
@@ -117,20 +117,31 @@ class Connections:
         idempotency_key: str | None = None,
         deadline_s: float | None = None,
         max_result_tokens: int | None = None,
+        confirm: Confirm | None = None,
     ) -> ToolResult:
         """Call a tool by key or record, connecting its server if need be; `deadline_s` bounds all of it, in place of
         the server's timeout.
 
-        A Tool whose definition differs from the server's is called if the arguments still fit, and the result warns.
+        A Tool whose definition differs from the server's is called if the arguments still fit, and the result warns;
+        `confirm` gets the server's own record before that, and raises where it may not be called.
         The tool's own error is a result with `is_error`. Raises UnknownTool, InvalidArguments, Unauthorised,
         ServerUnavailable (nothing was sent, or it only reads) and OutcomeUnknown (sent, no answer).
         """
         call = Call.of(tool, arguments or {}, idempotency_key)
+        call.confirm = confirm
         if deadline_s is not None:
             call.deadline = asyncio.get_running_loop().time() + deadline_s
         if max_result_tokens is not None:
             call.max_tokens = max_result_tokens
         return as_tool_result(await self._exchange(call))
+
+    async def present(self, tool: Tool, *, deadline_s: float | None = None) -> Tool:
+        """Return a tool as its server defines it now, with what the catalogue adds to it; raises what `call` does."""
+        call = Call.of(tool, {})
+        if deadline_s is not None:
+            call.deadline = asyncio.get_running_loop().time() + deadline_s
+        async with self.using(call.server, call.deadline) as connection:
+            return as_chosen(await self._live_tool(connection, call), tool)
 
     async def _exchange(self, call: Call) -> Answered:
         """Do what `call` does and return the server's own answer. What did not run, or may run twice, is sent again."""
@@ -191,10 +202,15 @@ class Connections:
         connection = self._servers[server].connection if server in self._servers else None
         if connection is None or not connection.called:
             return False
+        await self.list_again(server)
+        return True
+
+    async def list_again(self, server: str) -> tuple[Tool, ...]:
+        """List a server now, and pass on what it lists."""
         tools = await self.tools(server, fresh=True)
         if self._on_listed is not None:
             await self._on_listed(server, tools)
-        return True
+        return tools
 
     async def offer(self, server: str) -> None:
         """Ask a server for its resources and prompts; the host gets them. Nothing is asked without a host."""

@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -19,10 +20,12 @@ from mcp.server.subscriptions import (
 )
 from mcp.types import URL_ELICITATION_REQUIRED
 
+from orchestrator.audit import Audit, Entry, arguments_digest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.common.keys import split_key
-from orchestrator.errors import InvalidInput, ServerUnavailable, UnknownTool
+from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
+from orchestrator.index.changes import is_quarantined, plain, quarantined, set_apart
 from orchestrator.mcp.asking import Host
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS, Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
@@ -44,12 +47,13 @@ from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
 from orchestrator.server.sign_in_links import SignInLink, SignInLinks
 from orchestrator.server.subscriptions import Subscriptions
 from orchestrator.server.uris import shown_uri, with_shown_links
+from orchestrator.telemetry import TOOL_ERROR
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[None]]
-"""Returns when the tool may be called with these arguments, and raises where it may not."""
+Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
+"""Returns how it came that the tool may be called with these arguments, and raises where it may not."""
 
 _REMEMBERED = 10_000
 _MOST_TOKENS = 8_000
@@ -78,6 +82,7 @@ class Gateway:
         changed: Callable[[], McpConfig | None] = lambda: None,
         note: Note = lambda _: None,
         max_result_tokens: int = MAX_RESULT_TOKENS,
+        audit: Audit | None = None,
         **limits: Any,
     ) -> None:
         if router.store is None:
@@ -86,6 +91,7 @@ class Gateway:
         self._store, self._router = router.store, router
         router.see(config.entries)
         self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
+        self._audit = audit
         self._pools: dict[str, Connections] = {}
         self._initial_syncs: dict[str, InitialSync] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
@@ -128,6 +134,7 @@ class Gateway:
             actor: The client that asks.
             session: The client's session, "" where it has none.
         """
+        began = time.perf_counter()
         await self._follow()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         listed = await self._listed(tenant)
@@ -146,7 +153,7 @@ class Gateway:
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
         best, dropped = select.fit(usable[:1], _MOST_TOKENS, select.definition_tokens)
         matches = [*(best or dropped), *usable[1:limit]]
-        self._outcomes.searched(
+        named = self._outcomes.searched(
             decision, {match.tool.key for match in usable[:limit]}, Conversation(tenant, actor, session)
         )
         for match in matches:
@@ -155,8 +162,10 @@ class Gateway:
         self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
-            named = ", ".join(match.tool.key for match in dropped)
-            warnings.append(f"{named}: its definition does not fit into {_MOST_TOKENS:,} tokens; `call_tool` takes it")
+            long = ", ".join(match.tool.key for match in dropped)
+            warnings.append(f"{long}: its definition does not fit into {_MOST_TOKENS:,} tokens; `call_tool` takes it")
+        ms = (time.perf_counter() - began) * 1000
+        self.audit(Entry(event="search", tenant=tenant, actor=actor, decision=named, ms=ms))
         return {
             "matches": shown_tools.matches(
                 matches, await self._stored_offers(tenant, matching), first_whole=bool(best)
@@ -199,17 +208,22 @@ class Gateway:
         """
         await self._follow()
         tool = await self._tool(tenant, key)
+        if is_quarantined(tool):
+            tool = await self.listed_now(tenant, tool)
         chosen = self._offered.get((tenant, tool.key), tool)
         is_same = chosen.hash == tool.hash
         # In a thread: a stranger's schema may take seconds, in which others are served.
         given = await asyncio.to_thread(check_arguments, tool, arguments) if is_same else dict(arguments)
-        with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
+        who = Conversation(tenant, actor, session)
+        entry = Entry(event="call", tenant=tenant, actor=actor, server=tool.server, tool=tool.key)
+        entry = replace(entry, arguments=arguments_digest(given), decision=self._outcomes.search_of(who, tool.key))
+        with self._outcomes.call(who, tool.key) as used, self._audited(entry) as line:
             if allow is not None:
-                await allow(tool, given)
+                line["approval"] = await allow(tool, given)
 
             async def confirm(live: Tool) -> None:
-                if allow is not None and (now := as_chosen(live, tool)).hash != tool.hash:
-                    await allow(now, given)
+                if allow is not None and as_chosen(live, tool).hash != tool.hash:
+                    line["approval"] = await allow(await self.listed_now(tenant, tool), given)
 
             call = replace(
                 Call.of(chosen, given, idempotency_key),
@@ -219,6 +233,7 @@ class Gateway:
             )
             began = time.perf_counter()
             answered = await self.pool(tenant)._exchange(call)
+            line["result"] = TOOL_ERROR  # Unless it is an answer.
             _raise_if_links(answered)
             first = not self.results.of((tenant, actor))
             result = as_mcp_result(answered, partial(self.results.keep, (tenant, actor)))
@@ -226,7 +241,29 @@ class Gateway:
                 await self._tell(tenant, ToolsListChanged())  # `read_result` is there now.
             result.content = [with_shown_links(tool.server, block) for block in result.content]
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
+            line |= {"result": TOOL_ERROR if result.is_error else "ok", "bytes": _size(result)}
         return result
+
+    def audit(self, entry: Entry) -> None:
+        """Write a line into the audit log, if there is one."""
+        if self._audit is not None:
+            self._audit.note(entry)
+
+    @contextmanager
+    def _audited(self, entry: Entry) -> Iterator[dict[str, Any]]:
+        """Write the line of a call at its end, with the fields that are set in the yielded dict.
+
+        A call for which the client has to ask its user first comes again, and is written then.
+        """
+        began, line = time.perf_counter(), dict[str, Any](approval="not asked")
+        try:
+            yield line
+        except (ToolrouteError, asyncio.CancelledError) as error:
+            line["result"] = type(error).__name__
+            raise
+        finally:
+            if "result" in line:
+                self.audit(replace(entry, ms=(time.perf_counter() - began) * 1000, **line))
 
     def sign_in(self, tenant: str, key: str) -> SignInLink | None:
         """Begin to sign in to a tool's server, or go on; None unless it refused the tenant and is signed in to."""
@@ -239,6 +276,16 @@ class Gateway:
         """Return the tenant's present tools of the same server, this one among them as it is given."""
         catalogue = (await self._router._index(tenant, tool.key)).catalogue
         return [tool, *(own for own in catalogue if own.server == tool.server and own.key != tool.key)]
+
+    async def listed_now(self, tenant: str, tool: Tool) -> Tool:
+        """Return the tool as its server lists it now, quarantined where it is not what was accepted."""
+        listed = await self.pool(tenant).list_again(tool.server)
+        held = await asyncio.to_thread(self._store.tool, tenant, tool.key) or tool
+        live = next((as_chosen(own, held) for own in listed if own.name == tool.name), held)
+        if live.hash == held.hash:
+            return held
+        why = quarantined(held, plain(live), self._store.change_policy)  # The store does not follow this server.
+        return set_apart(live, why) if why else plain(live)
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
@@ -292,7 +339,8 @@ class Gateway:
         """Take a changed configuration over; what the store lacks of it is listed before the next search."""
         config = self._changed()
         if config is not None:
-            self.config = config
+            was, self.config = self.config, config
+            self._audit_changes(was, config)
             self._router.see(config.entries)
             for pool in self._pools.values():
                 pool.renew(config)
@@ -318,6 +366,14 @@ class Gateway:
         entries = {server: self._entry(server) for server in servers}
         stored = await asyncio.to_thread(self._store.offers, tenant, entries)
         return {server: stored_offer(stored.get(server, "")) for server in entries}
+
+    def _audit_changes(self, was: McpConfig, now: McpConfig) -> None:
+        """Write a line for each server whose entry was added, changed or removed."""
+        for server in dict.fromkeys([*was.entries, *now.entries]):
+            before, after = was.entries.get(server), now.entries.get(server)
+            if before != after:
+                result = "added" if before is None else "removed" if after is None else "changed"
+                self.audit(Entry(event="configuration", tenant="", server=server, result=result))
 
     def _callable(self, tool: Tool) -> bool:
         spec = self.config.servers.get(tool.server)
@@ -381,3 +437,8 @@ def _raise_if_links(answered: Answered) -> None:
     error, clear = answered.answer, answered.secrets
     if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
         raise MCPError(error.code, clear.redact(error.message), clear.redact_json(error.data))
+
+
+def _size(result: "CallToolResult") -> int:
+    """Return the bytes of an answer's texts and files."""
+    return sum(len(getattr(block, "text", getattr(block, "data", ""))) for block in result.content)
