@@ -38,23 +38,21 @@ class Engine:
         self.indexes: dict[str, set[str]] = {}
         one = "/collections/([^/]+)"
         points = f"{one}/points"
-        self._calls: list[tuple[str, re.Pattern[str], Callable[[str, Any], Any], Any]] = [
-            (method, re.compile(path), do, TypeAdapter(kind))
-            for method, path, do, kind in (
-                ("GET", f"{one}/exists", lambda name, _: {"exists": self.client.collection_exists(name)}, Body),
-                ("GET", "/collections()", lambda *_: self.client.get_collections(), Body),
-                ("GET", one, self._info, Body),
-                ("PUT", one, self._create, models.CreateCollection),
-                ("DELETE", one, lambda name, _: self.client.delete_collection(name), Body),
-                ("PUT", f"{one}/index", self._index, models.CreateFieldIndex),
-                ("POST", points, self._retrieve, models.PointRequest),
-                ("PUT", points, self._upsert, models.PointsBatch),
-                ("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
-                ("POST", f"{points}/count", self._count, models.CountRequest),
-                ("POST", f"{points}/query/batch", self._queries, models.QueryRequestBatch),
-                ("POST", f"{points}/delete", self._delete, models.PointIdsList | models.FilterSelector),
-            )
+        calls: list[tuple[str, str, Callable[[str, Any], Any], Any]] = [
+            ("GET", f"{one}/exists", lambda name, _: {"exists": self.client.collection_exists(name)}, Body),
+            ("GET", "/collections()", lambda *_: self.client.get_collections(), Body),
+            ("GET", one, self._info, Body),
+            ("PUT", one, self._create, models.CreateCollection),
+            ("DELETE", one, lambda name, _: self.client.delete_collection(name), Body),
+            ("PUT", f"{one}/index", self._index, models.CreateFieldIndex),
+            ("POST", points, self._retrieve, models.PointRequest),
+            ("PUT", points, self._upsert, models.PointsBatch),
+            ("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
+            ("POST", f"{points}/count", self._count, models.CountRequest),
+            ("POST", f"{points}/query/batch", self._queries, models.QueryRequestBatch),
+            ("POST", f"{points}/delete", self._delete, models.PointIdsList | models.FilterSelector),
         ]
+        self._calls = [(method, re.compile(path), do, TypeAdapter(kind)) for method, path, do, kind in calls]
 
     def answer(self, method: str, path: str, sent: bytes) -> Answer:
         """Return the engine's answer in Qdrant's envelope. The body is read as qdrant-client's own models do."""
@@ -104,7 +102,14 @@ class Engine:
         return {"points": found, "next_page_offset": offset}
 
     def _count(self, name: str, body: models.CountRequest) -> Any:
-        return self.client.count(name, count_filter=body.filter, exact=True)
+        must: list[Any] = [*body.filter.must] if body.filter and isinstance(body.filter.must, list) else []
+        named = [condition for condition in must if isinstance(condition, models.HasIdCondition)]
+        if not named:
+            return self.client.count(name, count_filter=body.filter, exact=True)
+        # Local mode would look through the list for each point.
+        (tenants,) = (condition.match.any for condition in must if condition not in named)
+        found = self.client.retrieve(name, list(named[0].has_id), with_payload=["tenant"])
+        return {"count": sum((record.payload or {}).get("tenant") in tenants for record in found)}
 
     def _queries(self, name: str, body: models.QueryRequestBatch) -> Any:
         return [self._query(name, one) for one in body.searches]
