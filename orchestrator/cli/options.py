@@ -291,10 +291,12 @@ _FAILED_S = 600.0
 """For so long a route does not list a server again that could not be listed."""
 
 
-_hints = cache(get_type_hints)
+@cache
+def _hints(record: Any) -> dict[str, Any]:
+    return get_type_hints(record)
 
 
-def derived(record: type[Any], name: str, text: str, spelt: str = "", **more: Any) -> Callable[[Any], Any]:
+def derived(record: Any, name: str, text: str, spelt: str = "", **more: Any) -> Callable[[Any], Any]:
     """Return the option of a record's field, with the field's name, type and default.
 
     Args:
