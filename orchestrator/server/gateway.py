@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.common.keys import split_key
-from orchestrator.errors import InvalidInput, ServerUnavailable, UnknownTool
+from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
 from orchestrator.mcp.calls import Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
@@ -25,7 +26,9 @@ from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
 from orchestrator.server.initial_sync import InitialSync, Note
+from orchestrator.server.masking import masked_progress, masking
 from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
+from orchestrator.server.profiles import current, fitting
 from orchestrator.server.sign_in_links import SignInLink, SignInLinks
 
 if TYPE_CHECKING:
@@ -37,6 +40,9 @@ Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[None]]
 _REMEMBERED = 10_000
 _MOST_TOKENS = 8_000
 """Of the definitions that a search shows, as of a call's result."""
+_PINNED_S = 20.0
+"""How long a list of tools waits for the servers of pinned tools to be listed."""
+_READY_S = 5.0
 _LOOKS = 40
 """How often a catalogue is read again that does not hold yet what was listed."""
 
@@ -101,9 +107,10 @@ class Gateway:
             session: The client's session, "" where it has none.
         """
         await self._follow()
+        profile = current()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         listed = await self._listed(tenant)
-        unlisted = dict(listed.why)
+        unlisted = {server: why for server, why in listed.why.items() if profile.has_server(server)}
         await self._read_again(tenant, listed)
         asked = RouteRequest(
             query=query,
@@ -112,6 +119,7 @@ class Gateway:
             route_hint=hint,
             token_cap=3 * _MOST_TOKENS,  # What does not fit into one of them is named below.
             filters={"kind": Kind.MCP},  # Agents and integrations cannot be called here.
+            only=profile.patterns,
         )
         decision = await self._router.route(asked)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
@@ -126,16 +134,20 @@ class Gateway:
         self._pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
-            named = ", ".join(match.tool.key for match in dropped)
+            named = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
             warnings.append(f"{named}: left out, no more fits into {_MOST_TOKENS:,} tokens; `call_tool` takes them")
         return {
-            "matches": [_match_json(match) for match in matches],
-            "recommended": [key for key in decision.recommended if key in shown],
+            "matches": [_match_json(replace(match, tool=profile.shown(match.tool))) for match in matches],
+            "recommended": [profile.shown_key(key) for key in decision.recommended if key in shown],
             "stage": str(decision.stage),
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": [server for server in decision.servers if server in matching],
-            "warnings": [*decision.warnings, *warnings, *self._pool(tenant).refused(matching)],
+            "warnings": [
+                *fitting(decision.warnings, profile, self.config.servers),
+                *warnings,
+                *self._pool(tenant).refused(matching),
+            ],
         }
 
     async def call(
@@ -155,22 +167,26 @@ class Gateway:
         Raises UnknownTool, InvalidArguments, and what `allow` and Connections.call raise.
         """
         await self._follow()
-        tool = await self._tool(tenant, key)
+        tool, profile = await self._tool(tenant, key), current()
+        shown, fixed = profile.shown(tool), profile.fixed(tool)
+        profile.check(tool, arguments)
         chosen = self._offered.get((tenant, tool.key), tool)
         is_same = chosen.hash == tool.hash
         # In a thread: a stranger's schema may take seconds, in which others are served.
-        given = await asyncio.to_thread(check_arguments, tool, arguments) if is_same else dict(arguments)
+        given = await asyncio.to_thread(check_arguments, shown, arguments) if is_same else dict(arguments)
         with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
             if allow is not None:
-                await allow(tool, given)
+                await allow(shown, given)
 
             async def confirm(live: Tool) -> None:
                 if allow is not None and (now := as_chosen(live, tool)).hash != tool.hash:
-                    await allow(now, given)
+                    await allow(profile.shown(now), given)
 
-            call = replace(Call.of(chosen, given, idempotency_key), on_progress=on_progress, confirm=confirm)
+            sent = Call.of(chosen, {**given, **fixed}, idempotency_key)
+            call = replace(sent, on_progress=masked_progress(on_progress, fixed), confirm=confirm)
             began = time.perf_counter()
-            result = as_mcp_result(await self._pool(tenant)._exchange(call))
+            with masking(fixed) as masked:
+                result = masked(as_mcp_result(await self._pool(tenant)._exchange(call)))
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
         return result
 
@@ -184,11 +200,16 @@ class Gateway:
     async def tools_beside(self, tenant: str, tool: Tool) -> list[Tool]:
         """Return the tenant's present tools of the same server, this one among them as it is given."""
         catalogue = (await self._router._index(tenant, tool.key)).catalogue
-        return [tool, *(own for own in catalogue if own.server == tool.server and own.key != tool.key)]
+        profile = current()
+        beside = [profile.shown(own) for own in catalogue if own.server == tool.server and profile.has(own.key)]
+        return [tool, *(own for own in beside if own.key != tool.key)]
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
+        shown, key = key, current().key(key) or key
         server, _ = split_key(key)
+        if not current().has_server(server):
+            raise UnknownTool(f"no tool {shown!r}: use `search`, and give a match's `tool` as it stands there")
         listed = await self._listed(tenant, server)
         why = listed.why.get(server)
         await self._read_again(tenant, listed)
@@ -200,9 +221,9 @@ class Gateway:
         former, key = key, catalogue.current(key)
         if former != key:
             self._note(f"{former} is called {key} now; a call of the former name is answered for the time being")
-        if key not in catalogue.positions:
-            meant = self._meant(key, catalogue)
-            raise UnknownTool(f"no tool {key!r}{meant}: use `search`, and give a match's `tool` as it stands there")
+        if key not in catalogue.positions or current().key(shown if former == key else key) != key:
+            meant = self._meant(shown, catalogue)
+            raise UnknownTool(f"no tool {shown!r}{meant}: use `search`, and give a match's `tool` as it stands there")
         tool = catalogue[key]
         if not self._callable(tool):
             is_mcp = tool.kind is Kind.MCP
@@ -221,9 +242,9 @@ class Gateway:
     def _meant(self, key: str, catalogue: Catalogue) -> str:
         """Return which of the tenant's tools may be meant by a key that none has."""
         _, name = split_key(key)
-        own = [tool for tool in catalogue if self._callable(tool)]
-        near = [tool.key for tool in own if tool.name == name][:3]
-        near = near or get_close_matches(key, [tool.key for tool in own][:2_000], n=3)
+        own = [split_key(current().shown_key(tool.key)) for tool in catalogue if self._callable(tool)]
+        near = [":".join(one) for one in own if one[1] == name][:3]
+        near = near or get_close_matches(key, [":".join(one) for one in own][:2_000], n=3)
         return f" (did you mean {' or '.join(near)}?)" if near else ""
 
     async def states(self, tenant: str) -> list[dict[str, Any]]:
@@ -232,7 +253,28 @@ class Gateway:
         pool = self._pool(tenant)
         counts = await asyncio.to_thread(self._store.servers, tenant)
         pool.know(counts, await asyncio.to_thread(self._store.failures, tenant))
-        return [state.to_json() for state in pool.states()]
+        return [state.to_json() for state in pool.states() if current().has_server(state.server)]
+
+    async def pinned(self, tenant: str) -> dict[str, Tool]:
+        """Return the tools that the profile lists beside `search`, by the names under which it lists them."""
+        profile = current()
+        if not profile.spec.pinned:
+            return {}
+        await self._follow()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PINNED_S):
+                await self._read_again(tenant, await self._listed(tenant))
+        catalogue = (await self._router._index(tenant, *profile.spec.pinned)).catalogue
+        return profile.pinned(tool for tool in catalogue if self._callable(tool))
+
+    async def ready(self) -> bool:
+        """Return whether the store answers."""
+        try:
+            async with asyncio.timeout(_READY_S):
+                await asyncio.to_thread(self._store.servers, "local")
+        except (ToolrouteError, TimeoutError):
+            return False
+        return True
 
     async def _follow(self) -> None:
         """Take a changed configuration over; what the store lacks of it is listed before the next search."""
@@ -247,7 +289,7 @@ class Gateway:
 
     def _callable(self, tool: Tool) -> bool:
         spec = self.config.servers.get(tool.server)
-        return tool.kind is Kind.MCP and spec is not None and spec.lists(tool.name)
+        return tool.kind is Kind.MCP and spec is not None and spec.lists(tool.name) and current().has(tool.key)
 
     def _entry(self, server: str) -> str:
         spec = self.config.servers.get(server)

@@ -7,6 +7,7 @@ import shlex
 import signal
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -38,7 +39,7 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from orchestrator.catalogue.export import read_arguments
+from orchestrator.catalogue.export import parameters, read_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
@@ -56,9 +57,11 @@ from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
+from orchestrator.server import profiles
 from orchestrator.server.approvals import Approvals, mark
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.outcome_recorder import Conversation
+from orchestrator.server.profiles import RateLimit, current
 
 Context = ServerRequestContext[Any, Any]
 M = TypeVar("M", bound=BaseModel)
@@ -148,6 +151,7 @@ def make_server(
     approve: Approve = Approve.CHANGES,
     most_calls: float = math.inf,
     options: Sequence[str] = (),
+    profile: str = "",
 ) -> Server[Any]:
     """Return the MCP server.
 
@@ -157,15 +161,23 @@ def make_server(
         approve: The tools that a user approves.
         most_calls: The calls that a tenant has under way at most, so that it takes no place that others need.
         options: The options of `toolroute approvals allow` that name the same servers and store.
+        profile: The profile that everyone is confined to; "" for those of tokens and paths.
     """
-    under_way, approver = Counter[str](), _Approver(gateway, approve, options)
+    under_way, approver, rates = Counter[str](), _Approver(gateway, approve, options), RateLimit()
 
-    async def list_tools(_: Any, __: Any) -> ListToolsResult:
-        return ListToolsResult(tools=_TOOLS)
+    def owner_of(context: Context) -> str:
+        """Return the tenant that asks, and confine the request to its profile."""
+        profiles.enter(gateway.config, profiles.named(_scope(context), profile))
+        return tenant or _tenant_of(context)
+
+    async def list_tools(context: Context, _: Any) -> ListToolsResult:
+        pinned = await gateway.pinned(owner_of(context))
+        return ListToolsResult(tools=[*_TOOLS, *(_pinned(name, current().shown(own)) for name, own in pinned.items())])
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         try:
-            owner = tenant or _tenant_of(context)
+            owner = owner_of(context)
+            rates.take(_scope(context))
             if under_way[owner] >= most_calls:
                 raise Busy(f"{most_calls} calls of {owner} are under way, no more at the same time: call again later")
             under_way[owner] += 1
@@ -184,16 +196,19 @@ def make_server(
     async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         if str(params.uri) != SERVERS:
             raise MCPError(INVALID_PARAMS, f"no resource {params.uri}: there is {SERVERS}")
-        states = json.dumps(await gateway.states(tenant or _tenant_of(context)), ensure_ascii=False)
+        states = json.dumps(await gateway.states(owner_of(context)), ensure_ascii=False)
         contents = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
         return ReadResourceResult(contents=[contents])
 
-    names = sorted(gateway.config.servers)
+    # A client that a token or path confines to a profile learns no names of other servers.
+    names = [] if gateway.config.profiles and not (tenant or profile) else sorted(gateway.config.servers)
+    if profile:
+        names = [name for name in names if gateway.config.profiles[profile].has_server(name)]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return Server(
         "toolroute",
         version=version("toolroute"),
-        instructions=f"{_INSTRUCTIONS} The servers: {', '.join(names[:_MOST_NAMED]) or 'none'}{more}.",
+        instructions=_INSTRUCTIONS + (f" The servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
@@ -244,6 +259,8 @@ async def _answer(
         found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
         # Only as text: all clients read that, and some would give a model the same JSON twice.
         return _text(compact(found))
+    if (key := (await gateway.pinned(tenant)).get(tool)) is not None:
+        tool = current().shown_key(key.key)
     if tool == "call_tool":  # Models also write a tool's key in its place.
         wanted = _parsed(CallArguments, arguments)
         tool, arguments = wanted.tool, wanted.arguments
@@ -312,10 +329,11 @@ class _Approver:
         arguments: Mapping[str, Any],
     ) -> None:
         """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
-        if not needs_approval(tool, self._policy):
+        policy = current().spec.approve or self._policy
+        if not needs_approval(tool, policy):
             return
         entry = self._gateway.config.servers[tool.server].identity
-        own, kept, lasts = mark(tool, entry), Approvals(who.tenant), self._policy is not Approve.ALWAYS
+        own, kept, lasts = mark(tool, entry), Approvals(who.tenant), policy is not Approve.ALWAYS
         if lasts and (own in self._sessions.get(who, ()) or kept.read().get(tool.key) == own):
             return
         changed = "It or its server has changed since it was allowed. " if lasts and tool.key in kept.read() else ""
@@ -393,6 +411,23 @@ def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
         if model is CallArguments and error.errors()[0]["type"] == "extra_forbidden":
             problem = f"{error.errors()[0]['loc'][0]}: put the tool's own arguments under `arguments`"
         raise InvalidArguments(problem) from None
+
+
+def _pinned(name: str, tool: Tool) -> McpTool:
+    """Return a pinned tool as it is listed beside `search`."""
+    hints = {name: own for name, own in asdict(tool.annotations).items() if own is not None}
+    return McpTool(
+        name=name,
+        title=tool.title or None,
+        description=tool.description,
+        input_schema=parameters(tool),
+        annotations=ToolAnnotations(**{f"{name}_hint": own for name, own in hints.items()}) if hints else None,
+    )
+
+
+def _scope(context: Context) -> Any:
+    """Return the ASGI scope of a request; None over stdio."""
+    return None if context.request is None else context.request.scope
 
 
 def _tenant_of(context: Context) -> str:

@@ -1,0 +1,41 @@
+"""Masking: the fixed values of a profile stay out of what a client reads."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.errors import ToolrouteError
+from orchestrator.mcp.calls import OnProgress
+from orchestrator.mcp.profiles import secrets_of
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+
+@contextmanager
+def masking(fixed: Mapping[str, Any]) -> "Iterator[Callable[[CallToolResult], CallToolResult]]":
+    """Yield what masks these values in a result; an error on the way is masked, too."""
+    secrets = secrets_of(fixed)
+
+    def masked(result: "CallToolResult") -> "CallToolResult":
+        if not fixed:
+            return result
+        return type(result).model_validate(secrets.redact_json(result.model_dump(mode="json", by_alias=True)))
+
+    try:
+        yield masked
+    except ToolrouteError as error:
+        error.args = tuple(secrets.redact(own) if isinstance(own, str) else own for own in error.args)
+        raise
+
+
+def masked_progress(on_progress: OnProgress | None, fixed: Mapping[str, Any]) -> OnProgress | None:
+    """Return the same, with these values masked in the server's words."""
+    if on_progress is None or not fixed:
+        return on_progress
+    secrets = secrets_of(fixed)
+
+    async def masked(progress: float, total: float | None, message: str | None) -> None:
+        await on_progress(progress, total, message and secrets.redact(message))
+
+    return masked
