@@ -9,6 +9,7 @@ crash. Of a model call only the result enters the history, never the endpoint, t
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from temporalio import activity
@@ -16,17 +17,19 @@ from temporalio.common import RawValue
 
 from orchestrator.activities.stages import StageActivities
 from orchestrator.activities.working import time_limit, working
-from orchestrator.catalogue.export import check_arguments
-from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolrouteError, Unavailable
+from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolChanged, ToolrouteError, Unavailable
 from orchestrator.llm.complete import complete
 from orchestrator.llm.plan import make_plan
+from orchestrator.mcp.calls import as_chosen
+from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import PageRequest, ResultPage, SyncRequest, ToolCall, ToolResult
+from orchestrator.records.call import PageRequest, Present, ResultPage, SyncRequest, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import RecordRequest
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
+from orchestrator.records.tool import Tool
 from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size
 from orchestrator.temporal.resources import Resources
 
@@ -94,7 +97,7 @@ class Activities:
                 _refuse_second(call)
             deadline_s = call.deadline_s or time_limit()
             try:
-                return await self.resources.execute(replace(call, deadline_s=deadline_s))
+                return await self.resources.execute(replace(call, deadline_s=deadline_s), partial(_confirm, call))
             except Unavailable as error:
                 late = deadline_s is not None and time.monotonic() - began >= deadline_s
                 error.retry = error.retry and not (late and attempt > 1)  # what is too slow twice is so a third time
@@ -102,10 +105,14 @@ class Activities:
                 raise
 
     @activity.defn(name=names.CHECK_CALL)
-    async def check_call(self, given: RawValue) -> None:
-        """Fail where the arguments of a ToolCall do not fit the schema: for tools that start as child workflows."""
+    async def check_call(self, given: RawValue) -> Present:
+        """Return how a ToolCall's server defines the tool now, before a person is asked or a child workflow starts.
+
+        It fails where the arguments do not fit the tool, or nothing would carry it out.
+        """
         async with working(given, ToolCall) as call:
-            check_arguments(call.tool, call.arguments)
+            tool = await self.resources.present(replace(call, deadline_s=call.deadline_s or time_limit()))
+            return Present(tool=None if tool.hash == call.tool.hash else tool)
 
     @activity.defn(name=names.READ_RESULT)
     async def read_result(self, given: RawValue) -> ResultPage:
@@ -146,8 +153,17 @@ def _gives_up(error: ToolrouteError) -> bool:
     return not error.retry or info.attempt >= min(MODEL_TRIES, most)
 
 
+async def _confirm(call: ToolCall, live: Tool) -> None:
+    """Raise where the call may not be sent to the tool as its server defines it now."""
+    now = as_chosen(live, call.tool)
+    if not now.replayable:
+        _refuse_second(call)
+    if call.approve is not None and now.hash != call.tool.hash and needs_approval(now, call.approve):
+        raise ToolChanged(f"{call.tool.key}: its server defines it otherwise now, and that waits for approval")
+
+
 def _refuse_second(call: ToolCall) -> None:
     """Raise OutcomeUnknown for a further attempt, unless the attempt before it reported that it sent nothing."""
     info = activity.info()
     if info.attempt > 1 and list(info.heartbeat_details) != [UNSENT, info.attempt - 1]:
-        raise OutcomeUnknown(f"{call.tool.key}: an earlier attempt was lost; it is not sent again")
+        raise OutcomeUnknown(f"{call.tool.key}: an earlier attempt was lost; it is not sent again", final=True)

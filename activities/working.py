@@ -38,7 +38,7 @@ async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
             replayable = getattr(request, "replayable", True)
             yield request
     except ToolrouteError as error:
-        again = error.retry or (replayable and isinstance(error, OutcomeUnknown))
+        again = error.retry or (replayable and isinstance(error, OutcomeUnknown) and not error.final)
         raise _failure(error, again) from _short(error)
     except ApplicationError as error:
         raise _as_given(error, replayable) from _short(error.__cause__)

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from orchestrator.errors import ModelUnavailable as ModelUnavailable, NoCredit as NoCredit
     from orchestrator.errors import OutcomeUnknown as OutcomeUnknown, PayloadTooLarge as PayloadTooLarge
     from orchestrator.errors import ServerUnavailable as ServerUnavailable, StoreBusy as StoreBusy
-    from orchestrator.errors import StoreUnavailable as StoreUnavailable, ToolFailed as ToolFailed
+    from orchestrator.errors import StepsFailed as StepsFailed
+    from orchestrator.errors import StoreUnavailable as StoreUnavailable, ToolChanged as ToolChanged
+    from orchestrator.errors import ToolFailed as ToolFailed
     from orchestrator.errors import ToolrouteError as ToolrouteError, Unauthorised as Unauthorised
     from orchestrator.errors import Unavailable as Unavailable, UnknownSetting as UnknownSetting
     from orchestrator.errors import UnknownTenant as UnknownTenant, UnknownTool as UnknownTool
@@ -35,7 +37,12 @@ if TYPE_CHECKING:
     from orchestrator.pipeline.state import State as State, Task as Task
     from orchestrator.records.about import About as About, Entity as Entity
     from orchestrator.records.budget import BudgetReport as BudgetReport, Limits as Limits
-    from orchestrator.records.call import ResultPage as ResultPage, ToolCall as ToolCall, ToolResult as ToolResult
+    from orchestrator.records.call import (
+        Approve as Approve,
+        ResultPage as ResultPage,
+        ToolCall as ToolCall,
+        ToolResult as ToolResult,
+    )
     from orchestrator.records.completion import Action as Action, Filled as Filled, Purpose as Purpose
     from orchestrator.records.completion import Choice as Choice, CompleteRequest as CompleteRequest
     from orchestrator.records.completion import Completion as Completion
@@ -48,7 +55,7 @@ if TYPE_CHECKING:
     from orchestrator.records.request import Fusion as Fusion, RouteHint as RouteHint, RouteRequest as RouteRequest
     from orchestrator.records.request import Turn as Turn
     from orchestrator.records.run import Checkpoint as Checkpoint
-    from orchestrator.records.run import Approval as Approval, Approve as Approve, Progress as Progress
+    from orchestrator.records.run import Approval as Approval, Progress as Progress
     from orchestrator.records.run import RunRequest as RunRequest, RunResult as RunResult, StepOutcome as StepOutcome
     from orchestrator.records.run import StepProgress as StepProgress, StepStatus as StepStatus
     from orchestrator.records.tool import Annotations as Annotations, CatalogueVersion as CatalogueVersion
@@ -62,6 +69,7 @@ if TYPE_CHECKING:
     from orchestrator.temporal.executors import Registered as Registered
     from orchestrator.temporal.nexus import ToolrouteService as ToolrouteService
     from orchestrator.temporal.plugin import OrchestratorPlugin as OrchestratorPlugin
+    from orchestrator.temporal.run_client import failed_result as failed_result
     from orchestrator.temporal.schedule import schedule_sync as schedule_sync
     from orchestrator.temporal.workflow import ToolRouter as ToolRouter
 
@@ -73,8 +81,8 @@ else:  # Type checkers must not see this `__getattr__`: they would take every mi
         "errors": (
             "AnswerInvalid Busy CatalogueChanged EmbedderUnavailable InvalidArguments InvalidCatalogue "
             "InvalidConfig InvalidInput MissingExtra ModelFailed ModelRefused ModelUnavailable NoCredit "
-            "OutcomeUnknown PayloadTooLarge ServerUnavailable StoreBusy StoreUnavailable ToolFailed "
-            "ToolrouteError Unauthorised Unavailable UnknownSetting UnknownTenant UnknownTool"
+            "OutcomeUnknown PayloadTooLarge ServerUnavailable StepsFailed StoreBusy StoreUnavailable "
+            "ToolChanged ToolFailed ToolrouteError Unauthorised Unavailable UnknownSetting UnknownTenant UnknownTool"
         ),
         "index.always": "Capability",
         "index.calibration": "Calibration Fit",
@@ -88,7 +96,7 @@ else:  # Type checkers must not see this `__getattr__`: they would take every mi
         "pipeline.state": "State Task",
         "records.about": "About Entity",
         "records.budget": "BudgetReport Limits",
-        "records.call": "ResultPage ToolCall ToolResult",
+        "records.call": "Approve ResultPage ToolCall ToolResult",
         "records.completion": "Action Choice CompleteRequest Completion Filled Purpose",
         "records.decision": "Decision NamedServer",
         "records.delta": "Delta",
@@ -96,7 +104,7 @@ else:  # Type checkers must not see this `__getattr__`: they would take every mi
         "records.plan": "Plan PlanRequest Step",
         "records.relation": "Edge Related Relation",
         "records.request": "Fusion RouteHint RouteRequest Turn",
-        "records.run": "Approval Approve Checkpoint Progress RunRequest RunResult StepOutcome StepProgress StepStatus",
+        "records.run": "Approval Checkpoint Progress RunRequest RunResult StepOutcome StepProgress StepStatus",
         "records.tool": "Annotations CatalogueVersion Gives Kind Match Rejected Stage Tokens Tool",
         "records.usage": "Usage",
         "runtime.router": "Router",
@@ -105,6 +113,7 @@ else:  # Type checkers must not see this `__getattr__`: they would take every mi
         "temporal.executors": "Executor HttpExecutor Registered",
         "temporal.nexus": "ToolrouteService",
         "temporal.plugin": "OrchestratorPlugin",
+        "temporal.run_client": "failed_result",
         "temporal.schedule": "schedule_sync",
         "temporal.workflow": "ToolRouter",
     }

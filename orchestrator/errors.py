@@ -14,7 +14,9 @@ ToolrouteError
 │   ├── ModelRefused        it declined
 │   ├── AnswerInvalid       not what was asked for, even after it was shown what is wrong
 │   └── NoCredit            the account's quota is used up
+├── StepsFailed             none of a run's steps was done; its RunResult is in the failure's details
 ├── OutcomeUnknown          a call was sent and its answer lost; never replayed
+├── ToolChanged             its server defines the tool otherwise, and that waits for a person; nothing was sent
 ├── CatalogueChanged        between two stages of one route; the route starts again
 ├── PayloadTooLarge         more than a workflow history may hold; never retried
 ├── MissingExtra            an optional package is not installed; never retried
@@ -80,7 +82,21 @@ class AnswerInvalid(ModelFailed): ...
 class NoCredit(ModelFailed): ...
 
 
-class OutcomeUnknown(ToolrouteError): ...
+class StepsFailed(ToolrouteError): ...
+
+
+class OutcomeUnknown(ToolrouteError):
+    """A call was sent and its answer lost.
+
+    `final`: by the tool's definition on its server it may not be repeated, whatever a stored definition says.
+    """
+
+    def __init__(self, message: str = "", *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
+
+
+class ToolChanged(ToolrouteError): ...
 
 
 class CatalogueChanged(ToolrouteError): ...

@@ -19,7 +19,7 @@ from tests.pages import python_of
 ROOT = Path(__file__).parents[1]
 USER = """
 from orchestrator import Misspelt  # type: ignore[attr-defined]
-from orchestrator import Router, RouteRequest
+from orchestrator import Catalogue, Router, RouteRequest, ToolRouter
 from orchestrator.integrations.langchain import ToolRouterMiddleware
 
 async def main(router: Router) -> str:
@@ -28,6 +28,9 @@ async def main(router: Router) -> str:
     router.route_sync("refund", limt=3)  # type: ignore[call-arg]
     router.route_sync("refund", limit="three")  # type: ignore[arg-type]
     Router("tools.jsonl", pipline="koi")  # type: ignore[call-arg]
+    ToolRouter(tenent="org:1")  # type: ignore[call-arg]
+    await ToolRouter("org:1").run("refund", aprove="never")  # type: ignore[call-arg]
+    Catalogue.of(main, readonly=[main])  # type: ignore[call-arg]
     ToolRouterMiddleware(limt=3)  # type: ignore[call-arg]
     return (await router.route("refund")).nothing  # type: ignore[attr-defined, no-any-return]
 """

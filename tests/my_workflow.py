@@ -12,7 +12,7 @@ from orchestrator.errors import InvalidArguments
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan
 from orchestrator.records.request import Turn
-from orchestrator.records.run import Progress, RunRequest
+from orchestrator.records.run import Approval, Progress, RunRequest
 from orchestrator.temporal.workflow import ToolRouter
 
 
@@ -201,3 +201,33 @@ class SideBySide:
         titles = [{"title": str(number) * size} for number in range(5)]
         published = await asyncio.gather(*(router.call(decision, "reports:publish_report", one) for one in titles))
         return len(read) + len(published)
+
+
+@workflow.defn
+class Plain:
+    """Runs a task as README does it, with no handler of its own; several tasks at the same time, each for a tenant."""
+
+    @workflow.run
+    async def run(self, tasks: list[str]) -> list[str]:
+        given = [task.partition("|")[::2] for task in tasks]
+        runs = (ToolRouter(tenant or "org:1").run(task) for task, tenant in given)
+        return [str(step.status) for result in await asyncio.gather(*runs) for step in result.steps]
+
+
+@workflow.defn
+class OwnHandlers:
+    """Has handlers of toolroute's names, and current details of its own."""
+
+    @workflow.run
+    async def run(self, task: str) -> list[str]:
+        self.heard: list[str] = []
+        workflow.set_current_details("mine")
+        return [str(step.status) for step in (await SHARED.run(task)).steps]
+
+    @workflow.query(name="toolroute.progress")
+    def progress(self) -> Progress | None:
+        return SHARED.progress()
+
+    @workflow.update(name="toolroute.approve")
+    def approve(self, word: Approval) -> bool:
+        return SHARED.approve(word.step, digest=word.digest)

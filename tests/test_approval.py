@@ -3,26 +3,30 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.worker import UnsandboxedWorkflowRunner
 
+from examples import own_approval
+from orchestrator import ToolRouter
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.errors import UnknownSetting
 from orchestrator.index.intent import READING_VERBS, reads_only
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import ToolCall
-from orchestrator.records.run import Approval, Approve, RunRequest, RunResult, StepProgress, StepStatus
+from orchestrator.records.call import Approve, ToolCall
+from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.temporal.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Waiting
 from tests.runner import Runner, Serve, statuses
 from tests.running import TENANT
-from tests.temporal import replays, until
+from tests.temporal import replays, until, working
 
 ASKED = StepStatus.NEEDS_APPROVAL
 FLAG = st.sampled_from([None, True, False])
@@ -165,3 +169,42 @@ async def test_a_users_workflow_hears_the_word_of_its_own_run_only(serve: Serve)
     assert (await until(second, "s1", ASKED)).steps[0].arguments == {"path": "b.txt"}
     await second.cancel()
     assert runner.local.calls == [("delete_file", {"path": "a.txt"})]
+
+
+@pytest.mark.parametrize(
+    ("hint", "label", "may"), [(None, "yes", True), (None, "no", False), (True, "no", False), (True, "", True)]
+)
+def test_a_call_of_what_is_labelled_to_only_read_may_be_repeated(hint: bool | None, label: str, may: bool) -> None:
+    labels = {"read_only": label} if label else {}
+    assert Tool(server="a", name="b", annotations=Annotations(read_only=hint), labels=labels).replayable is may
+
+
+async def test_a_misspelt_setting_of_a_tool_router_names_the_one_meant() -> None:
+    with pytest.raises(UnknownSetting, match="unknown setting 'tenent'; did you mean 'tenant'"):
+        ToolRouter(tenent="org:1")  # type: ignore[call-arg]
+    with pytest.raises(UnknownSetting, match="unknown setting 'aprove'; did you mean 'approve'"):
+        await ToolRouter("org:1").run("x", aprove="never")  # type: ignore[call-arg]
+    with pytest.raises(UnknownSetting, match="unknown setting 'task_que'; did you mean 'task_queue'"):
+        await ToolRouter("org:1").route("x", task_que="never")  # type: ignore[call-arg]
+
+
+async def test_the_example_of_own_handlers_answers_its_own_query_and_update(
+    temporal_address: str, task_queue: str
+) -> None:
+    catalogue = Catalogue.of(own_approval.all_notes, own_approval.add_note, read_only=[own_approval.all_notes])
+    client = await Client.connect(temporal_address, plugins=[OrchestratorPlugin(catalogue=catalogue)])
+    async with working(client, task_queue, workflows=[own_approval.Desk]):
+        desk = await client.start_workflow(
+            own_approval.Desk.run, "add a note titled 'rent'", id=uuid4().hex, task_queue=task_queue
+        )
+        async with asyncio.timeout(60):
+            while not (waiting := await desk.query(own_approval.Desk.questions)):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        [step] = waiting
+        assert (step.tool, step.arguments) == ("add_note", {"title": "rent"})
+        stale = Approval(step=step.step, digest="000000000000")
+        assert await desk.execute_update(own_approval.Desk.decide, stale) is False
+        answer = Approval(step=step.step, digest=step.digest)
+        assert await desk.execute_update(own_approval.Desk.decide, answer) is True
+        assert await desk.result() == "'rent' is noted"
+    await replays(await desk.fetch_history(), [own_approval.Desk])

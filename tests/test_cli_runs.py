@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -9,20 +10,22 @@ from uuid import uuid4
 import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from orchestrator.cli.temporal import Target, ui_pages
 from orchestrator.cli.worker import make_worker, released
+from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.request import RouteRequest
-from orchestrator.records.run import Approval, RunRequest, StepStatus
-from orchestrator.temporal.run_client import RunClient, page_of
+from orchestrator.records.run import Approval, Progress, RunRequest, StepStatus
+from orchestrator.temporal.run_client import Listed, RunClient, failed_result, page_of
 from orchestrator.workflows.execution import RunWorkflow
-from tests.my_workflow import Assistant
+from tests.my_workflow import Assistant, OwnHandlers, Plain
 from tests.runner import Runner, Serve
 from tests.running import TENANT, plugin_over
 from tests.temporal import DEPLOYMENT, replays, until
@@ -88,7 +91,8 @@ async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) ->
     for theirs in (other.id, route.id, *(run.id for run in unread), "no-such-run", ""):
         with pytest.raises(InvalidInput) as refused:
             await desk(runner).run(theirs)
-        assert str(refused.value) == f"org:1 has no run {theirs!r}: `toolroute runs list --all` shows those it has"
+        listing = desk(runner).command("list", "--all")
+        assert str(refused.value) == f"org:1 has no run {theirs!r}: `{listing}` shows those it has"
     for handle in (own, other, *unread):
         await handle.terminate()
     assert (await desk(runner).run(own.id)).status == "terminated"
@@ -123,12 +127,14 @@ async def test_an_operator_approves_refuses_and_cancels_by_command(serve: Serve,
     await until(runner.client.get_workflow_handle(run_id), "s2", StepStatus.NEEDS_APPROVAL)
     shown = (await said("show", run_id))[1]
     assert 's1 waits for approval: files:delete_file with {"path": "a.txt"}' in shown
-    approving = next(line for line in shown.splitlines() if f"toolroute runs approve {run_id} s1=" in line).split()[2:]
-    code, _, err = await said(*approving[:-1], "s1=000000000000")
+    printed = next(line for line in shown.splitlines() if f"toolroute runs approve {run_id} s1=" in line)
+    approving = shlex.split(printed)[1:]
+    assert approving[4:] == ["--address", user.address, "--tenant", "org:1"]
+    code, _, err = await said("approve", run_id, "s1=000000000000")
     assert (code, runner.local.calls) == (2, []), err
     assert "s1 would call files:delete_file with arguments whose digest is" in err
     assert (await said("refuse", run_id, "s2"))[::2] == (0, "s2 refused\n")
-    assert (await said(*approving, "--by", "ada"))[::2] == (0, "s1 approved\n")
+    assert (await user.toolroute(*approving, "--by", "ada"))[::2] == (0, "s1 approved\n")
     result = await runner.client.get_workflow_handle(run_id).result()
     assert [step["status"] for step in result["steps"]] == ["done", "refused"]
     other = await waiting(runner)
@@ -185,3 +191,111 @@ async def test_a_server_that_lists_no_runs_is_said_not_to(temporal_address: str)
     client = await Client.connect(temporal_address, namespace="nowhere")
     with pytest.raises(Unavailable, match="does not list its runs: Namespace nowhere is not found"):
         await RunClient(client, TENANT).runs(ended=True)
+
+
+async def listed(runner: Runner, run_id: str) -> Listed:
+    """A run as lists show it, once the server's index has it."""
+    async with asyncio.timeout(60):
+        while not (found := [one for one in await desk(runner).runs(ended=False) if one.id == run_id]):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    return found[0]
+
+
+async def test_a_run_in_a_users_own_workflow_is_listed_and_approved(serve: Serve) -> None:
+    runner = await serve(plugin_over(), Plain)
+    handle = await runner.begin(Plain, ["Delete the file a.txt"])
+    progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    found = await listed(runner, handle.id)
+    assert (found.workflow, found.status, found.waiting) == (
+        *("Plain", "waiting for approval"),
+        ("s1 files:delete_file",),
+    )
+    with pytest.raises(InvalidInput, match="has no run"):
+        await desk(runner, "org:2").run(handle.id)
+    with pytest.raises(InvalidInput, match="whose digest is"):
+        await desk(runner).say(handle.id, Approval(step="s1", digest="000000000000"))
+    await desk(runner).say(handle.id, Approval(step="s1", digest=progress.steps[0].digest))
+    assert await handle.result() == ["done"]
+    assert (await details(handle)).splitlines() == ["**done**", "- s1 `files:delete_file`: done"]
+    assert (await desk(runner).run(handle.id)).waiting == ()
+    await replays(await handle.fetch_history(), [Plain])
+
+
+async def test_runs_side_by_side_in_one_workflow_are_approved_by_digest(serve: Serve) -> None:
+    runner = await serve(None, Plain)
+    handle = await runner.begin(Plain, [f"Delete the file {name}" for name in ("a.txt", "b.txt", "c.txt|org:2")])
+    await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    async with asyncio.timeout(60):
+        while len((await desk(runner).run(handle.id)).waiting) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    waiting = {step.arguments["path"]: step for step in progress.steps if step.digest}
+    assert waiting.keys() == {"a.txt", "b.txt"}, "the run of another tenant is not shown"
+    with pytest.raises(InvalidInput, match="several runs wait"):
+        await desk(runner).say(handle.id, Approval(step="s1", allowed=False))
+    for path, allowed in (("b.txt", True), ("a.txt", False)):
+        await desk(runner).say(handle.id, Approval(step="s1", digest=waiting[path].digest, allowed=allowed))
+    async with asyncio.timeout(60):
+        while runner.local.calls != [("delete_file", {"path": "b.txt"})]:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    await handle.cancel()
+    with pytest.raises(Exception, match="Workflow execution failed"):
+        await handle.result()
+    await replays(await handle.fetch_history(), [Plain])
+
+
+async def test_handlers_and_details_of_the_users_own_stay(serve: Serve) -> None:
+    runner = await serve(plugin_over(), OwnHandlers)
+    handle = await runner.begin(OwnHandlers, "Delete the file a.txt")
+    progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
+    assert (await details(handle)).splitlines() == ["mine"]
+    word = Approval(step="s1", digest=progress.steps[0].digest)
+    assert await handle.execute_update(names.APPROVE, word) is True
+    assert await handle.result() == ["done"]
+    await replays(await handle.fetch_history(), [OwnHandlers])
+
+
+async def test_a_runs_changes_are_followed_to_its_end_across_continuations(runner: Runner) -> None:
+    task = "Read the file a.txt, then read the file b.txt, then delete the file c.txt"
+    handle = await runner.start(task, steps_per_run=1, approve="changes")
+    seen: list[tuple[str, str]] = []
+    async with asyncio.timeout(120):
+        async for change in desk(runner).follow(handle.id):
+            seen += [(step.step, str(step.status)) for step in change.steps]
+            assert all(step.arguments == {} for step in change.steps)
+            if waits := next((step for step in change.steps if step.digest), None):
+                await desk(runner).say(handle.id, Approval(step=waits.step, digest=waits.digest))
+    assert [name for name, status in dict.fromkeys(seen) if status == "done"] == ["s1", "s2", "s3"]
+    assert ("s3", "needs_approval") in seen
+    assert seen[-1] == ("s3", "done")
+
+
+async def test_activities_have_their_tenant_as_fairness_key(serve: Serve) -> None:
+    runner = await serve(None, Plain)
+    long = f"org:{'x' * 80}"
+    for tenant, key in ((TENANT, TENANT), (long, digest(long, 32))):
+        handle = await runner.begin(Plain, [f"Read the file a.txt|{tenant}"])
+        assert await handle.result() == ["done"]
+        found = [
+            event.activity_task_scheduled_event_attributes
+            for event in (await handle.fetch_history()).events
+            if event.HasField("activity_task_scheduled_event_attributes")
+        ]
+        assert {one.activity_type.name for one in found} >= {names.ROUTE, names.PLAN, names.CALL_TOOL}
+        assert {one.priority.fairness_key for one in found} == {key}
+
+
+async def test_a_run_without_a_step_that_was_done_fails_with_its_result(runner: Runner) -> None:
+    runner.local.release.clear()
+    handle = await runner.start("Delete the file a.txt", call_timeout_s=0.5)
+    with pytest.raises(WorkflowFailureError) as failure:
+        await handle.result()
+    assert isinstance(failure.value.cause, ApplicationError)
+    assert failure.value.cause.type == "StepsFailed"
+    assert "s1 files:delete_file: it was sent and its answer was lost" in failure.value.cause.message
+    result = failed_result(failure.value)
+    assert result is not None
+    assert (result.failed, result.steps[0].status) == (True, StepStatus.OUTCOME_UNKNOWN)
+    assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
+    assert (await handle.query(names.PROGRESS, result_type=Progress)).phase == "failed"
+    await replays(await handle.fetch_history(), [RunWorkflow])

@@ -19,6 +19,7 @@ from tests.catalogues import EXAMPLES
 from tests.command_line import Run
 from tests.temporal import working
 from tests.temporal_front import temporal_front
+from tests.user import User
 
 KEY = "sk-key-4711"
 AWAY = "http://127.0.0.1:9"
@@ -172,3 +173,33 @@ async def test_a_run_tells_what_is_tried_again_and_why(temporal_address: str, ta
         await process.communicate()
     assert line.startswith("toolroute.route failed and is tried again (Ctrl-C ends the run): ")
     assert f"the store {AWAY} does not answer: " in line
+
+
+@pytest.mark.slow
+async def test_a_worker_takes_the_executors_of_a_module(user: User, task_queue: str) -> None:
+    (user.path / "desk.py").write_text("def read(path):\n    return f'read {path}'\nOWN = {'files:read_file': read}\n")
+    there = ("--address", user.address, "--organization", "1", "--task-queue", task_queue)
+    working = await user.start("worker", "--catalogue", "tools.jsonl", "--executors", "desk:OWN", *there)
+    try:
+        code, out, err = await user.toolroute("run", "Read the file a.txt", *there, "-o", "json")
+    finally:
+        working.terminate()
+        await working.communicate()
+    assert code == 0, err
+    assert json.loads(out)["steps"][0]["result"]["text"] == "read a.txt"
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("desk", "give MODULE:NAME, such as desk.tools:EXECUTORS"),
+        ("nodesk:OWN", "cannot be imported: ModuleNotFoundError: No module named 'nodesk'"),
+        ("json:NONE", "cannot be imported: AttributeError"),
+        ("json:loads", "is a function: let it be a dict of functions by tool"),
+    ],
+)
+async def test_executors_that_are_no_mapping_are_said_to_be_none(user: User, named: str, said: str) -> None:
+    code, _, err = await user.toolroute("worker", "--catalogue", "tools.jsonl", "--executors", named)
+    assert code == 2
+    assert f"--executors {named!r}" in err
+    assert said in err

@@ -23,7 +23,7 @@ from orchestrator.errors import (
     ToolrouteError,
     Unauthorised,
 )
-from orchestrator.mcp import connection as mcp_connection
+from orchestrator.mcp import changes
 from orchestrator.records.tool import Tool
 from tests.loopback import served
 from tests.servers.byhand import HELLO, text, tool
@@ -158,7 +158,7 @@ async def test_a_call_that_a_busy_server_refuses_was_not_carried_out_and_the_con
 
 
 async def test_changes_are_heard_however_often_a_proxy_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_connection, "_LISTEN_AGAIN_S", 0.01)
+    monkeypatch.setattr(changes, "_LISTEN_AGAIN_S", 0.01)
     heard: list[set[str]] = []
     port, open_now = free_port(), set[asyncio.Transport]()
 

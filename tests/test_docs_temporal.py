@@ -17,7 +17,7 @@ from tests.running import plugin_over
 from tests.temporal import working
 
 TEXT = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/temporal*.md"))
-[WORKFLOW, START], [PLUGIN] = python_of("docs/temporal.md"), python_of("docs/temporal-tools.md")
+[WORKFLOW, FOLLOW, START], [PLUGIN] = python_of("docs/temporal.md"), python_of("docs/temporal-tools.md")
 [SERVED, CALLER], [SCHEDULED] = python_of("docs/temporal-nexus.md"), python_of("docs/temporal-operating.md")
 
 
@@ -35,14 +35,16 @@ async def test_the_workflow_of_the_page_runs(
             assert answered == answer
 
 
-async def test_the_run_of_the_page_is_started_and_read(
-    temporal_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_the_run_of_the_page_is_started_read_and_followed(
+    temporal_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = _as_module(START, tmp_path, monkeypatch)
     client = await Client.connect(temporal_address, plugins=[plugin_over()])
     async with working(client, names.TASK_QUEUE):
         result = await page["carry_out"](client, "Read the file a.txt")
+        await _as_module(FOLLOW, tmp_path, monkeypatch)["follow"](client, "desk-Read the file a.txt")
     assert [str(step.status) for step in result.steps] == ["done"]
+    assert capsys.readouterr().out.splitlines()[-1] == "s1 files:read_file done"
 
 
 @pytest.mark.parametrize("code", [PLUGIN, SERVED], ids=["tools", "nexus"])

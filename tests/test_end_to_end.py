@@ -22,7 +22,8 @@ from orchestrator.llm.prompts import CHOOSE, FILL, PLAN
 from orchestrator.mcp.sync import sync
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
-from orchestrator.records.run import Approve, RunRequest, RunResult
+from orchestrator.records.call import Approve
+from orchestrator.records.run import RunRequest, RunResult
 from orchestrator.store.store import Store
 from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
 from orchestrator.workflows.execution import RunWorkflow

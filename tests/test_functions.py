@@ -15,8 +15,9 @@ from pydantic import BaseModel, Field
 from orchestrator import Catalogue, Router
 from orchestrator.catalogue.functions import function_tool
 from orchestrator.catalogue.shrink import LADDER
-from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
+from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput, UnknownSetting
 from orchestrator.index.safety import cleaned
+from orchestrator.planning.approval import needs_approval
 from orchestrator.records.tool import Tool
 
 
@@ -188,6 +189,17 @@ def unknown(value: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa
 def test_what_cannot_be_a_tool_is_refused_with_the_reason(given: list[Any], why: str) -> None:
     with pytest.raises(InvalidCatalogue, match=why):
         Catalogue.of(*given)
+
+
+def test_functions_that_only_read_are_called_without_asking() -> None:
+    catalogue = Catalogue.of(weather, send_email, read_only=[weather])
+    asks = {tool.name: (needs_approval(tool), tool.replayable) for tool in catalogue}
+    assert asks == {"send_email": (True, False), "weather": (False, True)}
+    assert catalogue["weather"].function is not None
+    with pytest.raises(InvalidCatalogue, match=r"read_only: .*send_email.* is none of the functions"):
+        Catalogue.of(weather, read_only=[send_email])
+    with pytest.raises(UnknownSetting, match="unknown setting 'readonly'; did you mean 'read_only'"):
+        Catalogue.of(weather, readonly=[weather])  # type: ignore[call-arg]
 
 
 def test_a_catalogue_of_a_file_that_is_not_there_says_so() -> None:

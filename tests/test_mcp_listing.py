@@ -12,7 +12,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.errors import StoreUnavailable
-from orchestrator.mcp import connection as mcp_connection
+from orchestrator.mcp import changes
 from orchestrator.mcp.states import Readiness
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.store.manifest import stored_tool, tool_payload
@@ -175,7 +175,7 @@ async def test_a_changed_listing_is_passed_on(transport: str) -> None:
 
 
 async def test_a_listing_that_could_not_be_taken_over_is_passed_on_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_connection, "_GAP_S", 0.01)
+    monkeypatch.setattr(changes, "_GAP_S", 0.01)
     heard = Heard(failing=2)
     async with Connections(config(plain=entry("plain.py")), on_listed=heard) as servers:
         await servers.call("plain:grow")
@@ -187,7 +187,7 @@ async def test_a_server_that_reports_a_change_at_each_listing_is_listed_more_and
     fault: str, slows: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses = list[float]()
-    monkeypatch.setattr(mcp_connection, "_GAP_S", 0.01)
+    monkeypatch.setattr(changes, "_GAP_S", 0.01)
     monkeypatch.setattr(anyio, "sleep", lambda seconds, real=anyio.sleep: (pauses.append(seconds), real(seconds))[1])
     async with Connections(config(it=entry("faulty.py", fault)), on_listed=Heard()) as servers:
         assert (await servers.call("it:it")).text == "fine"

@@ -20,8 +20,8 @@ from orchestrator.errors import InvalidArguments, ServerUnavailable, UnknownTool
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config import McpConfig, ServerSpec
 from orchestrator.options import Options
+from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteHint
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.server import initial_sync
 from orchestrator.server.approvals import Approvals, mark

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestFormParams, ElicitResult
 
 from orchestrator.mcp.config import McpConfig
-from orchestrator.records.run import Approve
+from orchestrator.records.call import Approve
 from orchestrator.runtime.router import Router
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.http import BearerTokens, make_app

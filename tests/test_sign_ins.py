@@ -30,9 +30,8 @@ from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError
 from orchestrator.mcp.auth import Callback, login, logout
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.sign_ins import SignIn, SignInFile, folder
-from orchestrator.records.call import ToolCall
+from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.request import RouteHint
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server

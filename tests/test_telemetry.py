@@ -25,8 +25,8 @@ from starlette.routing import Route
 
 from orchestrator import Connections, Router, telemetry
 from orchestrator.mcp.config import McpConfig
+from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteHint
-from orchestrator.records.run import Approve
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server
 from tests.catalogues import EXAMPLES, sample

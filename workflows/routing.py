@@ -1,11 +1,13 @@
 """The workflows `toolroute.route` and `toolroute.route_staged`: for clients, in any language, that want a Decision."""
 
+from dataclasses import dataclass
+
 from temporalio import workflow
 from temporalio.common import RawValue
 
 from orchestrator.records import durable_names as names
-from orchestrator.temporal.call import Config
-from orchestrator.temporal.payload import NOTHING
+from orchestrator.temporal.call import Config, fair
+from orchestrator.temporal.payload import NOTHING, read
 from orchestrator.temporal.staged import route_staged
 from orchestrator.temporal.stubs import DEFAULT
 
@@ -16,7 +18,8 @@ class RouteWorkflow:
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> RawValue:
-        decision: RawValue = await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **DEFAULT)
+        config = fair(_tenant_of(request), DEFAULT)
+        decision: RawValue = await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config)
         return decision
 
 
@@ -26,4 +29,18 @@ class StagedRouteWorkflow:
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING, semantic_queue: str = "") -> RawValue:
-        return await route_staged(request, DEFAULT, Config(task_queue=semantic_queue) if semantic_queue else {})
+        config = fair(_tenant_of(request), DEFAULT)
+        return await route_staged(request, config, Config(task_queue=semantic_queue) if semantic_queue else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Owned:
+    tenant: str = ""
+
+
+def _tenant_of(request: RawValue) -> str:
+    """Return whose a request is, all else unread; "" where that cannot be read, which the activity reports."""
+    try:
+        return read(request, _Owned).tenant
+    except ValueError:
+        return ""

@@ -1,19 +1,21 @@
 """The Catalogue: the immutable set of tools that one tenant may use."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from orchestrator.catalogue.files import read_tools
 from orchestrator.catalogue.formats import tool_from
 from orchestrator.catalogue.functions import function_tool
 from orchestrator.common.digests import digest
+from orchestrator.common.fields import named
 from orchestrator.common.json_input import reading
 from orchestrator.errors import InvalidCatalogue, UnknownTool
-from orchestrator.records.tool import CatalogueVersion, Tool
+from orchestrator.records.tool import Annotations, CatalogueVersion, Tool, altered
 
 
 class Catalogue:
@@ -49,15 +51,24 @@ class Catalogue:
         """Each key's position in `tools`."""
 
     @classmethod
-    def of(cls, *functions: Callable[..., Any]) -> "Catalogue":
+    @named
+    def of(cls, *functions: Callable[..., Any], read_only: Collection[Callable[..., Any]] = ()) -> "Catalogue":
         """Return a catalogue of functions and methods, each a tool by its own name.
 
         Their signatures and docstrings make the definitions; `Decision.resolve(call).run()` calls them.
 
+        Args:
+            functions: The functions.
+            read_only: Those of them that change nothing: nobody is asked before a call, and it may be repeated.
+
         Raises:
-            InvalidCatalogue: A function cannot be a tool, or two have the same name.
+            InvalidCatalogue: A function cannot be a tool, two have the same name, or one that only reads is not given.
         """
-        tools = [_tool(number, own) for number, own in enumerate(functions, start=1)]
+        if lacking := next((own for own in read_only if own not in functions), None):
+            raise InvalidCatalogue(f"read_only: {lacking!r:.80} is none of the functions: give it before them, too")
+        reads = Annotations(read_only=True)
+        made = [(_tool(number, own), own in read_only) for number, own in enumerate(functions, start=1)]
+        tools = [altered(tool, annotations=reads, hash="") if known else tool for tool, known in made]
         names = [tool.name for tool in tools]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise InvalidCatalogue(f"two functions are called {twice!r}: rename one, or give it once")
@@ -115,9 +126,13 @@ class Catalogue:
     def version(self) -> CatalogueVersion:
         return CatalogueVersion(fingerprint=self.fingerprint, tools=len(self.tools))
 
-    def holding(self, tools: Iterable[Tool]) -> "Catalogue":
-        """Return the same of these tools."""
-        return Catalogue(tools)
+    def holding(self, tools: Iterable[Tool]) -> Self:
+        """Return the same with these in place of its tools: they have the same keys, in the same order."""
+        other = copy(self)
+        other.tools = tuple(tools)
+        for derived in ("_replaced", "fingerprint"):
+            vars(other).pop(derived, None)
+        return other
 
 
 class Excerpt(Catalogue):
@@ -130,9 +145,6 @@ class Excerpt(Catalogue):
     @property
     def version(self) -> CatalogueVersion:
         return self._version
-
-    def holding(self, tools: Iterable[Tool]) -> Catalogue:
-        return Excerpt(tools, self._version)
 
 
 def _tool(number: int, record: Any) -> Tool:

@@ -27,7 +27,7 @@ def _spelt(hint: str, own: str) -> Any:
 class _Hints(BaseModel):
     """MCP's annotations in the spelling of the protocol, or in Python's."""
 
-    model_config = ConfigDict(extra="ignore", strict=True)
+    model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
     read_only: bool | None = _spelt("readOnly", "read_only")
     destructive: bool | None = _spelt("destructive", "destructive")
     idempotent: bool | None = _spelt("idempotent", "idempotent")
@@ -38,7 +38,7 @@ class _Hints(BaseModel):
 class _Relation(BaseModel):
     """An edge to another tool; a `to` without a server means one of the same. Its form is ours: nobody adds fields."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
     to: Annotated[str, Field(min_length=1)]
     type: Annotated[str, Field(min_length=1)] = "needs"
     weight: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -56,7 +56,7 @@ class _Record(BaseModel):
     """A tool as strangers write it: our own form, MCP's (`inputSchema`) or a function definition's (`parameters`), also
     where that stands under `function`."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
     server: str = ""
     name: Annotated[str, Field(min_length=1)]
     description: str = ""

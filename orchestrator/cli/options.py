@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from contextlib import asynccontextmanager, closing
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
-from functools import wraps
+from functools import cache, wraps
 from inspect import iscoroutine
 from pathlib import Path
 from types import NoneType
@@ -290,6 +290,9 @@ _FAILED_S = 600.0
 """For so long a route does not list a server again that could not be listed."""
 
 
+_hints = cache(get_type_hints)
+
+
 def derived(record: type[Any], name: str, text: str, spelt: str = "", **more: Any) -> Callable[[Any], Any]:
     """Return the option of a record's field, with the field's name, type and default.
 
@@ -301,7 +304,7 @@ def derived(record: type[Any], name: str, text: str, spelt: str = "", **more: An
         more: Settings of `click.option` that take precedence.
     """
     own = next(own for own in fields(record) if own.name == name)
-    of = get_type_hints(record)[name]
+    of = _hints(record)[name]
     kind = next(kind for kind in (*get_args(of), of) if kind is not NoneType)
     made: dict[str, Any] = {"help": text, "type": _Given() if kind is str else kind}
     if record is not Options and own.default is not MISSING:
@@ -342,7 +345,7 @@ _EXAMPLES = {
 
 
 class _Line(BaseModel):
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
     text: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("text", "content"))]
     role: str = "user"
     tools: tuple[str, ...] = ()

@@ -31,12 +31,11 @@ from orchestrator.cli.temporal import (
     unwrap,
 )
 from orchestrator.cli.worker import make_worker
-from orchestrator.common.digests import digest_of
 from orchestrator.common.fields import SHORTEST_S
 from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
-from orchestrator.planning.approval import needs_approval
+from orchestrator.planning.approval import call_digest, needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
 from orchestrator.records.run import (
@@ -49,7 +48,7 @@ from orchestrator.records.run import (
     StepProgress,
     StepStatus,
 )
-from orchestrator.temporal.run_client import page_of
+from orchestrator.temporal.run_client import failed_result, page_of
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure
@@ -184,7 +183,7 @@ def _say_how_to_approve(result: RunResult, asked: RunRequest) -> None:
         if step.late and outcome.status is StepStatus.SKIPPED:
             note(f"{step.id} is asked about later, when a model has completed its arguments: {call}")
             continue
-        calls[step.id] = outcome.digest or digest_of(step.tool, arguments)
+        calls[step.id] = outcome.digest or call_digest(tool, arguments)
         note(f"{step.id} {'waits for approval' if outcome.digest else f'({status}) needs approval, too'}: {call}")
     note(f"to carry out exactly these calls: {shlex.join(['toolroute', *_typed_with(calls)])}")
 
@@ -210,6 +209,9 @@ async def _follow(reporter: "_Reporter") -> RunResult:
         reporter.report(result.steps)
         return result
     except WorkflowFailureError as failure:
+        if (failed := failed_result(failure)) is not None:
+            reporter.report(failed.steps)
+            return failed
         raise Unavailable(reporter.given_up) if reporter.given_up else unwrap(failure) from None
     except asyncio.CancelledError:
         how = f"Ctrl-C again leaves at once; follow it with `toolroute runs show {handle.id}`"

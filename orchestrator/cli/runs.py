@@ -1,9 +1,9 @@
 """`toolroute runs`: a tenant's runs on Temporal, the calls that wait for approval, and a person's word on them."""
 
-import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import partial
 
 import click
 
@@ -64,21 +64,32 @@ def _show_list(client: RunClient, found: list[Listed]) -> None:
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
+@click.option("--follow", is_flag=True, help="Print each change, from the beginning of RUN to its end.")
 @taking("owner", "temporal server", "output")
-async def show(run_id: str, place: Place, options: Options, output: str) -> None:
+async def show(run_id: str, place: Place, options: Options, output: str, follow: bool) -> None:
     """Show how the steps of RUN stand, and what waits."""
     async with _client_of(place, options) as client:
+        if follow:
+            await client.run(run_id)
+            async for change in client.follow(run_id):
+                present(output, asdict(change), partial(_show_change, change))
+            return
         found, progress = await client.run(run_id), await client.progress(run_id)
         if progress is None:
             note("toolroute: no worker answers for this run, so its steps are not known; start one: `toolroute worker`")
         whole = {**asdict(found), "progress": asdict(progress) if progress else None}
-        present(output, whole, lambda: _show_run(found, progress))
+        present(output, whole, lambda: _show_run(client, found, progress))
 
 
-def _show_run(found: Listed, progress: Progress | None) -> None:
+def _show_change(change: Progress) -> None:
+    steps = [f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}" for step in change.steps]
+    console().print(lines(*(steps or [change.phase])))
+
+
+def _show_run(client: RunClient, found: Listed, progress: Progress | None) -> None:
     out = console()
     out.print(lines(found.id, style="bold"))
-    out.print(dim(f"  {found.status}, started {found.started}  {found.link}".rstrip()))
+    out.print(dim(f"  {found.workflow}: {found.status}, started {found.started}  {found.link}".rstrip()))
     if progress is None:
         return
     rows = table("step", "task", "tool", "stands")
@@ -89,8 +100,7 @@ def _show_run(found: Listed, progress: Progress | None) -> None:
     for step in progress.steps:
         if step.digest:
             call = f"{step.step} waits for approval: {step.tool} with {as_json(step.arguments)}"
-            approving = shlex.join(["toolroute", "runs", "approve", found.id, f"{step.step}={step.digest}"])
-            out.print(lines(call, f"  {approving}"))
+            out.print(lines(call, f"  {client.command('approve', found.id, f'{step.step}={step.digest}')}"))
     if progress.reason:
         out.print(lines(progress.reason, style="red"))
 

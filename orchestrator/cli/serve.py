@@ -11,7 +11,7 @@ from orchestrator.cli.options import FILE, Place, taking, typed
 from orchestrator.cli.output import log, note
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
-from orchestrator.records.run import Approve
+from orchestrator.records.call import Approve
 from orchestrator.telemetry import flush
 
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'

@@ -20,6 +20,7 @@ from orchestrator.options import Options, set_variables
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowFailureError
 
+    from orchestrator.temporal.executors import Registered
     from orchestrator.temporal.plugin import OrchestratorPlugin
 
 DEFAULT_ADDRESS, DEFAULT_NAMESPACE = "localhost:7233", "default"
@@ -128,7 +129,12 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
 
 
 async def make_plugin(
-    place: Place, options: Options, *, every_tenant: bool = False, warm: int = 0
+    place: Place,
+    options: Options,
+    *,
+    every_tenant: bool = False,
+    warm: int = 0,
+    executors: "Mapping[str, Registered] | None" = None,
 ) -> "OrchestratorPlugin":
     """Return the plugin over a catalogue file, or over the store; servers that it does not know are listed first.
 
@@ -149,7 +155,9 @@ async def make_plugin(
         if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
             remedy = "without --catalogue they are listed once and routed to as well"
             note(f"{place.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
-        return OrchestratorPlugin(catalogue=catalogue, options=options, mcp_servers=servers, warm=warm)
+        return OrchestratorPlugin(
+            catalogue=catalogue, options=options, mcp_servers=servers, warm=warm, executors=executors
+        )
     try:
         await place.fill(None if every_tenant else servers, options)
     except StoreUnavailable as error:
@@ -159,7 +167,13 @@ async def make_plugin(
     callable_here = None if every_tenant or servers is None else servers.servers
     seen = servers.entries if servers else None
     return OrchestratorPlugin(
-        stores=place.stores, options=options, mcp_servers=servers, only_servers=callable_here, entries=seen, warm=warm
+        stores=place.stores,
+        options=options,
+        mcp_servers=servers,
+        only_servers=callable_here,
+        entries=seen,
+        warm=warm,
+        executors=executors,
     )
 
 

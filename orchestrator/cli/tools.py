@@ -220,8 +220,9 @@ async def sync_tools(
     Stored servers that no file names any more are reported, and stay unless --prune is given.
     Exits 0 when all were stored, 1 when none was, 4 when some failed.
     """
+    from orchestrator.mcp.asking import Host
     from orchestrator.mcp.connections import Connections
-    from orchestrator.mcp.sync import left_over, sync
+    from orchestrator.mcp.sync import keep_offer, left_over, sync
 
     if file and place.config:
         raise InvalidInput(f"{file} and --config {place.config}: give one file that names all servers")
@@ -232,9 +233,12 @@ async def sync_tools(
     if not servers.servers:
         raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ': name one'}")
     tenant, store = place.tenant, place.open_store()
+    host = Host(
+        on_offer=keep_offer(store, tenant, lambda server: servers.entries[server])
+    )  # Some tools exist only for a client to be asked.
     note(f"listing {', '.join(only or servers.servers)} ...")
     async with (
-        Connections(servers, tenant=tenant, connect_timeout_s=timeout) as connections,
+        Connections(servers, tenant=tenant, connect_timeout_s=timeout, host=host) as connections,
         connecting(connections, "listing servers", len(only or servers.servers)) as noted,
     ):
         report = await sync(connections, store, tenant, noted, only or None)

@@ -4,9 +4,13 @@ import asyncio
 import logging
 import signal
 import socket
+import sys
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.worker import Worker, WorkerDeploymentConfig
 
+    from orchestrator.temporal.executors import Registered
+
 _POSITIVE = click.IntRange(min=1)
 
 
@@ -30,6 +36,9 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--task-queue", default=names.TASK_QUEUE, metavar="NAME", help="The queue to serve.")
 @click.option("--concurrency", metavar="N", type=_POSITIVE, default=100, help="Activities at the same time.")
 @derived(Options, "cached_tenants", "The most tenants whose tools are kept in memory. [default: 256]", type=_POSITIVE)
+@click.option(
+    "--executors", metavar="MODULE:NAME", help="A mapping of yours: who carries out tools, by key, server:* or kind."
+)
 @click.option("--grace", metavar="SECONDS", type=click.FloatRange(0), default=30.0, help="Seconds for calls to end.")
 @click.option("--deployment", metavar="NAME", help="Take part in Worker Versioning, as a version of this deployment.")
 @click.option("--build-id", metavar="ID", help="This worker's version in it. [default: toolroute's version]")
@@ -41,6 +50,7 @@ async def worker(
     dev: bool,
     task_queue: str,
     concurrency: int,
+    executors: str | None,
     grace: float,
     deployment: str | None,
     build_id: str | None,
@@ -65,7 +75,8 @@ async def worker(
         stack.push_async_callback(settle)
         if check:
             return await _check(await connect(target(options)), task_queue)
-        plugin = await make_plugin(place, options, every_tenant=not place.given, warm=warm)
+        own = _executors(executors) if executors else None
+        plugin = await make_plugin(place, options, every_tenant=not place.given, warm=warm, executors=own)
         where = await stack.enter_async_context(temporal_server(options, dev=dev))
         client = await connect(where, plugin)
         release = released(deployment, build_id, pinned=pinned)
@@ -78,6 +89,21 @@ async def worker(
         await stop.wait()
         note("stopping ...")
     return 0
+
+
+def _executors(named: str) -> "Mapping[str, Registered]":
+    """Return the mapping that MODULE:NAME names; modules of the working folder are found, too."""
+    module, _, name = named.partition(":")
+    if not (module and name):
+        raise InvalidInput(f"--executors {named!r}: give MODULE:NAME, such as desk.tools:EXECUTORS")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(import_module(module), name)
+    except Exception as error:
+        raise InvalidInput(f"--executors {named!r} cannot be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Mapping):
+        raise InvalidInput(f"--executors {named!r} is a {type(found).__name__}: let it be a dict of functions by tool")
+    return found
 
 
 def released(

@@ -164,7 +164,7 @@ class StaticEmbedder:
         self._tokenizer.no_truncation()
         unknown = self._tokenizer.token_to_id("[UNK]")
         self._unknown = -1 if unknown is None else unknown
-        self._by_word = (json.loads(tokenizer).get("pre_tokenizer") or {}).get("type") == "BertPreTokenizer"
+        self._by_word = type(self._tokenizer.pre_tokenizer).__name__ == "BertPreTokenizer"
         self._known: dict[str, list[int]] = {}
         self.dimension = int(self._rows.shape[1])
 

@@ -112,13 +112,13 @@ class Index:
         return cast(Built, self._derived[key])
 
     @cached_property
-    def labelled(self) -> Mapping[tuple[str, str], list[int]]:
+    def labelled(self) -> Mapping[tuple[str, str], NDArray[np.int64]]:
         """The positions of the tools with each label, kind, server and name, as filters ask for them."""
         found: dict[tuple[str, str], list[int]] = {}
         for position, tool in enumerate(self.catalogue):
             for label in tool.filtered_by.items():
                 found.setdefault(label, []).append(position)
-        return found
+        return {label: np.array(positions, np.int64) for label, positions in found.items()}
 
     @cached_property
     def trusted(self) -> Mapping[tuple[str, str], int]:

@@ -101,7 +101,8 @@ class Call:
     def unknown_outcome(self, reason: Exception) -> OutcomeUnknown:
         return OutcomeUnknown(
             f"{self.key} was sent and its answer lost ({reason}); whether it took effect is not known, "
-            "so it was not sent again"
+            "so it was not sent again",
+            final=True,
         )
 
 

@@ -66,7 +66,7 @@ class ServerLimits(BaseModel):
     The rest is for its tools' calls on Temporal, as the labels of a tool are: `labels` are those that it stands for.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     connect_timeout_s: _Seconds = 0.0
     install_timeout_s: _Seconds = 0.0
     call_timeout_s: Annotated[_Seconds, Field(validation_alias=AliasChoices("call_timeout_s", TIMEOUT))] = 0.0
@@ -88,7 +88,7 @@ class OAuth(BaseModel):
     without one, toolroute registers itself. `callback_port` is that of the redirect http://localhost:PORT/callback.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True)
     client_id: str = Field(default="", validation_alias=AliasChoices("clientId", "client_id", "CLIENT_ID"))
     client_secret: str = Field(
         default="", repr=False, validation_alias=AliasChoices("clientSecret", "client_secret", "CLIENT_SECRET")
@@ -122,7 +122,7 @@ class ServerSpec(BaseModel):
     `problem` is what makes an entry useless, as a whole sentence; such a server is known by its name alone.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True)
     name: str = ""
     source: str = "mcpServers"
     problem: str = ""
@@ -137,7 +137,7 @@ class ServerSpec(BaseModel):
     env_file: str = Field("", validation_alias=AliasChoices("envFile"))
     url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"), repr=False)
     headers: dict[str, _Text] = Field(default_factory=dict, repr=False)
-    oauth: OAuth = Field(OAuth(), validation_alias=AliasChoices("oauth", "auth"))
+    oauth: OAuth = Field(default_factory=OAuth, validation_alias=AliasChoices("oauth", "auth"))
     type: str = Field("", validation_alias=AliasChoices("type", "transport"))
     disabled: StrictBool = False
     enabled: StrictBool = True

@@ -4,10 +4,11 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -15,10 +16,13 @@ from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
+from orchestrator.mcp.asking import ASKER, Asker, Host, ServerRequests
+from orchestrator.mcp.changes import Changes
 from orchestrator.mcp.child import Child
 from orchestrator.mcp.config import ServerLimits, ServerSpec
 from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.listing import Listing, tools_page
+from orchestrator.mcp.offers import Offer, read_offer
 from orchestrator.mcp.runners import Work, mend_cache, work_of
 from orchestrator.mcp.transport import Pace, Watched, http, sse
 from orchestrator.records.tool import Tool
@@ -32,17 +36,14 @@ if TYPE_CHECKING:
 
     Answer = CallToolResult | MCPError | RuntimeError
 
+T = TypeVar("T")
 OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 """Called with a server's name and its whole listing: at a connect, and after the server said that it changed."""
 
 _PROBE_S = 2.0
 _SAMPLE_S, _PATIENCE, _WITH_SERVER = 2.0, 4, 2
-_GAP_S, _MOST_GAP_S = 0.5, 30.0
-"""The pause before a server is listed again, which doubles where that shows nothing new or fails."""
 _PROGRESS_TIMES = 60
 """A call that reports progress may take so many times its timeout: an hour by default."""
-_LISTEN_AGAIN_S = 2.0
-"""Pause before a stream of notices is opened again: proxies end such streams often."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,17 +71,21 @@ class Connection:
         *,
         tenant: str,
         handshake: bool,
+        host: Host | None = None,
     ) -> None:
         self.spec, self.limits, self.tenant, self.handshake = spec, limits, tenant, handshake
         self.error: ToolrouteError | None = None
         self.death = ""
         self.tools: dict[str, Tool] = {}
+        self.offer: Offer | None = None
+        self.requests = ServerRequests(spec.name, host)
+        self.log_level = ""
         self.users = 0
         self.called = False  # Since its tools were listed.
         self.last_used = math.inf
         self.retired = self.suspect = False
         self._on_settled, self.settled, self._begun = on_settled, asyncio.Event(), asyncio.Event()
-        self._wake, self._changed, self._streaming = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._wake, self._changes = asyncio.Event(), Changes(spec.name)
         self._pace, self._listing = Pace(), Listing(spec)
         self._child = Child(self._pace)
         self._scope = anyio.CancelScope()
@@ -143,8 +148,15 @@ class Connection:
         if self.error is not None:
             raise type(self.error)(*self.error.args)
 
-    def leave(self) -> None:
+    def join(self) -> Asker | None:
+        """Count a caller in; return the client that it works for, if any, which the server may ask meanwhile."""
+        self.users += 1
+        return self.requests.join()
+
+    def leave(self, asker: Asker | None = None) -> None:
         self.users -= 1
+        if asker is not None:
+            self.requests.askers.remove(asker)
         self.last_used = asyncio.get_running_loop().time()
         if self.retired:
             self._wake.set()
@@ -192,12 +204,13 @@ class Connection:
 
         if self._client is None or self.death:
             raise CallLost(self.death or "it is not connected", sent=False)
-        limit_s, meta = call.seconds_left(self.limits.call_timeout_s), cast("Any", call.meta or None)
+        limit_s, meta = call.seconds_left(self.limits.call_timeout_s), await self._meta(call.meta)
         within, pass_on = asyncio.timeout(limit_s), call.progress(self.secrets)
+        patient = self.requests.patient(within, limit_s) if call.deadline is None else nullcontext()
         longest = asyncio.get_running_loop().time() + _PROGRESS_TIMES * limit_s
 
         async def keep_alive(progress: float, total: float | None, message: str | None) -> None:
-            if call.deadline is None and not within.expired():
+            if call.deadline is None and not within.expired() and not self.requests.waiting:
                 within.reschedule(min(longest, asyncio.get_running_loop().time() + limit_s))
             if pass_on is not None:
                 await pass_on(progress, total, message)
@@ -206,7 +219,10 @@ class Connection:
         self.called = True
         try:
             async with within:
-                return await self._client.call_tool(call.name, call.arguments, progress_callback=keep_alive, meta=meta)
+                with patient:
+                    return await self._client.call_tool(
+                        call.name, call.arguments, progress_callback=keep_alive, meta=meta
+                    )
         except TimeoutError:
             # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
             self.doubt()
@@ -219,6 +235,44 @@ class Connection:
             return error
         except Exception as error:
             raise CallLost(f"its answer cannot be read ({faults.in_words(error, self.secrets)})", sent=True) from None
+
+    async def _meta(self, meta: Mapping[str, Any]) -> Any:
+        """Return a call's meta with the log level that its client wants."""
+        from mcp.types import LOG_LEVEL_META_KEY
+
+        level = asker.log_level if (asker := ASKER.get()) else ""
+        await self.set_log_level(level)
+        return {**meta, **({LOG_LEVEL_META_KEY: level} if level else {})} or None
+
+    async def set_log_level(self, level: str) -> None:
+        if level != self.log_level:
+            self.log_level = level
+            await self.requests.set_log_level(self.client, level)
+
+    async def request(self, send: Callable[["Client"], Awaitable[T]]) -> T:
+        """Send a request other than a call, and return its answer. The server's own error is raised without secrets."""
+        from mcp import MCPError
+
+        self._pace.allow_call()
+        limit_s = self.limits.call_timeout_s
+        try:
+            async with asyncio.timeout(limit_s) as within:
+                with self.requests.patient(within, limit_s):
+                    return await send(self.client)
+        except TimeoutError:
+            self.doubt()
+            raise self._unavailable(f": no answer within {limit_s:g} s{self._hint()}") from None
+        except MCPError as error:
+            try:
+                self._raise_if_lost(error)
+            except CallLost as lost:
+                raise self._unavailable(f": {lost}") from None
+            data = self.secrets.redact_json(error.error.data)
+            raise MCPError(error.code, self.secrets.redact(error.message), data) from None
+        except ToolrouteError:
+            raise
+        except Exception as error:
+            raise self._unavailable(f": its answer cannot be read ({faults.in_words(error, self.secrets)})") from None
 
     def _raise_if_lost(self, error: "MCPError") -> None:
         from mcp.types import CONNECTION_CLOSED
@@ -253,12 +307,21 @@ class Connection:
         self.tools = {tool.name: tool for tool in tools}
         return tools
 
+    async def read_offer(self) -> Offer:
+        """Ask the server for its offer now, and pass it on where it differs from the one known here."""
+        async with asyncio.timeout(self.limits.connect_timeout_s):
+            offer = await read_offer(self.client, self._listing.extras, self.secrets)
+        if self.requests.host is not None and offer != self.offer:
+            await self.requests.host.on_offer(self.spec.name, offer)
+        self.offer = offer
+        return offer
+
     async def run(self, environ: Mapping[str, str] | None, on_listed: OnListed | None) -> None:
         """Open once begun, serve and close. `error` and `death` say how it went."""
         launch = Launch()
         try:
             launch = self.spec.launch(environ)
-            self._listing.secrets = launch.secrets
+            self._listing.secrets = self.requests.secrets = launch.secrets
             if not self.death:
                 with self._scope, LogFilter(launch.secrets):
                     await self._open(launch, on_listed)
@@ -285,8 +348,11 @@ class Connection:
                 tools = await self._list(client)
                 self._settle(client)
                 too_late.cancel()
-                tasks.start_soon(self._listen, client)
-                tasks.start_soon(self._follow_listing, tools, on_listed)
+                tasks.start_soon(self._changes.listen, client, bool(self.spec.url), self.doubt)
+                pass_on = partial(_ignore if on_listed is None else on_listed, self.spec.name)
+                tasks.start_soon(self._changes.follow_tools, tools, pass_on, self.list_again, self.secrets)
+                if self.requests.host is not None:
+                    tasks.start_soon(self._changes.follow_offer, self.read_offer, self.secrets)
                 await self._until_done(client)
                 tasks.cancel_scope.cancel()
         finally:
@@ -370,6 +436,7 @@ class Connection:
             message_handler=self._on_message,
             client_info=Implementation(name="toolroute", version=version("toolroute")),
             cache=None,
+            **self.requests.callbacks(),
             mode="legacy" if self.handshake or self._sse else "auto",
         )
 
@@ -384,7 +451,7 @@ class Connection:
         from orchestrator.mcp.auth import SignedIn
 
         auth = SignedIn(self.tenant, self.spec, launch) if launch.signs_in else None
-        return (sse if self._sse else http)(launch, self._streaming.set, auth)
+        return (sse if self._sse else http)(launch, self._changes.streaming.set, auth)
 
     def _ended(self) -> None:
         """Note a server's end. Before it has greeted, the request under way fails, and it may be started once more."""
@@ -392,10 +459,8 @@ class Connection:
             self._die(self._child.flaw or "the server ended the connection")
 
     async def _on_message(self, message: Any) -> None:
-        from mcp.types import ToolListChangedNotification
-
-        if isinstance(message, ToolListChangedNotification):
-            self._changed.set()
+        self._changes.note(message)
+        await self.requests.note(message)
 
     async def _until_done(self, client: "Client") -> None:
         """Return when the session is to close: dead, retired and unused, or idle for too long."""
@@ -423,54 +488,8 @@ class Connection:
         except Exception as error:
             self._die(faults.in_words(error, self.secrets))
 
-    async def _follow_listing(self, known: tuple[Tool, ...], on_listed: OnListed | None) -> None:
-        """Pass on what the server lists, now and whenever it says that this changed.
 
-        Some servers say so at each listing, so they are asked more and more seldom. What could not be passed on is
-        tried again.
-        """
-        gap = _GAP_S
-        while True:
-            try:
-                if on_listed is not None:
-                    await on_listed(self.spec.name, known)
-                await self._changed.wait()
-                await anyio.sleep(gap)
-                self._changed.clear()
-                tools = await self.list_again()
-                gap = min(2 * gap, _MOST_GAP_S) if tools == known else _GAP_S
-                known = tools
-            except Exception as error:
-                # The listing known so far stays: half of a new one would be worse.
-                gap = min(2 * gap, _MOST_GAP_S)
-                text = "server %s: what it lists now was not taken over, tried again in %g s: %s"
-                logger.warning(text, self.spec.name, gap, faults.in_words(error, self.secrets))
-                await anyio.sleep(gap)
-                self._changed.set()
-
-    async def _listen(self, client: "Client") -> None:
-        """Subscribe to changes, where the protocol wants that (2026-07-28); older servers just send them, over HTTP
-        once their stream is open. What changed until then reached nobody, so it is listed again."""
-        from mcp.client.subscriptions import ListenNotSupportedError
-
-        tools = client.server_capabilities.tools
-        if tools is None or not tools.list_changed:
-            return
-        while True:
-            try:
-                async with client.listen(tools_list_changed=True) as events:
-                    self._changed.set()
-                    async for _ in events:
-                        self._changed.set()
-            except ListenNotSupportedError:
-                if self.spec.url:
-                    await self._streaming.wait()
-                    self._changed.set()
-                return
-            except Exception as error:
-                logger.debug("server %s: no notice of changes: %s", self.spec.name, type(error).__name__)
-            await anyio.sleep(_LISTEN_AGAIN_S)
-            self.doubt()  # A server that is gone is found out here.
+async def _ignore(*_: Any) -> None: ...
 
 
 _SILENT = logging.NullHandler()

@@ -4,18 +4,20 @@ import asyncio
 import contextvars
 import difflib
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import anyio
 
 from orchestrator import telemetry
+from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig, ServerUnavailable, Unauthorised, UnknownTool
-from orchestrator.mcp.calls import Call
+from orchestrator.mcp.asking import Host
+from orchestrator.mcp.calls import Call, Confirm, as_chosen
 from orchestrator.mcp.config import McpConfig, ServerLimits, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
 from orchestrator.mcp.extra import check_extra
@@ -24,6 +26,10 @@ from orchestrator.mcp.states import Server, ServerState
 from orchestrator.records.call import ToolResult
 from orchestrator.records.tool import Tool
 
+if TYPE_CHECKING:
+    from mcp import Client
+
+T = TypeVar("T")
 logger = logging.getLogger(__package__)
 
 _TURN_S = 2.0
@@ -38,6 +44,7 @@ class Connections:
     Opens nothing until a tool is called (or `warm`ed). An entry's own deadlines, under "toolroute" in the file, go
     before the ones given here. Beyond `max_open` connections the ones idle for longest close; one in use never does.
     `environ` is what `${NAME}` is looked up in (default: the process's environment); `tenant`, whose sign-ins are used.
+    `host` stands for a client that servers may ask; without one they are told that nobody can be asked.
 
         async with Connections("mcp.json") as servers:
             result = await servers.call("time:get_current_time", {"timezone": "UTC"})
@@ -59,6 +66,7 @@ class Connections:
         backoff_s: float = 1.0,
         max_backoff_s: float = 60.0,
         on_listed: OnListed | None = None,
+        host: Host | None = None,
     ) -> None:
         times = {
             "connect_timeout_s": connect_timeout_s,
@@ -75,7 +83,7 @@ class Connections:
         self._servers = {name: self._server_of(spec) for name, spec in self.config.servers.items()}
         self._tenant, self._environ = tenant, environ
         self._backoff_s, self._max_backoff_s = backoff_s, max(backoff_s, max_backoff_s)
-        self._on_listed = on_listed
+        self._on_listed, self._host = on_listed, host
         self._owners: dict[asyncio.Task[None], Connection] = {}
         self._max_open, self._turns = max_open, asyncio.Semaphore(max_connecting)
         self._installing = asyncio.Semaphore(max_installing)
@@ -109,20 +117,31 @@ class Connections:
         idempotency_key: str | None = None,
         deadline_s: float | None = None,
         max_result_tokens: int | None = None,
+        confirm: Confirm | None = None,
     ) -> ToolResult:
         """Call a tool by key or record, connecting its server if need be; `deadline_s` bounds all of it, in place of
         the server's timeout.
 
-        A Tool whose definition differs from the server's is called if the arguments still fit, and the result warns.
+        A Tool whose definition differs from the server's is called if the arguments still fit, and the result warns;
+        `confirm` gets the server's own record before that, and raises where it may not be called.
         The tool's own error is a result with `is_error`. Raises UnknownTool, InvalidArguments, Unauthorised,
         ServerUnavailable (nothing was sent, or it only reads) and OutcomeUnknown (sent, no answer).
         """
         call = Call.of(tool, arguments or {}, idempotency_key)
+        call.confirm = confirm
         if deadline_s is not None:
             call.deadline = asyncio.get_running_loop().time() + deadline_s
         if max_result_tokens is not None:
             call.max_tokens = max_result_tokens
         return as_tool_result(await self._exchange(call))
+
+    async def present(self, tool: Tool, *, deadline_s: float | None = None) -> Tool:
+        """Return a tool as its server defines it now, with what the catalogue adds to it; raises what `call` does."""
+        call = Call.of(tool, {})
+        if deadline_s is not None:
+            call.deadline = asyncio.get_running_loop().time() + deadline_s
+        async with self.using(call.server, call.deadline) as connection:
+            return as_chosen(await self._live_tool(connection, call), tool)
 
     async def _exchange(self, call: Call) -> Answered:
         """Do what `call` does and return the server's own answer. What did not run, or may run twice, is sent again."""
@@ -188,6 +207,22 @@ class Connections:
             await self._on_listed(server, tools)
         return True
 
+    async def offer(self, server: str) -> None:
+        """Ask a server for its resources and prompts; the host gets them. Nothing is asked without a host."""
+        if self._host is not None:
+            async with self.using(server) as connection:
+                await connection.read_offer()
+
+    async def request(self, server: str, send: Callable[["Client"], Awaitable[T]]) -> tuple[T, Secrets]:
+        """Send a server a request other than a call, connecting it if need be; return its answer and its secrets."""
+        async with self.using(server) as connection:
+            return await connection.request(send), connection.secrets
+
+    async def each_open(self, do: Callable[[Connection], Awaitable[None]]) -> None:
+        """Do the same with each connection that is ready."""
+        ready = [connection for connection in self._owners.values() if connection.was_ready and connection.usable]
+        await asyncio.gather(*map(do, ready), return_exceptions=True)
+
     def warm(self, servers: Iterable[str]) -> None:
         """Prewarm servers: begin to connect them and return at once; unknown, open and failing ones are skipped."""
         now = asyncio.get_running_loop().time()
@@ -248,12 +283,13 @@ class Connections:
 
         It begins to open at once, or `in_turn`: when few others are starting.
         """
-        connection = self._join(self._server(server), in_turn)
+        connection = self._opening(self._server(server), in_turn)
+        asker = connection.join()
         try:
             await connection.until_settled(deadline)
             yield connection
         finally:
-            connection.leave()
+            connection.leave(asker)
             self._make_room()
 
     def _make_room(self) -> None:
@@ -264,8 +300,8 @@ class Connections:
             for connection in idle[: len(ready) - self._max_open]:
                 connection.retire()
 
-    def _join(self, server: Server, in_turn: bool) -> Connection:
-        """Count the caller in at once: nothing may close the connection between finding and using it."""
+    def _opening(self, server: Server, in_turn: bool) -> Connection:
+        """Return the connection, to be joined at once: nothing may close it between finding and using it."""
         now = asyncio.get_running_loop().time()
         if self._closed:
             raise ServerUnavailable("these connections are closed")
@@ -275,14 +311,18 @@ class Connections:
         connection = server.open or self._start(server, in_turn)
         if not in_turn:
             connection.begin()
-        connection.users += 1
         return connection
 
     def _start(self, server: Server, in_turn: bool) -> Connection:
         check_extra()
         settled = partial(self._on_settled, server)
         connection = server.connection = Connection(
-            server.spec, server.limits, settled, tenant=self._tenant, handshake=server.handshake
+            server.spec,
+            server.limits,
+            settled,
+            tenant=self._tenant,
+            handshake=server.handshake,
+            host=self._host,
         )
         # A context of its own: the connection outlives the caller.
         task = asyncio.get_running_loop().create_task(

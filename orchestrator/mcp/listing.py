@@ -31,6 +31,8 @@ _AT_A_TIME = 25
 _READ = frozenset({"name", "title", "description", "inputSchema", "annotations", "_meta"})
 _SAID = frozenset({"required", "type", "$ref"})
 _HINTS = frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
+_ASIDE = {"outputSchema": dict, "icons": list}
+_LISTS = {"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}
 _BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 logger = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ class Listing:
     def __init__(self, spec: ServerSpec) -> None:
         self._spec = spec
         self.secrets = Secrets()
+        self.extras: dict[str, dict[str, Any]] = {}
         self._left_out: set[str] = set()
         self._unread, self._bytes = "", 0
 
@@ -51,24 +54,30 @@ class Listing:
         if not isinstance(result, dict):
             return
         if result.keys() & {"content", "structuredContent"}:
-            content = result.get("content") or []
-            blocks = content if isinstance(content, list) else [content]
-            result["content"] = [_known(block) for block in blocks if block is not None]
-            if "resultType" not in result and not isinstance(result.get("structuredContent", {}), dict):
-                odd = result.pop("structuredContent")  # Only from the protocol of 2026 on may it be no object.
-                result["content"] = result["content"] or ([] if odd is None else [_known(odd)])
-            if result.get("isError", False) is None:
-                del result["isError"]
+            _mend_answer(result)
         if isinstance(result.get("nextCursor"), int):
             result["nextCursor"] = str(result["nextCursor"])
+        for method, name in _LISTS.items():
+            if isinstance(items := result.get(name, ()), list | None):
+                result[name] = [item for item in items or [] if self._is_known(method, name, item)]
         if result.get("tools", []) is None:  # As Go writes an empty list.
             result["tools"] = []
         if isinstance(listed := result.get("tools"), list):
             result["tools"] = kept = []
-            for number, tool in enumerate(map(_trimmed, listed), 1):
+            for number, given in enumerate(listed, 1):
+                tool = _trimmed(given)
                 if self._is_readable(tool, number):
                     kept.append(tool)
+                    self._set_aside(given)
                 await _take_turns(number)
+
+    def _is_known(self, method: str, name: str, item: Any) -> bool:
+        if problem := _problem(method, {name: [item]}):
+            said = self.secrets.redact(f"one of its {name} cannot be read ({problem})")
+            if said not in self._left_out:
+                self._left_out.add(said)
+                logger.warning("server %s: %s and is left out", self._spec.name, said)
+        return not problem
 
     def _is_readable(self, tool: Any, number: int) -> bool:
         """Return whether the library reads the tool, which is left out if not."""
@@ -79,6 +88,12 @@ class Listing:
             self._leave_out(repr(name) if isinstance(name, str) else f"number {number} of its page", problem)
         return not problem
 
+    def _set_aside(self, tool: dict[str, Any]) -> None:
+        """Keep the parts of a tool that only a client behind the gateway reads."""
+        kept = {name: part for name, kind in _ASIDE.items() if isinstance(part := tool.get(name), kind)}
+        if kept and len(compact(kept)) <= MAX_DEFINITION_BYTES:
+            self.extras[tool["name"]] = kept
+
     def _leave_out(self, tool: str, problem: str) -> None:
         self._unread = self.secrets.redact(f"its tool {tool} cannot be read ({problem})")
         if tool not in self._left_out:
@@ -88,7 +103,7 @@ class Listing:
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
         """Return the tools that the entry leaves in, without those that cannot be read; InvalidCatalogue if none can,
         and for a listing without end."""
-        self._unread, self._bytes, found = "", 0, dict[str, Tool]()
+        self._unread, self._bytes, self.extras, found = "", 0, {}, dict[str, Tool]()
         for number, record in enumerate(await self._records(client)):
             await _take_turns(number)
             if not self._spec.lists(record.name):
@@ -192,6 +207,18 @@ def _trimmed(tool: Any) -> Any:
     if isinstance(hints := used.pop("annotations", None), dict):
         used["annotations"] = {name: hint for name, hint in hints.items() if name in _HINTS and hint is not None}
     return used
+
+
+def _mend_answer(result: dict[str, Any]) -> None:
+    """Mend the answer to a call in place."""
+    content = result.get("content") or []
+    blocks = content if isinstance(content, list) else [content]
+    result["content"] = [_known(block) for block in blocks if block is not None]
+    if "resultType" not in result and not isinstance(result.get("structuredContent", {}), dict):
+        odd = result.pop("structuredContent")  # Only from the protocol of 2026 on may it be no object.
+        result["content"] = result["content"] or ([] if odd is None else [_known(odd)])
+    if result.get("isError", False) is None:
+        del result["isError"]
 
 
 def _problem(method: str, result: dict[str, Any]) -> str:

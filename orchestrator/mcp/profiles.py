@@ -19,8 +19,8 @@ from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidArguments, InvalidConfig
 from orchestrator.mcp.launch import Expansion, environment
+from orchestrator.records.call import Approve
 from orchestrator.records.request import within
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool, altered
 
 _BRANCHES = ("allOf", "anyOf", "oneOf")

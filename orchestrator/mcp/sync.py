@@ -1,8 +1,9 @@
 """Lists servers and stores their tools, so that from then on they are known without a connection."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,11 +18,17 @@ from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connection import OnListed
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
+from orchestrator.mcp.offers import Offer, OnOffer, stored_offer
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.store import Changes, Store
 
+logger = logging.getLogger(__name__)
+
 AtHand = Callable[[], Catalogue | None]
 """The tenant's catalogue as this process routes by it; None where it does not."""
+
+OnOfferChanged = Callable[[Offer, Offer], Awaitable[None]]
+"""Called with a server's offer before and now."""
 
 EntryOf = Callable[[str], str]
 """The identity of the entry that a server was listed by; \"\" where that is not known."""
@@ -91,6 +98,7 @@ async def sync(
         begin = time.monotonic()
         try:
             listed = await connections.tools(server, fresh=True)
+            await _offered(connections, server)
         except ToolrouteError as error:
             report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
         else:
@@ -112,6 +120,34 @@ async def sync(
     reports = tuple(task.result() for task in tasks)
     await asyncio.to_thread(store.note_failures, tenant, {one.server: one.error for one in reports}, entries)
     return SyncReport(tenant=tenant, servers=reports)
+
+
+async def _offered(connections: Connections, server: str) -> None:
+    try:
+        await connections.offer(server)
+    except Exception as error:  # Its tools count all the same.
+        logger.warning("server %s: its resources and prompts were not listed: %s", server, type(error).__name__)
+
+
+def keep_offer(store: Store, tenant: str, entry_of: EntryOf, on_changed: OnOfferChanged | None = None) -> OnOffer:
+    """Return an `on_offer` for a Host: the store keeps the servers' offers, where they differ from those kept.
+
+    Args:
+        store: Where they are kept.
+        tenant: Whose they are.
+        entry_of: Gives the identity of a server's entry.
+        on_changed: Called with the offer before and the one now, where they differ.
+    """
+
+    async def on_offer(server: str, offer: Offer) -> None:
+        entry = entry_of(server)
+        held = await asyncio.to_thread(store.offers, tenant, {server: entry})
+        if held.get(server) != (text := offer.model_dump_json()):
+            await asyncio.to_thread(store.keep_offer, tenant, server, entry, text)
+            if on_changed is not None:
+                await on_changed(stored_offer(held.get(server, "")), offer)
+
+    return on_offer
 
 
 def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
@@ -152,7 +188,13 @@ def _named(file: Path) -> Collection[str] | None:
     return {*config.servers, *config.off}
 
 
-def keep_current(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf = lambda _: "") -> OnListed:
+def keep_current(
+    store: Store,
+    tenant: str,
+    at_hand: AtHand,
+    entry_of: EntryOf = lambda _: "",
+    on_changed: Callable[[], Awaitable[None]] | None = None,
+) -> OnListed:
     """Return an `on_listed` for Connections: what a server lists replaces what is stored of it, where that differs.
 
     Servers that are shared by all or were never stored stay. The store is read only where no catalogue is at hand.
@@ -166,6 +208,8 @@ def keep_current(store: Store, tenant: str, at_hand: AtHand, entry_of: EntryOf =
             return
         if server in await asyncio.to_thread(partial(store.servers, tenant, own=True)):
             await asyncio.to_thread(store.replace_server, tenant, server, now, entry=entry_of(server))
+            if on_changed is not None:
+                await on_changed()
 
     return on_listed
 

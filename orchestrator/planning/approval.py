@@ -1,7 +1,11 @@
 """Approval: which tools wait for a person before they are called."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.common.digests import digest_of
 from orchestrator.index.intent import reads_only
-from orchestrator.records.run import Approve
+from orchestrator.records.call import Approve
 from orchestrator.records.tool import Tool
 
 
@@ -12,3 +16,8 @@ def needs_approval(tool: Tool, approve: Approve = Approve.CHANGES) -> bool:
     if approve is Approve.NEVER or reads_only(tool):
         return False
     return approve is Approve.CHANGES or tool.annotations.destructive is not False
+
+
+def call_digest(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """Return the digest by which a person approves this call: of the tool's definition and of the arguments."""
+    return digest_of(tool.key, tool.hash, arguments)

@@ -1,6 +1,7 @@
 """Calling: what is asked of a tool's server, and what a tool answered."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any
 
 from annotated_types import Ge
@@ -10,13 +11,23 @@ from orchestrator.common.tenant import check_tenant
 from orchestrator.records.tool import Tool
 
 
+class Approve(StrEnum):
+    """The steps that wait for a person: those not known to only read, those that may destroy, all, or none."""
+
+    CHANGES = "changes"
+    DESTRUCTIVE = "destructive"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """One call of one tool, for one tenant.
 
     `idempotency_key` is the same over attempts and resets (docs/temporal-operating.md).
     `max_result_tokens` cuts the result (and marks it) before it enters a history or a model's context; `deadline_s`
-    bounds the whole call, connecting included.
+    bounds the whole call, connecting included. Where its server defines the tool otherwise by now, and `approve` has
+    that wait for a person, it is not called (ToolChanged); without an `approve` it is, with a warning.
     """
 
     tenant: str
@@ -25,11 +36,19 @@ class ToolCall:
     idempotency_key: str = ""
     max_result_tokens: int = 8_000
     deadline_s: float | None = None
+    approve: Approve | None = None
 
     @property
     def replayable(self) -> bool:
         """Tell whether it may be sent again when its answer was lost."""
         return self.tool.replayable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """A call's tool as its server defines it now; None where that is as the call has it."""
+
+    tool: Tool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,20 +9,11 @@ from annotated_types import Ge
 from orchestrator.common.fields import Give, Probability, Seconds, check, member, settings
 from orchestrator.errors import InvalidInput
 from orchestrator.records.budget import BudgetReport, Limits
-from orchestrator.records.call import ToolResult
+from orchestrator.records.call import Approve, ToolResult
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan
 from orchestrator.records.request import Conversation, Limit, RouteHint, RouteRequest, Task, Tenant
-
-
-class Approve(StrEnum):
-    """The steps that wait for a person: those not known to only read, those that may destroy, all, or none."""
-
-    CHANGES = "changes"
-    DESTRUCTIVE = "destructive"
-    ALWAYS = "always"
-    NEVER = "never"
 
 
 class StepStatus(StrEnum):
@@ -61,7 +52,10 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The state that a run hands on when it continues as new: nothing is routed, planned or called again."""
+    """The state that a run hands on when it continues as new: nothing is routed, planned or called again.
+
+    `asked` holds the digests of the calls that the `approvals` are about, `stream` the state of its workflow stream.
+    """
 
     decision: Decision
     plan: Plan
@@ -71,6 +65,8 @@ class Checkpoint:
     extra_routes: tuple[Decision, ...] = ()
     approvals: dict[str, bool] = field(default_factory=dict)
     filled: dict[str, Filled] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
+    stream: dict[str, Any] | None = None
 
 
 @settings
@@ -196,6 +192,13 @@ class RunResult:
     answer: str
     extra_routes: tuple[Decision, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """True where steps were tried and none was done: each failed, was lost, or follows one that was."""
+        ends = {step.status for step in self.steps}
+        wrong = {StepStatus.FAILED, StepStatus.OUTCOME_UNKNOWN}
+        return bool(ends & wrong) and ends <= {*wrong, StepStatus.SKIPPED}
 
     def __repr__(self) -> str:
         ended = {step.step: str(step.status) for step in self.steps}

@@ -105,10 +105,12 @@ class Tool(_Local):
     def replayable(self) -> bool:
         """Tell whether a call whose answer was lost may be sent again: by its hints, or as its labels say.
 
-        The label `idempotent` goes before that hint; a tool that honours a call's key has `idempotency` = `key`.
+        The labels `read_only` and `idempotent` go before those hints; a tool that honours a call's key has
+        `idempotency` = `key`.
         """
-        said = self.labels.get("idempotent", str(self.annotations.idempotent)).lower()
-        return bool(self.annotations.read_only or said in ("true", "yes") or self.labels.get("idempotency") == "key")
+        hints = {"read_only": self.annotations.read_only, "idempotent": self.annotations.idempotent}
+        said = (self.labels.get(name, str(hint)).lower() in ("true", "yes") for name, hint in hints.items())
+        return any(said) or self.labels.get("idempotency") == "key"
 
     @property
     def filtered_by(self) -> dict[str, str]:

@@ -10,26 +10,39 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from mcp.server.subscriptions import (
+    PromptsListChanged,
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
+
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
+from orchestrator.mcp.asking import Host
 from orchestrator.mcp.calls import Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
+from orchestrator.mcp.offers import Offer, stored_offer
 from orchestrator.mcp.results import as_mcp_result
-from orchestrator.mcp.sync import keep_current
+from orchestrator.mcp.sync import keep_current, keep_offer
 from orchestrator.pipeline import select
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
+from orchestrator.server.clients import Questions, Sessions
 from orchestrator.server.initial_sync import InitialSync, Note
 from orchestrator.server.masking import masked_progress, masking
 from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
 from orchestrator.server.profiles import current, fitting
 from orchestrator.server.sign_in_links import SignInLink, SignInLinks
+from orchestrator.server.subscriptions import Subscriptions
+from orchestrator.server.uris import shown_uri, with_shown_links
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -43,6 +56,8 @@ _MOST_TOKENS = 8_000
 _PINNED_S = 20.0
 """How long a list of tools waits for the servers of pinned tools to be listed."""
 _READY_S = 5.0
+_WATCH_S = 2.0
+"""How often the configuration file is looked at while clients that hear of changes are connected."""
 _LOOKS = 40
 """How often a catalogue is read again that does not hold yet what was listed."""
 
@@ -76,9 +91,13 @@ class Gateway:
         self._initial_syncs: dict[str, InitialSync] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
         self._links = SignInLinks()
+        self.sessions, self.questions = Sessions(), Questions()
+        self._subscriptions: dict[str, Subscriptions] = {}
+        self._watching: asyncio.Task[None] | None = None
         self._outcomes = OutcomeRecorder(router, note)
 
     async def __aenter__(self) -> Self:
+        self._watching = asyncio.create_task(self._watch())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -89,6 +108,9 @@ class Gateway:
         """End, after these seconds, the calls that are still under way, and all connections."""
         await asyncio.sleep(after_s)
         await self._links.close()
+        if self._watching is not None:
+            self._watching.cancel()
+        await asyncio.gather(*(own.close() for own in self._subscriptions.values()))
         await asyncio.gather(*(initial.close() for initial in self._initial_syncs.values()))
         await asyncio.gather(*(pool.close() for pool in self._pools.values()))
         await self._outcomes.close()
@@ -131,7 +153,7 @@ class Gateway:
         for match in matches:
             self._remember(tenant, match.tool)
         shown, matching = {match.tool.key for match in matches}, sorted({match.tool.server for match in matches})
-        self._pool(tenant).warm(servers_to_prewarm(usable, self._warm))
+        self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
             named = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
@@ -146,7 +168,7 @@ class Gateway:
             "warnings": [
                 *fitting(decision.warnings, profile, self.config.servers),
                 *warnings,
-                *self._pool(tenant).refused(matching),
+                *self.pool(tenant).refused(matching),
             ],
         }
 
@@ -186,14 +208,15 @@ class Gateway:
             call = replace(sent, on_progress=masked_progress(on_progress, fixed), confirm=confirm)
             began = time.perf_counter()
             with masking(fixed) as masked:
-                result = masked(as_mcp_result(await self._pool(tenant)._exchange(call)))
+                result = masked(as_mcp_result(await self.pool(tenant)._exchange(call)))
+            result.content = [with_shown_links(tool.server, block) for block in result.content]
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
         return result
 
     def sign_in(self, tenant: str, key: str) -> SignInLink | None:
         """Begin to sign in to a tool's server, or go on; None unless it refused the tenant and is signed in to."""
         spec = self.config.servers.get(key.partition(":")[0])
-        if spec is None or not self._pool(tenant).refused([spec.name]) or not spec.launch().signs_in:
+        if spec is None or not self.pool(tenant).refused([spec.name]) or not spec.launch().signs_in:
             return None
         return self._links.of(tenant, spec)
 
@@ -216,7 +239,7 @@ class Gateway:
         catalogue = (await self._router._index(tenant, key)).catalogue
         if why:
             raise ServerUnavailable(f"unknown tool {key}: server {server!r} has not been listed yet: {why}")
-        if key not in catalogue.positions and await self._pool(tenant).list_after_calls(server):
+        if key not in catalogue.positions and await self.pool(tenant).list_after_calls(server):
             catalogue = (await self._router._index(tenant, key)).catalogue
         former, key = key, catalogue.current(key)
         if former != key:
@@ -250,7 +273,7 @@ class Gateway:
     async def states(self, tenant: str) -> list[dict[str, Any]]:
         """Return how the tenant's servers stand here: state, tools, idle time, last error."""
         await self._follow()
-        pool = self._pool(tenant)
+        pool = self.pool(tenant)
         counts = await asyncio.to_thread(self._store.servers, tenant)
         pool.know(counts, await asyncio.to_thread(self._store.failures, tenant))
         return [state.to_json() for state in pool.states() if current().has_server(state.server)]
@@ -286,6 +309,23 @@ class Gateway:
                 pool.renew(config)
             outdated, self._initial_syncs = self._initial_syncs, {}
             await asyncio.gather(*(initial.close() for initial in outdated.values()))
+            for tenant in self.sessions.tenants:
+                await self.sessions.publish(tenant, ToolsListChanged(), ResourcesListChanged(), PromptsListChanged())
+
+    async def _watch(self) -> None:
+        """Take a changed configuration over also while nobody asks, so that connected clients hear of it."""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            if self.sessions.tenants:
+                await self._follow()
+
+    async def offers(self, tenant: str) -> dict[str, Offer]:
+        """Return what each of the tenant's servers offers beside its tools, as it was listed last."""
+        await self._follow()
+        await self._listed(tenant)
+        stored = await asyncio.to_thread(self._store.offers, tenant, self.config.entries)
+        shown = filter(current().has_server, self.config.servers)
+        return {server: stored_offer(stored.get(server, "")) for server in shown}
 
     def _callable(self, tool: Tool) -> bool:
         spec = self.config.servers.get(tool.server)
@@ -305,17 +345,43 @@ class Gateway:
     async def _listed(self, tenant: str, server: str | None = None) -> InitialSync:
         """Wait for what the store lacks of the tenant's servers: all, or the one that is needed."""
         if tenant not in self._initial_syncs:
-            self._initial_syncs[tenant] = InitialSync(self._pool(tenant), self._store, tenant, self._note)
+            self._initial_syncs[tenant] = InitialSync(self.pool(tenant), self._store, tenant, self._note)
         initial = self._initial_syncs[tenant]  # Another configuration may be taken over while it is waited for.
         await initial.listed(server)
         return initial
 
-    def _pool(self, tenant: str) -> Connections:
+    def subscriptions(self, tenant: str) -> Subscriptions:
+        """Return the tenant's subscriptions to resources."""
+        return self._subscriptions.setdefault(tenant, Subscriptions(self.pool(tenant)))
+
+    def pool(self, tenant: str) -> Connections:
+        """Return the tenant's connections, through which servers ask and tell only this tenant's clients."""
         if tenant not in self._pools:
             at_hand = partial(self._router._catalogue_at_hand, tenant)
-            on_listed = keep_current(self._store, tenant, at_hand, self._entry)
-            self._pools[tenant] = Connections(self.config, tenant=tenant, on_listed=on_listed, **self._limits)
+            on_listed = keep_current(
+                self._store, tenant, at_hand, self._entry, partial(self._tell, tenant, ToolsListChanged())
+            )
+            host = Host(
+                fallback=self.sessions.alone,
+                on_offer=keep_offer(self._store, tenant, self._entry, partial(self._offer_changed, tenant)),
+                on_updated=partial(self._updated, tenant),
+            )
+            self._pools[tenant] = Connections(
+                self.config, tenant=tenant, on_listed=on_listed, host=host, **self._limits
+            )
         return self._pools[tenant]
+
+    async def _tell(self, tenant: str, *events: ServerEvent) -> None:
+        await self.sessions.publish(tenant, *events)
+
+    async def _offer_changed(self, tenant: str, before: Offer, now: Offer) -> None:
+        if (before.resources, before.templates) != (now.resources, now.templates):
+            await self._tell(tenant, ResourcesListChanged())
+        if before.prompts != now.prompts:
+            await self._tell(tenant, PromptsListChanged())
+
+    async def _updated(self, tenant: str, server: str, uri: str) -> None:
+        await self._tell(tenant, ResourceUpdated(uri=shown_uri(server, uri)))
 
 
 def _match_json(match: Match) -> dict[str, Any]:

@@ -17,20 +17,14 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.types import (
-    INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitRequestURLParams,
     InputRequiredResult,
-    ListResourcesResult,
     ListToolsResult,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
     TextContent,
-    TextResourceContents,
     ToolAnnotations,
 )
 from mcp.types import (
@@ -52,22 +46,23 @@ from orchestrator.errors import (
     Unauthorised,
     UnknownTenant,
 )
+from orchestrator.mcp.asking import ASKER
+from orchestrator.mcp.calls import OnProgress
 from orchestrator.planning.approval import needs_approval
+from orchestrator.records.call import Approve
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
-from orchestrator.records.run import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.server import profiles
 from orchestrator.server.approvals import Approvals, mark
 from orchestrator.server.gateway import Gateway
+from orchestrator.server.handlers import GatewayServer, Handlers
 from orchestrator.server.outcome_recorder import Conversation
 from orchestrator.server.profiles import RateLimit, current
 
 Context = ServerRequestContext[Any, Any]
 M = TypeVar("M", bound=BaseModel)
 
-SERVERS = "toolroute://servers"
-"""The resource that says how the caller's servers stand, as JSON."""
 _LONGEST_CLIENT = 200
 _INSTRUCTIONS = (
     "Finds the few tools that fit a task among all configured servers. "
@@ -126,12 +121,6 @@ _TOOLS = [
         name="call_tool", description="Call a tool that `search` found.", input_schema=CallArguments.model_json_schema()
     ),
 ]
-_RESOURCE = Resource(
-    uri=SERVERS,
-    name="servers",
-    description="How each server stands: state, tools, calls in flight, idle time, last error.",
-    mime_type="application/json",
-)
 
 
 class NeedsApproval(ToolrouteError):
@@ -165,24 +154,32 @@ def make_server(
     """
     under_way, approver, rates = Counter[str](), _Approver(gateway, approve, options), RateLimit()
 
-    def owner_of(context: Context) -> str:
+    def tenant_of(context: Context) -> str:
         """Return the tenant that asks, and confine the request to its profile."""
         profiles.enter(gateway.config, profiles.named(_scope(context), profile))
         return tenant or _tenant_of(context)
 
+    def who_of(context: Context) -> Conversation:
+        return Conversation(tenant_of(context), _client_of(context), _session_of(context))
+
+    handlers = Handlers(gateway, tenant_of, who_of)
+
     async def list_tools(context: Context, _: Any) -> ListToolsResult:
-        pinned = await gateway.pinned(owner_of(context))
+        pinned = await gateway.pinned(tenant_of(context))
         return ListToolsResult(tools=[*_TOOLS, *(_pinned(name, current().shown(own)) for name, own in pinned.items())])
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        result: CallToolResult | InputRequiredResult
         try:
-            owner = owner_of(context)
+            owner = tenant_of(context)
             rates.take(_scope(context))
             if under_way[owner] >= most_calls:
                 raise Busy(f"{most_calls} calls of {owner} are under way, no more at the same time: call again later")
             under_way[owner] += 1
             try:
-                return await _answer(gateway, owner, context, params, approver)
+                answer = partial(_answer, gateway, owner, context, params, approver)
+                result = await handlers.answered(context, params, answer)
+                return result
             finally:
                 under_way[owner] -= 1
         except _InputRequired as asked:
@@ -190,30 +187,20 @@ def make_server(
         except ToolrouteError as error:
             return _text(f"{type(error).__name__}: {error}", is_error=True)
 
-    async def list_resources(_: Any, __: Any) -> ListResourcesResult:
-        return ListResourcesResult(resources=[_RESOURCE])
-
-    async def read_resource(context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        if str(params.uri) != SERVERS:
-            raise MCPError(INVALID_PARAMS, f"no resource {params.uri}: there is {SERVERS}")
-        states = json.dumps(await gateway.states(owner_of(context)), ensure_ascii=False)
-        contents = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
-        return ReadResourceResult(contents=[contents])
-
     # A client that a token or path confines to a profile learns no names of other servers.
     names = [] if gateway.config.profiles and not (tenant or profile) else sorted(gateway.config.servers)
     if profile:
         names = [name for name in names if gateway.config.profiles[profile].has_server(name)]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return Server(
+    server = GatewayServer(
         "toolroute",
         version=version("toolroute"),
         instructions=_INSTRUCTIONS + (f" The servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        on_list_resources=list_resources,
-        on_read_resource=read_resource,
     )
+    handlers.register(server)
+    return server
 
 
 async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
@@ -274,7 +261,7 @@ async def _answer(
         session=session,
         allow=partial(approver.allow, Conversation(tenant, actor, session), context, params),
         idempotency_key=str(meta[IDEMPOTENCY_KEY]) if meta.get(IDEMPOTENCY_KEY) else None,
-        on_progress=context.session.report_progress if "progress_token" in meta else None,
+        on_progress=_progress_to(ASKER.get()) if "progress_token" in meta else None,
     )
     try:
         return await call()
@@ -282,6 +269,15 @@ async def _answer(
         if not await _signed_in(gateway, tenant, context, params, tool):
             raise
     return await call()
+
+
+def _progress_to(asker: Any) -> OnProgress:
+    """Return what reports progress to a client, whose request may have come again since."""
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        await asker.context.session.report_progress(progress, total, message)
+
+    return report
 
 
 async def _signed_in(gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, tool: str) -> bool:

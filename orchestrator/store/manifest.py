@@ -282,6 +282,18 @@ def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) ->
     points.put(CATALOGUES, {_id("failures", tenant): {"content": json.dumps(failed, ensure_ascii=False)}})
 
 
+def keep_offer(points: Points, tenant: str, listing: str, offer: str) -> None:
+    points.create(CATALOGUES)
+    points.put(CATALOGUES, {_id("offer", tenant, listing): {"content": offer}})
+
+
+def offers(points: Points, tenant: str, listings: Collection[str]) -> dict[str, str]:
+    """Return the offers of these listings, as JSON text."""
+    ids = {_id("offer", tenant, listing): listing for listing in listings}
+    found = points.get(CATALOGUES, list(ids))
+    return {ids[point]: record.payload.get("content", "") for point, record in found.items()}
+
+
 def tool_id(tenant: str, key: str, digest: str) -> str:
     """Name a definition's point; another definition is another point, so that adding one changes nothing read."""
     return _id("tool", tenant, key, digest)

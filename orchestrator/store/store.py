@@ -308,6 +308,19 @@ class Store:
             with self.qdrant.writing(tenant) as points:
                 manifest.note_failures(points, tenant, after)
 
+    def keep_offer(self, tenant: str, server: str, entry: str, offer: str) -> None:
+        """Keep what a server of this entry offers beside its tools, as JSON text."""
+        check_tenant(tenant)
+        with self.qdrant.writing(tenant) as points:
+            manifest.keep_offer(points, tenant, _listing(server, entry), offer)
+
+    def offers(self, tenant: str, entries: Entries) -> dict[str, str]:
+        """Return what the tenant's servers of these entries offer beside their tools, as JSON text."""
+        check_tenant(tenant)
+        listings = {_listing(server, entry): server for server, entry in entries.items()}
+        found = self.qdrant.read(tenant, lambda points: manifest.offers(points, tenant, listings))
+        return {listings[listing]: offer for listing, offer in found.items()}
+
     def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
         """Return why these servers could not be listed, of those that were tried by the same entry `within_s` ago."""
         since, failed = time.time() - within_s, self._failures(tenant)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from temporalio import workflow
-from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
+from temporalio.common import Priority, RawValue, RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -27,11 +27,11 @@ from temporalio.exceptions import (
     TimeoutError as TimedOut,
 )
 
-from orchestrator.common.digests import digest_of
+from orchestrator.common.digests import digest, digest_of
 from orchestrator.errors import OutcomeUnknown, ToolrouteError
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import ToolCall, ToolResult
-from orchestrator.records.tool import Kind
+from orchestrator.records.call import Present, ToolCall, ToolResult
+from orchestrator.records.tool import Kind, Tool
 from orchestrator.records.tool_limits import ToolLimits
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, as_result, check_size, hold_bytes, read
 
@@ -54,11 +54,24 @@ attempts, since a time limit would also count the time in which no worker is up.
 MODEL_RETRY = retry(3)
 """For a language model: after these a run goes on without it."""
 
+MOST_KEY = 64
+"""Bytes of a fairness key."""
 BYTES_PER_TOKEN = 3
 """A low guess (o200k_base has 4.5 on JSON, 3 on Chinese): workflow code counts no tokens, as a better counter would
 change what running workflows decide."""
+ASKED_IN = timedelta(minutes=1)
+"""How long a step waits for a worker to check its call, before a person is asked without that."""
+_UNUSABLE = {"InvalidInput", "InvalidCatalogue", "InvalidConfig", "UnknownTenant", "UnknownTool", "InvalidArguments"}
+"""The types of InvalidInput: whoever is asked, the call fails."""
+
 MOST_SENT = 2 * 1024 * 1024
 """Bytes of arguments that one workflow task sends: beyond gRPC's 4 MiB it fails for ever."""
+
+
+def fair(tenant: str, config: Config) -> Config:
+    """Return the options with the tenant as fairness key, by which a server that knows fairness takes turns."""
+    key = tenant if len(tenant.encode()) <= MOST_KEY else digest(tenant, 32)
+    return {"priority": Priority(fairness_key=key or None), **config}
 
 
 async def execute(activity: str, request: Any, kind: type[Record], config: Config) -> Record:
@@ -74,14 +87,42 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
     size = check_size(f"the arguments of {call.tool.key!r}", call.arguments)
     await _room(size)
     limits, chosen = ToolLimits.of(call.tool), chosen or Config()
-    settings: Config = {"retry_policy": CALL_RETRY, "summary": call.tool.key[:200], **config}
-    if call.tool.kind is Kind.WORKFLOW and not call.tool.labels.get("executor"):
+    settings: Config = {"retry_policy": CALL_RETRY, "summary": call.tool.key[:200], **fair(call.tenant, config)}
+    if is_child(call.tool):
         settings.update(chosen)
         await workflow.execute_activity(names.CHECK_CALL, call, **settings)
         await _room(size)
         return await _call_workflow(call, limits, chosen)
     settings.setdefault("cancellation_type", workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED)
     return await execute(names.CALL_TOOL, call, ToolResult, {**settings, **_config_of(limits), **chosen})
+
+
+async def present_tool(call: ToolCall, config: Config) -> Tool:
+    """Return the call's tool as its server defines it now. Raises where nothing could carry the call out.
+
+    Where no worker can say so in time, it is the tool that the call has: a person may answer much later than this.
+    """
+    await _room(check_size(f"the arguments of {call.tool.key!r}", call.arguments))
+    limits = ToolLimits.of(call.tool)
+    settings: Config = {
+        **fair(call.tenant, config),
+        "summary": call.tool.key[:200],
+        **_config_of(limits),
+        "retry_policy": retry(2),
+    }
+    settings["schedule_to_start_timeout"] = ASKED_IN
+    try:
+        found = await execute(names.CHECK_CALL, call, Present, settings)
+    except ActivityError as error:
+        if was_cancelled(error) or (isinstance(_cause(error), ApplicationError) and why_failed(error)[0] in _UNUSABLE):
+            raise
+        return call.tool
+    return found.tool or call.tool
+
+
+def is_child(tool: Tool) -> bool:
+    """Return whether a workflow starts the tool as a child, without an executor."""
+    return tool.kind is Kind.WORKFLOW and not tool.labels.get("executor")
 
 
 async def _room(size: int) -> None:
@@ -126,6 +167,7 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
             execution_timeout=chosen.get("start_to_close_timeout", own.get("start_to_close_timeout")),
             retry_policy=own.get("retry_policy") if call.replayable else None,
             static_summary=call.tool.key[:200],
+            priority=fair(call.tenant, chosen)["priority"],
         )
     except WorkflowAlreadyStartedError as error:
         raise OutcomeUnknown(f"{call.tool.key}: a workflow with this call's key ran before") from error
@@ -201,10 +243,10 @@ def occurrence(*content: Any) -> str:
 
     Counted by content, not by order: after a reset, what runs side by side may come in another order.
     """
-    digest = digest_of(*content)
+    found = digest_of(*content)
     seen = _SEEN.setdefault(asyncio.get_running_loop(), Counter())
-    seen[digest] += 1
-    return f"{workflow.info().original_execution_run_id}:{digest}.{seen[digest]}"
+    seen[found] += 1
+    return f"{workflow.info().original_execution_run_id}:{found}.{seen[found]}"
 
 
 _SEEN: "WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[str]]" = WeakKeyDictionary()

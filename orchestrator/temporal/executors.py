@@ -7,6 +7,7 @@ import asyncio
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -28,11 +29,13 @@ from orchestrator.errors import (
     ToolFailed,
     ToolrouteError,
     Unauthorised,
+    Unavailable,
 )
-from orchestrator.mcp.calls import WHOLE
+from orchestrator.mcp.calls import WHOLE, Confirm
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.plan import MAX_STEPS
 from orchestrator.records.tool import Kind, Tool
+from orchestrator.temporal.call import is_child
 from orchestrator.temporal.concurrency_limit import ConcurrencyLimit
 from orchestrator.temporal.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, as_result, hold_bytes
 
@@ -77,15 +80,16 @@ class Executors:
         """Let the threads end, waiting for no function; a later call starts others."""
         self._threads.close()
 
-    async def execute(self, call: ToolCall, connections: "Connections | None" = None) -> ToolResult:
-        """Check the arguments, call, and hold the result to the call's tokens.
+    async def execute(
+        self, call: ToolCall, connections: "Connections | None" = None, confirm: Confirm | None = None
+    ) -> ToolResult:
+        """Check the arguments, call, and hold the result to the call's tokens. MCP servers' own records are confirmed.
 
         Raises InvalidArguments, InvalidConfig (no executor, with the remedy) and what the executor raises; after the
         call's deadline OutcomeUnknown, or ServerUnavailable for a call that may be sent again.
         """
         call = replace(call, arguments=await asyncio.to_thread(check_arguments, call.tool, call.arguments))
-        names = (call.tool.key, f"{call.tool.server}:*", str(call.tool.kind))
-        executor = next((self._by_name[name] for name in names if name in self._by_name), None)
+        executor = self._of(call.tool)
         if executor is not None:
             kind = "function" if isinstance(executor, _FunctionExecutor) else "extension"
             with telemetry.calling(call.tool.key, kind) as seen:
@@ -99,10 +103,29 @@ class Executors:
                 idempotency_key=call.idempotency_key or None,
                 deadline_s=call.deadline_s,
                 max_result_tokens=WHOLE,
+                confirm=confirm,
             )
         else:
             raise InvalidConfig(f"no executor for {call.tool.key!r} of kind {call.tool.kind}: {_remedy(call.tool)}")
         return await self._held(call, answer)
+
+    async def present(self, call: ToolCall, connections: "Connections | None") -> Tool:
+        """Return the call's tool as its server defines it now; as the call has it, where no server can say.
+
+        Raises InvalidConfig where nothing would carry the call out, and InvalidArguments.
+        """
+        tool = call.tool
+        if self._of(tool) is None and not is_child(tool):
+            if tool.kind is not Kind.MCP or connections is None:
+                raise InvalidConfig(f"no executor for {tool.key!r} of kind {tool.kind}: {_remedy(tool)}")
+            with suppress(Unavailable, Unauthorised):  # The server may be up once a person has answered.
+                tool = await connections.present(tool, deadline_s=call.deadline_s)
+        await asyncio.to_thread(check_arguments, tool, call.arguments)
+        return tool
+
+    def _of(self, tool: Tool) -> Executor | None:
+        names = (tool.key, f"{tool.server}:*", str(tool.kind))
+        return next((self._by_name[name] for name in names if name in self._by_name), None)
 
     async def _held(self, call: ToolCall, answer: ToolResult) -> ToolResult:
         """Return the result within the call's tokens, with the reference of the whole where a history may cut it."""

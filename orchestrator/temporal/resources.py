@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.common.threads import Threads
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.mcp.calls import Confirm
 from orchestrator.mcp.config import McpConfig
 from orchestrator.options import default_store
 from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
@@ -110,7 +111,13 @@ class Resources:
             self._open.push_async_callback(made.aclose)
         return self._models
 
-    async def execute(self, call: ToolCall) -> ToolResult:
+    async def present(self, call: ToolCall) -> Tool:
+        """Return the call's tool as its server defines it now; fail where the call could not be carried out."""
+        call = replace(call, arguments=await self.results.expand(call.tenant, call.arguments))
+        connections = await self._connections_for(call) if call.tool.kind is Kind.MCP else None
+        return await self._executors.present(call, connections)
+
+    async def execute(self, call: ToolCall, confirm: Confirm | None = None) -> ToolResult:
         """Carry out a call with its own tenant's connections."""
         call = replace(call, arguments=await self.results.expand(call.tenant, call.arguments))
         connections = await self._connections_for(call)
@@ -118,11 +125,11 @@ class Resources:
         give_back = self.calls_limit.take(call.tenant)
         try:
             await self._evict()
-            return await self._executors.execute(call, connections)
+            return await self._executors.execute(call, connections, confirm)
         except (InvalidConfig, ServerUnavailable, Unauthorised):
             # Nothing was done. The entry may be another one by now: credentials expire, addresses change.
             if call.tool.kind is Kind.MCP and connections and await self._has_changed(connections, call, entry):
-                return await self._executors.execute(call, connections)
+                return await self._executors.execute(call, connections, confirm)
             raise
         finally:
             give_back()

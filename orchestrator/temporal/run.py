@@ -62,6 +62,11 @@ class Run:
         self._phase = "done" if cancelled else "failed"
         self._reason = "" if cancelled else described(error)[:MAX_REASON]
 
+    @property
+    def under_way(self) -> bool:
+        """Return True until the run has ended, well or not."""
+        return self._phase not in ("done", "failed")
+
     async def _advance(self) -> RunResult | Checkpoint:
         plan = self._request.checkpoint.plan if self._request.checkpoint else await self._plan()
         self._phase = "running"
@@ -167,4 +172,5 @@ class Run:
             extra_routes=self._decisions[1:],
             approvals=steps.words,
             filled=steps.filled,
+            asked=steps.asked,
         )

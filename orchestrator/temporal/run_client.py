@@ -1,34 +1,47 @@
 """RunClient: one tenant's runs on a Temporal server, and a person's decisions on their steps."""
 
+import shlex
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import quote
 
+from pydantic import TypeAdapter
+from pydantic_core import to_json
 from temporalio.client import (
     Client,
     WorkflowExecution,
+    WorkflowFailureError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
+from temporalio.contrib.workflow_streams import WorkflowStreamClient
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from orchestrator.errors import InvalidInput, Unavailable
+from orchestrator.errors import InvalidInput, StepsFailed, Unavailable
 from orchestrator.records import durable_names as names
-from orchestrator.records.run import Approval, Progress, RunMemo
+from orchestrator.records.run import Approval, Progress, RunMemo, RunResult
 
 SOON = timedelta(seconds=10)
 _WAITS = "waiting for approval"
+_RUNS = f"(WorkflowType = '{names.RUN}' OR TemporalChangeVersion = '{names.RUN}')"
+"""The runs of `toolroute.run`, and workflows of users whose ToolRouter carries one out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A run as lists show it: `waiting` are the steps that wait for approval, each with its tool."""
+    """A run as lists show it: `waiting` are the steps that wait for approval, each with its tool.
+
+    `workflow` is the type of the workflow that carries it out: `toolroute.run`, or one of a user's own.
+    """
 
     id: str
     status: str
     started: str
     waiting: tuple[str, ...]
     link: str
+    workflow: str = names.RUN
 
     @property
     def under_way(self) -> bool:
@@ -46,7 +59,7 @@ class RunClient:
 
     async def runs(self, *, ended: bool) -> list[Listed]:
         """Return the tenant's runs, the latest first; those that ended only where wanted."""
-        query = f"WorkflowType = '{names.RUN}'" + ("" if ended else " AND ExecutionStatus = 'Running'")
+        query = _RUNS + ("" if ended else " AND ExecutionStatus = 'Running'")
         try:
             listed = self.client.list_workflows(query, rpc_timeout=SOON)
             found = [(one, await _memo(one)) async for one in listed]
@@ -58,13 +71,15 @@ class RunClient:
         """Return one run; InvalidInput where the tenant has none of this id."""
         try:
             found = await self.client.get_workflow_handle(run_id).describe(rpc_timeout=SOON)
-            memo = await _memo(found) if found.workflow_type == names.RUN else None
+            memo = await _memo(found)
         except RPCError as error:
             if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
                 raise Unavailable(f"the Temporal server does not say how {run_id!r} stands: {error.message}") from None
             memo = None
         if memo is None or memo.tenant != self.tenant:
-            raise InvalidInput(f"{self.tenant} has no run {run_id!r}: `toolroute runs list --all` shows those it has")
+            raise InvalidInput(
+                f"{self.tenant} has no run {run_id!r}: `{self.command('list', '--all')}` shows those it has"
+            )
         return self._listed(found, memo)
 
     async def progress(self, run_id: str) -> Progress | None:
@@ -75,6 +90,15 @@ class RunClient:
         except RPCError:
             return None
         return asked
+
+    async def follow(self, run_id: str) -> AsyncIterator[Progress]:
+        """Yield each change of a run until it ends, from its beginning on: the steps that changed, without arguments.
+
+        Each wait is an update of the workflow, and so an event of its history; `progress` leaves no trace there.
+        """
+        stream = WorkflowStreamClient.create(self.client, run_id)
+        async for item in stream.topic(names.PROGRESS, type=Progress).subscribe():
+            yield item.data
 
     async def say(self, run_id: str, word: Approval) -> None:
         """Give a word on a step; InvalidInput where it does not count."""
@@ -88,6 +112,15 @@ class RunClient:
         except RPCError as error:
             raise InvalidInput(f"{run_id} takes no word on a step: {error.message}") from None
 
+    def command(self, *words: str) -> str:
+        """Return a `toolroute runs` command for this tenant and server, as a shell takes it."""
+        where = ["--address", self.client.service_client.config.target_host]
+        if self.tenant != "local":
+            where += ["--tenant", self.tenant]
+        if self.client.namespace != "default":
+            where += ["--namespace", self.client.namespace]
+        return shlex.join(["toolroute", "runs", *words, *where])
+
     def _listed(self, found: WorkflowExecution, memo: RunMemo) -> Listed:
         status = found.status.name.lower().replace("_", " ") if found.status else "unknown"
         running = status == "running"
@@ -97,6 +130,7 @@ class RunClient:
             started=found.start_time.astimezone().isoformat(sep=" ", timespec="seconds"),
             waiting=memo.waiting if running else (),
             link=page_of(self.pages, found.id),
+            workflow=found.workflow_type,
         )
 
 
@@ -107,6 +141,15 @@ async def _memo(found: WorkflowExecution) -> RunMemo | None:
     except (LookupError, TypeError, ValueError, RuntimeError):  # somebody else's, or of a client with a codec
         return None
     return memo
+
+
+def failed_result(error: BaseException) -> RunResult | None:
+    """Return the result of a run of `toolroute.run` none of whose steps was done; None for any other failure."""
+    cause = error.cause if isinstance(error, WorkflowFailureError) else error
+    if not isinstance(cause, ApplicationError) or cause.type != StepsFailed.__name__:
+        return None
+    found: RunResult = TypeAdapter(RunResult).validate_json(to_json(cause.details[0]))
+    return found
 
 
 def page_of(pages: str, workflow_id: str) -> str:

@@ -8,9 +8,9 @@ from datetime import timedelta
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
-from orchestrator.common.digests import digest_of
-from orchestrator.errors import InvalidInput, ToolrouteError
-from orchestrator.planning.approval import needs_approval
+from orchestrator.common.lines import as_json
+from orchestrator.errors import InvalidInput, ToolChanged, ToolrouteError
+from orchestrator.planning.approval import call_digest, needs_approval
 from orchestrator.planning.budget import Budget, Grant, Verdict
 from orchestrator.records.call import ToolCall
 from orchestrator.records.completion import Filled
@@ -18,7 +18,15 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import Approval, RunRequest, StepOutcome, StepProgress, StepStatus
 from orchestrator.records.tool import Tool
-from orchestrator.temporal.call import Config, call_tool, described, outcome_is_unknown, was_cancelled
+from orchestrator.temporal.call import (
+    Config,
+    call_tool,
+    described,
+    outcome_is_unknown,
+    present_tool,
+    was_cancelled,
+    why_failed,
+)
 from orchestrator.temporal.model import Complete, fill
 from orchestrator.temporal.tracing import step_ended
 
@@ -44,6 +52,8 @@ class Steps:
     def __post_init__(self) -> None:
         done = self.request.checkpoint
         self._started, self._slots = 0, asyncio.Semaphore(self.request.parallel_steps)
+        self.asked = dict(done.asked) if done else {}
+        self._present: dict[str, Tool] = {}
         self.outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
         self.filled = dict(done.filled) if done else {}
         self.words = dict(done.approvals) if done else {}
@@ -93,7 +103,7 @@ class Steps:
         await workflow.wait_condition(lambda: self._stopping() or self.outcomes.keys() >= set(step.depends_on))
         if not self.outcomes.keys() >= set(step.depends_on):
             return None
-        tool = next((found for decision in self.decisions if (found := decision.tool(step.tool))), None)
+        tool = self._chosen(step)
         unready = self._unready(step)
         if tool is None or unready:
             return unready or _end(step, StepStatus.FAILED, f"no tool of the catalogue fits {step.task!r}")
@@ -101,11 +111,10 @@ class Steps:
             ended = await self._in_slot(step, tool, self._fill)
             if ended or step.id not in self.filled:
                 return ended
-        if needs_approval(tool, self.request.approve):
-            ended = await self._approval(step, tool)
-            if ended or step.id not in self.words:
-                return ended
-        return await self._in_slot(step, tool, self._call)
+        return await self._allowed(step, tool)
+
+    def _chosen(self, step: Step) -> Tool | None:
+        return next((found for decision in self.decisions if (found := decision.tool(step.tool))), None)
 
     def _unready(self, step: Step) -> StepOutcome | None:
         failed = [name for name in step.depends_on if self.outcomes[name].status is not StepStatus.DONE]
@@ -117,10 +126,35 @@ class Steps:
             return _end(step, StepStatus.NEEDS_INPUT, f"missing: {needed}")
         return None
 
-    async def _approval(self, step: Step, tool: Tool) -> StepOutcome | None:
+    async def _allowed(self, step: Step, tool: Tool) -> StepOutcome | None:
+        """Call the tool, once a person has allowed it where that is needed; None when the run stops before that.
+
+        The person is asked about the tool as its server defines it now, and again where that changes before the call.
+        """
+        asks, approved = needs_approval(tool, self.request.approve), self.request.approved.get(step.id)
+        while True:
+            if asks:
+                try:
+                    tool = self._present[step.id] = await present_tool(self._as_call(step, tool), self.config)
+                except (FailureError, ToolrouteError) as error:
+                    status = StepStatus.CANCELLED if was_cancelled(error) else StepStatus.FAILED
+                    return _end(step, status, described(error))
+                ended = await self._approval(step, tool, approved)
+                if ended or step.id not in self.words:
+                    return ended
+            try:
+                return await self._in_slot(step, tool, self._call)
+            except _Changed:
+                asks, approved = True, None
+                self.words.pop(step.id, None)
+
+    async def _approval(self, step: Step, tool: Tool, shown: str | None) -> StepOutcome | None:
         """Wait for a person's word. Return how the step ends without a yes; None also when the run stops."""
-        arguments, shown = self._arguments(step), self.request.approved.get(step.id)
-        digest = digest_of(tool.key, arguments)
+        arguments = self._arguments(step)
+        digest = call_digest(tool, arguments)
+        if self.words.get(step.id) and self.asked.get(step.id) != digest:
+            del self.words[step.id]  # It was about another call, before the run continued as new.
+        self.asked[step.id] = digest
         if shown == digest:
             self.words.setdefault(step.id, True)
         self._status[step.id] = StepStatus.NEEDS_APPROVAL
@@ -172,21 +206,26 @@ class Steps:
         if reason := self.budget.no_room(step.id, left):
             return _end(step, StepStatus.REFUSED, reason), 0
         self._started += 1
-        call = ToolCall(
-            tenant=self.decisions[0].tenant,
-            tool=tool,
-            arguments=self._arguments(step),
-            idempotency_key=f"{workflow.info().workflow_id}:{self.plan.id}:{step.id}",
-            max_result_tokens=max(0, left),
-        )
+        call = replace(self._as_call(step, tool), max_result_tokens=max(0, left))
         try:
             result = await call_tool(call, self.config)
             ended = _end(step, StepStatus.FAILED, result.text) if result.is_error else _end(step, StepStatus.DONE)
             ended = replace(ended, result=result)
         except (FailureError, ToolrouteError, asyncio.CancelledError) as error:
+            if why_failed(error)[0] == ToolChanged.__name__:
+                raise _Changed from error
             ended = _broken(step, call, error)
         tokens = step.argument_tokens + (ended.result.tokens if ended.result else 0)
         return replace(ended, tokens=tokens, arguments=call.arguments if step.late else {}), tokens
+
+    def _as_call(self, step: Step, tool: Tool) -> ToolCall:
+        return ToolCall(
+            tenant=self.decisions[0].tenant,
+            tool=tool,
+            arguments=self._arguments(step),
+            idempotency_key=f"{workflow.info().workflow_id}:{self.plan.id}:{step.id}",
+            approve=self.request.approve,
+        )
 
     def _stopping(self) -> bool:
         return self.stopping(self._started)
@@ -201,15 +240,23 @@ class Steps:
     def _progress(self, step: Step) -> StepProgress:
         outcome, asks = self.outcomes.get(step.id), self._asks(step)
         arguments = self._arguments(step) if asks else {}
+        reason = outcome.reason if outcome else self._changed(step) if asks else ""
         return StepProgress(
             step=step.id,
             task=step.task[:200],
             tool=step.tool,
             status=self._status_of(step),
-            reason=outcome.reason[:300] if outcome else "",
+            reason=reason[:300],
             arguments=arguments,
-            digest=digest_of(step.tool, arguments) if asks else "",
+            digest=self.asked[step.id] if asks else "",
         )
+
+    def _changed(self, step: Step) -> str:
+        """Return how a step's tool is defined now, where it is not as the Decision has it."""
+        chosen, now = self._chosen(step), self._present.get(step.id)
+        if now is None or chosen is None or now.hash == chosen.hash:
+            return ""
+        return f"its server has changed the tool since it was found, it says now: {as_json(now.description)}"
 
     def _status_of(self, step: Step) -> StepStatus:
         return self._status.get(step.id, StepStatus.PENDING)
@@ -221,6 +268,10 @@ class Steps:
     def _note(self, step: Step, ended: StepOutcome) -> None:
         self.outcomes[step.id], self._status[step.id] = ended, ended.status
         step_ended(ended)
+
+
+class _Changed(Exception):
+    """Nothing was called: the tool is another one than a person has allowed."""
 
 
 def _end(step: Step, status: StepStatus, reason: str = "") -> StepOutcome:

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 
 from temporalio import workflow
 
+from orchestrator.common.fields import named, settings
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
@@ -16,7 +17,7 @@ from orchestrator.records.outcome import OutcomeSource, RecordRequest, uses_of
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.run import RunRequest
-from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, execute, occurrence
+from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, execute, fair, occurrence
 from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size, read
 from orchestrator.temporal.staged import route_staged
 
@@ -43,6 +44,7 @@ def call_config(request: RunRequest, given: Config | None = None) -> Config:
     }
 
 
+@settings
 @dataclass(eq=False, repr=False)
 class ActivityStubs:
     """Calls toolroute's activities from a workflow, each kind with its options; `ToolRouter` documents them."""
@@ -61,6 +63,7 @@ class ActivityStubs:
         self._complete: Config = {**MODEL_CALL, **(self.plan_options or {})}
         self._call: Config = {**(self.call_options or {})}
 
+    @named
     async def route(
         self,
         request: RouteRequest | str,
@@ -81,9 +84,10 @@ class ActivityStubs:
         check_size("the query with its conversation", asdict(request))
         config: Config = {**self._route, "summary": str(request.query)[:120], **options}
         if staged:
-            return read(await route_staged(request, config, self._semantic), Decision)
-        return await execute(names.ROUTE, request, Decision, config)
+            return read(await route_staged(request, fair(request.tenant, config), self._semantic), Decision)
+        return await execute(names.ROUTE, request, Decision, fair(request.tenant, config))
 
+    @named
     async def plan(
         self,
         decision: Decision,
@@ -114,14 +118,16 @@ class ActivityStubs:
         check_size("the conversation", [turn.text for turn in request.conversation])
         given = [request.arguments, [step.arguments for step in first.steps] if first else []]
         check_size("the arguments for a plan", given, MAX_PLAN_BYTES)
-        return await execute(names.PLAN, request, Plan, {**self._plan, **options})
+        return await execute(names.PLAN, request, Plan, fair(decision.tenant, {**self._plan, **options}))
 
+    @named
     async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
         """Return one answer of the worker's language model: arguments out of results, or text out of them."""
         check_size("the results for a model", request.results)
         config: Config = {**self._complete, "summary": str(request.purpose), **options}
-        return await execute(names.COMPLETE, request, Completion, config)
+        return await execute(names.COMPLETE, request, Completion, fair(request.tenant, config))
 
+    @named
     async def call(
         self,
         decision: Decision,
@@ -148,6 +154,7 @@ class ActivityStubs:
         )
         return await call_tool(call, call_config(RunRequest(task=decision.query), self._call), options)
 
+    @named
     async def record(
         self,
         decision: Decision,
@@ -180,9 +187,10 @@ class ActivityStubs:
             chosen=chosen,
         )
         where: Config = {"task_queue": self._route.get("task_queue")}
-        config: Config = {**RECORDING, **where, **options}
+        config = fair(request.tenant, {**RECORDING, **where, **options})
         await workflow.execute_activity(names.RECORD_OUTCOME, request, **config)
 
+    @named
     async def page(
         self,
         result: ToolResult,
@@ -196,4 +204,4 @@ class ActivityStubs:
         if not result.whole:
             raise InvalidInput("nothing but the result itself is kept of it: page through one that has a `whole`")
         request = PageRequest(tenant=tenant or self.tenant, whole=result.whole, offset=offset, max_tokens=max_tokens)
-        return await execute(names.READ_RESULT, request, ResultPage, {**self._route, **options})
+        return await execute(names.READ_RESULT, request, ResultPage, fair(request.tenant, {**self._route, **options}))

@@ -9,13 +9,21 @@ async def run(self, task: str) -> str:
 """
 
 import asyncio
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import Unpack, cast
 from weakref import WeakKeyDictionary
 
+from temporalio import workflow
+from temporalio.contrib.workflow_streams import WorkflowStream
+
+from orchestrator.common.fields import named
 from orchestrator.errors import InvalidInput
-from orchestrator.records.run import Approval, Approve, Checkpoint, Progress, RunRequest, RunResult
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import Approve
+from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult
 from orchestrator.temporal.call import Config
+from orchestrator.temporal.handlers import Handlers
 from orchestrator.temporal.run import Run
 from orchestrator.temporal.stubs import ActivityStubs
 
@@ -37,13 +45,22 @@ class ToolRouter(ActivityStubs):
         # Workflows may share a router of their module: each execution has an event loop, and so a run, of its own.
         self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, Run] = WeakKeyDictionary()
 
+    @named
     async def run(
-        self, request: RunRequest | str, *, approve: Approve | str | None = None, **options: Unpack[Config]
+        self,
+        request: RunRequest | str,
+        *,
+        approve: Approve | str | None = None,
+        stream: WorkflowStream | None = None,
+        **options: Unpack[Config],
     ) -> RunResult:
         """Route, plan and carry out a task behind the budget; `options` are those of the tool calls.
 
-        `approve` says which steps wait for `approve()`, as in RunRequest: by default all that are not known to only
-        read. Of runs at the same time `progress` and `approve` reach the latest: give each a ToolRouter of its own.
+        `approve` says which steps wait for a person, as in RunRequest: by default all that are not known to only read.
+        The calling workflow gets the query `toolroute.progress`, the update `toolroute.approve` and the memo of
+        `toolroute.run`, so that `toolroute runs`, the pages and a client reach its steps. Handlers of these names that
+        it defines itself stay. Of several tenants in one execution, the runs of the first are shown; a `stream` that
+        the workflow made in its `@workflow.init` gets their changes under the topic `toolroute.progress`.
         """
         if isinstance(request, str):
             request = RunRequest(task=request, tenant=self.tenant)
@@ -51,13 +68,14 @@ class ToolRouter(ActivityStubs):
             request = replace(request, approve=cast("Approve", approve))  # which the record makes it
         request.validate()
         run = self._runs[asyncio.get_running_loop()] = Run(request, self, {**self._call, **options})
-        ended = await run.advance()
+        async with _shown(run, request.tenant or self.tenant, stream):
+            ended = await run.advance()
         if isinstance(ended, Checkpoint):
             raise RuntimeError("a run that nothing stops stopped")
         return ended
 
     def progress(self) -> Progress | None:
-        """Return where the latest `run` stands, for a query handler of the calling workflow; None before the first."""
+        """Return where this router's latest `run` stands, for a query handler of yours; None before the first."""
         run = self._runs.get(asyncio.get_running_loop())
         return run.progress() if run else None
 
@@ -76,3 +94,26 @@ class ToolRouter(ActivityStubs):
             return False
         run.take(word)
         return True
+
+
+_HANDLERS: "WeakKeyDictionary[asyncio.AbstractEventLoop, Handlers]" = WeakKeyDictionary()
+"""By execution: each has an event loop of its own."""
+
+
+def _shown(run: Run, tenant: str, stream: WorkflowStream | None) -> AbstractAsyncContextManager[None]:
+    """Show a run to those outside the calling workflow.
+
+    The patch has two uses: executions that began before toolroute showed them go on as they did, and the server's
+    search attribute TemporalChangeVersion finds the others, whatever their type, without an attribute of ours.
+    """
+    loop = asyncio.get_running_loop()
+    if not workflow.patched(names.RUN):
+        return nullcontext()
+    if (handlers := _HANDLERS.get(loop)) is None:
+        handlers = _HANDLERS[loop] = Handlers(tenant)
+        handlers.register()
+    if handlers.tenant != tenant:
+        return nullcontext()
+    if stream is not None:
+        handlers.publish(stream)
+    return handlers.showing(run)

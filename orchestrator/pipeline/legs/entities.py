@@ -41,8 +41,8 @@ def _named(word: str, before: str, index: Index) -> Entity | None:
     if word in index.catalogue.positions:
         return Entity(text=word, kind="tool", means=(word,))
     is_built = bool(_IDENTIFIER.fullmatch(word))
-    if (is_built or before in ("`", '"')) and (places := index.labelled.get(("name", word))):
-        return Entity(text=word, kind="tool", means=tuple(index.catalogue.tools[p].key for p in places[:MOST]))
+    if (is_built or before in ("`", '"')) and (places := index.labelled.get(("name", word))) is not None:
+        return Entity(text=word, kind="tool", means=tuple(index.catalogue.tools[p].key for p in places[:MOST].tolist()))
     if _PATH.fullmatch(word):
         return Entity(text=word, kind="path")
     return Entity(text=word, kind="identifier") if is_built and word.lower() not in index.servers.named else None

@@ -1,0 +1,200 @@
+"""Requests of servers to the client behind toolroute: elicitation, sampling and roots, and what servers log."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from orchestrator.common.redact import Secrets
+from orchestrator.mcp.offers import OnOffer
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import ErrorData, InputRequest, InputResponse, ServerNotification
+
+logger = logging.getLogger(__name__)
+
+ANSWER_S = 600.0
+"""How long a server waits for the answer to its question: a person reads it, so the call's timeout is too short."""
+
+
+class Asker(Protocol):
+    """A client whose request is under way, and which a server may therefore ask.
+
+    `who` names the client's conversation: requests of one conversation may answer for each other. `log_level` is the
+    least severe log message that the client wants, "" where it did not say.
+    """
+
+    who: object
+    log_level: str
+
+    @property
+    def is_open(self) -> bool:
+        """True until the request has been answered."""
+        ...
+
+    async def ask(self, request: "InputRequest") -> "InputResponse | ErrorData":
+        """Return the client's answer, or the error that stands for one."""
+        ...
+
+    async def tell(self, notification: "ServerNotification") -> None:
+        """Pass a server's log message, or the end of an elicitation, on to the client."""
+        ...
+
+
+ASKER: ContextVar[Asker | None] = ContextVar("toolroute_asker", default=None)
+"""The client whose request this task answers."""
+
+
+async def _ignore(*_: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """How a client stands behind connections. Servers are told that it can be asked.
+
+    Attributes:
+        fallback: Gives the client that is asked outside of any request; None where there is not exactly one.
+        on_offer: Gets each server's offer.
+        on_updated: Gets a server's name and the URI of a resource that has changed.
+    """
+
+    fallback: Callable[[], Asker | None] = lambda: None
+    on_offer: OnOffer = _ignore
+    on_updated: Callable[[str, str], Awaitable[None]] = _ignore
+
+
+def only_one(askers: Iterable[Asker]) -> Asker | None:
+    """Return the client whose requests a server has under way; None for no client, and for several.
+
+    A message over stdio does not say to which request it belongs, and no client may see what is meant for another.
+    """
+    present = [asker for asker in askers if asker.is_open]
+    return present[-1] if len({asker.who for asker in present}) == 1 else None
+
+
+class ServerRequests:
+    """Answers the requests of one server by asking the client that they are about."""
+
+    def __init__(self, server: str, host: Host | None) -> None:
+        self._server, self.host = server, host
+        self.secrets = Secrets()
+        self.askers: list[Asker] = []
+        self._joined = asyncio.Event()
+        self._patient: dict[asyncio.Timeout, float] = {}
+        self._questions = 0
+
+    @property
+    def waiting(self) -> bool:
+        """True while a client thinks about a question."""
+        return self._questions > 0
+
+    def join(self) -> Asker | None:
+        """Return the client whose request begins here, if any; the server may ask it until it leaves."""
+        if (asker := ASKER.get()) is not None:
+            self.askers.append(asker)
+            self._joined.set()
+        return asker
+
+    async def _next(self) -> Asker | None:
+        """Return the client of the next request."""
+        self._joined.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._joined.wait(), ANSWER_S)
+        return self._present()
+
+    @contextmanager
+    def patient(self, within: asyncio.Timeout, limit_s: float) -> Iterator[None]:
+        """Stop this timeout while a client thinks, and give it its whole time again afterwards."""
+        self._patient[within] = limit_s
+        try:
+            yield
+        finally:
+            del self._patient[within]
+
+    def callbacks(self) -> dict[str, Any]:
+        """Return the parts of a Client that answer a server; none without a host."""
+        if self.host is None:
+            return {}
+        from mcp import types
+
+        async def elicit(_: Any, params: "types.ElicitRequestParams") -> Any:
+            return await self._ask(types.ElicitRequest(params=params))
+
+        async def sample(_: Any, params: "types.CreateMessageRequestParams") -> Any:
+            return await self._ask(types.CreateMessageRequest(params=params))
+
+        async def roots(_: Any) -> Any:
+            return await self._ask(types.ListRootsRequest())
+
+        tools = types.SamplingCapability(tools=types.SamplingToolsCapability())
+        return {
+            "elicitation_callback": elicit,
+            "sampling_callback": sample,
+            "sampling_capabilities": tools,
+            "list_roots_callback": roots,
+        }
+
+    async def _ask(self, request: "InputRequest") -> "InputResponse | ErrorData":
+        from mcp.types import INVALID_REQUEST, ErrorData, ListRootsRequest
+
+        asker = ASKER.get() or self._present()
+        if asker is None and isinstance(request, ListRootsRequest):
+            asker = await self._next()  # Servers ask for roots as soon as they are connected.
+        if asker is None:
+            why = "several clients" if self.askers else "no client"
+            return ErrorData(code=INVALID_REQUEST, message=f"{request.method}: {why} can be asked now")
+        self._questions += 1
+        for within in self._patient:
+            within.reschedule(None)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await asker.ask(request)
+        except TimeoutError:
+            return ErrorData(code=INVALID_REQUEST, message=f"{request.method}: no answer within {ANSWER_S:g} s")
+        finally:
+            self._questions -= 1
+            now = asyncio.get_running_loop().time()
+            for within, limit_s in self._patient.items():
+                if not self.waiting and not within.expired():
+                    within.reschedule(now + limit_s)
+
+    async def note(self, message: Any) -> None:
+        """Pass on a server's notification: a log message, the end of an elicitation, a changed resource."""
+        from mcp import types
+
+        if isinstance(message, types.ResourceUpdatedNotification) and self.host is not None:
+            await self.host.on_updated(self._server, message.params.uri)
+        elif isinstance(message, types.LoggingMessageNotification | types.ElicitCompleteNotification):
+            await self._tell(message)
+
+    async def _tell(self, notification: Any) -> None:
+        if (asker := self._present()) is not None:
+            clear = self.secrets.redact_json(notification.model_dump(by_alias=True, mode="json", exclude_none=True))
+            await asker.tell(type(notification).model_validate(clear, by_name=False))
+
+    def _present(self) -> Asker | None:
+        if any(asker.is_open for asker in self.askers):
+            return only_one(self.askers)
+        return self.host.fallback() if self.host else None
+
+    async def set_log_level(self, client: "Client", level: str) -> None:
+        """Ask a server of a protocol before 2026-07-28 for log messages; later ones are asked with each request."""
+        from mcp.types import EmptyResult, SetLevelRequest, SetLevelRequestParams
+
+        if level and client.server_capabilities.logging is not None and client.session.initialize_result is not None:
+            params = SetLevelRequestParams.model_validate({"level": level})
+            try:
+                await client.session.send_request(SetLevelRequest(params=params), EmptyResult)
+            except Exception as error:
+                logger.debug("server %s: its log level was not set: %s", self._server, type(error).__name__)
+
+    async def roots_changed(self, client: "Client") -> None:
+        """Tell a server of a protocol before 2026-07-28 that it may ask for the client's roots again."""
+        from mcp.types import RootsListChangedNotification
+
+        if client.session.initialize_result is not None:
+            await client.session.send_notification(RootsListChangedNotification())

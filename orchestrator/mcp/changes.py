@@ -1,0 +1,119 @@
+"""Changes that a connected server tells of: what it lists is read again, and passed on."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from orchestrator.mcp import faults
+from orchestrator.mcp.offers import Offer
+from orchestrator.records.tool import Tool
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+    from orchestrator.common.redact import Secrets
+
+Tools = tuple[Tool, ...]
+
+_GAP_S, _MOST_GAP_S = 0.5, 30.0
+"""The pause before a server is listed again, which doubles where that shows nothing new or fails."""
+_LISTEN_AGAIN_S = 2.0
+"""Pause before a stream of notices is opened again: proxies end such streams often."""
+
+logger = logging.getLogger(__name__)
+
+
+class Changes:
+    """The changes of one server's tools and offer since they were read."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self.streaming = asyncio.Event()
+        """Set once the server's own messages arrive over HTTP."""
+        self._tools, self._offer = asyncio.Event(), asyncio.Event()
+
+    def note(self, message: Any) -> None:
+        """Note a notification, if it tells of a change."""
+        from mcp import types
+
+        if isinstance(message, types.ToolListChangedNotification):
+            self._note_all()
+        elif isinstance(message, types.ResourceListChangedNotification | types.PromptListChangedNotification):
+            self._offer.set()
+
+    def _note_all(self) -> None:
+        self._tools.set()
+        self._offer.set()  # It holds parts of the tools, too.
+
+    async def follow_tools(
+        self,
+        known: Tools,
+        pass_on: Callable[[Tools], Awaitable[None]],
+        again: Callable[[], Awaitable[Tools]],
+        secrets: "Secrets",
+    ) -> None:
+        """Pass on what the server lists, now and whenever it says that this changed.
+
+        Some servers say so at each listing, so they are asked more and more seldom. What could not be passed on is
+        tried again.
+        """
+        gap = _GAP_S
+        while True:
+            try:
+                await pass_on(known)
+                await self._tools.wait()
+                await anyio.sleep(gap)
+                self._tools.clear()
+                tools = await again()
+                gap = min(2 * gap, _MOST_GAP_S) if tools == known else _GAP_S
+                known = tools
+            except Exception as error:
+                # The listing known so far stays: half of a new one would be worse.
+                gap = min(2 * gap, _MOST_GAP_S)
+                text = "server %s: what it lists now was not taken over, tried again in %g s: %s"
+                logger.warning(text, self._server, gap, faults.in_words(error, secrets))
+                await anyio.sleep(gap)
+                self._tools.set()
+
+    async def follow_offer(self, read: Callable[[], Awaitable[Offer]], secrets: "Secrets") -> None:
+        """Have the offer read now, and after each change; more and more seldom where that shows nothing new."""
+        gap, known = _GAP_S, None
+        while True:
+            self._offer.clear()
+            try:
+                offer = await read()
+                gap = min(2 * gap, _MOST_GAP_S) if offer == known else _GAP_S
+                known = offer
+            except Exception as error:
+                gap = min(2 * gap, _MOST_GAP_S)
+                text = "server %s: its resources and prompts were not listed: %s"
+                logger.warning(text, self._server, faults.in_words(error, secrets))
+            await self._offer.wait()
+            await anyio.sleep(gap)
+
+    async def listen(self, client: "Client", over_http: bool, doubt: Callable[[], None]) -> None:
+        """Subscribe to changes, where the protocol wants that (2026-07-28); older servers just send them, over HTTP
+        once their stream is open. What changed until then reached nobody, so it is listed again."""
+        from mcp.client.subscriptions import ListenNotSupportedError
+
+        able = client.server_capabilities
+        kinds = {"tools": able.tools, "prompts": able.prompts, "resources": able.resources}
+        wanted: Any = {f"{kind}_list_changed": True for kind, own in kinds.items() if own and own.list_changed}
+        while wanted:
+            try:
+                async with client.listen(**wanted) as events:
+                    self._note_all()
+                    async for _ in events:
+                        self._note_all()
+            except ListenNotSupportedError:
+                if over_http:
+                    await self.streaming.wait()
+                    self._note_all()
+                return
+            except Exception as error:
+                logger.debug("server %s: no notice of changes: %s", self._server, type(error).__name__)
+            await anyio.sleep(_LISTEN_AGAIN_S)
+            doubt()  # A server that is gone is found out here.

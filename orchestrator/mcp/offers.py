@@ -1,0 +1,80 @@
+"""A server's offer: everything that it has beside the parts of its tools that routing reads."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orchestrator.common.redact import Secrets
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+MAX_ITEMS, _MAX_PAGES = 10_000, 200
+
+Items = list[dict[str, Any]]
+"""Records of the protocol, as JSON."""
+
+
+class Offer(BaseModel):
+    """The offer of one server, without secrets, as it is stored.
+
+    Attributes:
+        instructions: How the server wants to be used, for a model.
+        resources: Its resources.
+        templates: Its resource templates.
+        prompts: Its prompts.
+        completes: True if it completes arguments of prompts and templates.
+        tools: By tool name, `outputSchema` and `icons`.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+    instructions: str = ""
+    resources: Items = Field(default_factory=list)
+    templates: Items = Field(default_factory=list)
+    prompts: Items = Field(default_factory=list)
+    completes: bool = False
+    tools: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+
+def stored_offer(text: str) -> Offer:
+    """Read an offer as it is stored; an empty one where there is none, or its record is of another form."""
+    try:
+        return Offer.model_validate_json(text) if text else Offer()
+    except ValidationError:
+        return Offer()
+
+
+OnOffer = Callable[[str, Offer], Awaitable[None]]
+"""Called with a server's name and its offer: when it was read, and after the server said that it changed."""
+
+
+async def read_offer(client: "Client", tools: dict[str, dict[str, Any]], secrets: Secrets) -> Offer:
+    """Ask a connected server for its resources, templates and prompts; nothing is asked of a server without any."""
+    able, found = client.server_capabilities, dict[str, Items]()
+    if able.resources is not None:
+        found["resources"] = await _pages(client.list_resources, "resources")
+        found["templates"] = await _pages(client.list_resource_templates, "resource_templates")
+    if able.prompts is not None:
+        found["prompts"] = await _pages(client.list_prompts, "prompts")
+    clear: dict[str, Any] = secrets.redact_json({**found, "instructions": client.instructions or "", "tools": tools})
+    return Offer(completes=able.completions is not None, **clear)
+
+
+async def _pages(page: Callable[..., Awaitable[Any]], name: str) -> Items:
+    from mcp import MCPError
+    from mcp.types import METHOD_NOT_FOUND
+
+    items, cursor = Items(), None
+    for _ in range(_MAX_PAGES):
+        try:
+            result = await page(cursor=cursor)
+        except MCPError as error:
+            if error.code != METHOD_NOT_FOUND:  # Some servers have resources and no templates.
+                raise
+            break
+        items += [one.model_dump(by_alias=True, mode="json", exclude_none=True) for one in getattr(result, name)]
+        before, cursor = cursor, result.next_cursor
+        if not cursor or cursor == before or len(items) > MAX_ITEMS:
+            break
+    return items[:MAX_ITEMS]

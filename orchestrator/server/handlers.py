@@ -1,0 +1,188 @@
+"""The handlers of `toolroute serve` for everything but tools: resources, prompts, completions, logs and changes."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from mcp import MCPError
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.models import InitializationOptions
+from mcp.server.subscriptions import ListenHandler
+from mcp.types import (
+    INVALID_PARAMS,
+    CompleteRequestParams,
+    CompleteResult,
+    EmptyResult,
+    GetPromptRequestParams,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    NotificationParams,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    SetLevelRequestParams,
+    SubscribeRequestParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    TextResourceContents,
+    UnsubscribeRequestParams,
+)
+
+from orchestrator.errors import ToolrouteError
+from orchestrator.server import offers
+from orchestrator.server.clients import ClientAsker, Context
+from orchestrator.server.gateway import Gateway
+
+R = TypeVar("R")
+TenantOf = Callable[[Context], str]
+
+SERVERS = "toolroute://servers"
+"""The resource that says how the caller's servers stand, as JSON."""
+_RESOURCE = Resource(
+    uri=SERVERS,
+    name="servers",
+    description="How each server stands: state, tools, calls in flight, idle time, last error.",
+    mime_type="application/json",
+)
+
+
+class GatewayServer(Server[Any]):
+    """An MCP server whose clients are told of changed lists."""
+
+    def create_initialization_options(
+        self, notification_options: NotificationOptions | None = None, *given: Any, **named: Any
+    ) -> InitializationOptions:
+        changes = notification_options or NotificationOptions(True, True, True)
+        return super().create_initialization_options(changes, *given, **named)
+
+
+class Handlers:
+    """Answers the requests about everything but tools."""
+
+    def __init__(self, gateway: Gateway, tenant_of: TenantOf, who_of: Callable[[Context], object]) -> None:
+        self._gateway, self._tenant_of, self._who_of = gateway, tenant_of, who_of
+        self._listening: dict[str, ListenHandler] = {}
+
+    def register(self, server: Server[Any]) -> None:
+        """Add these handlers to a server."""
+        add = server.add_request_handler
+        add("resources/list", PaginatedRequestParams, self.list_resources)
+        add("resources/templates/list", PaginatedRequestParams, self.list_templates)
+        add("resources/read", ReadResourceRequestParams, self.read_resource)
+        add("resources/subscribe", SubscribeRequestParams, self.subscribe)
+        add("resources/unsubscribe", UnsubscribeRequestParams, self.unsubscribe)
+        add("subscriptions/listen", SubscriptionsListenRequestParams, self.listen)
+        add("prompts/list", PaginatedRequestParams, self.list_prompts)
+        add("prompts/get", GetPromptRequestParams, self.get_prompt)
+        add("completion/complete", CompleteRequestParams, self.complete)
+        add("logging/setLevel", SetLevelRequestParams, self.set_level)
+        server.add_notification_handler("notifications/initialized", NotificationParams, self.initialized)
+        server.add_notification_handler("notifications/roots/list_changed", NotificationParams, self.roots_changed)
+
+    async def answered(self, context: Context, params: Any, answer: Callable[[], Awaitable[R]]) -> Any:
+        """Return the answer to a request, whose servers may ask its client meanwhile."""
+        asker = ClientAsker(context, self._who_of(context), self._gateway.sessions.level(context))
+        return await self._gateway.questions.answered(asker, params, answer)
+
+    async def list_resources(self, context: Context, _: Any) -> ListResourcesResult:
+        found = await self._gateway.offers(self._tenant_of(context))
+        return ListResourcesResult(resources=[_RESOURCE, *offers.resources(found)])
+
+    async def list_templates(self, context: Context, _: Any) -> ListResourceTemplatesResult:
+        found = await self._gateway.offers(self._tenant_of(context))
+        return ListResourceTemplatesResult(resource_templates=offers.templates(found))
+
+    async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> Any:
+        tenant = self._tenant_of(context)
+        if params.uri == SERVERS:
+            states = json.dumps(await self._gateway.states(tenant), ensure_ascii=False)
+            contents = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
+            return ReadResourceResult(contents=[contents])
+
+        async def answer() -> ReadResourceResult:
+            found = await self._gateway.offers(tenant)
+            return await offers.read(self._gateway.pool(tenant), params.uri, found)
+
+        return await self.answered(context, params, _raising_mcp(answer))
+
+    async def list_prompts(self, context: Context, _: Any) -> ListPromptsResult:
+        return ListPromptsResult(prompts=offers.prompts(await self._gateway.offers(self._tenant_of(context))))
+
+    async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> Any:
+        tenant = self._tenant_of(context)
+
+        async def answer() -> Any:
+            found = await self._gateway.offers(tenant)
+            return await offers.get_prompt(self._gateway.pool(tenant), params.name, params.arguments, found)
+
+        return await self.answered(context, params, _raising_mcp(answer))
+
+    async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
+        tenant = self._tenant_of(context)
+        found = await self._gateway.offers(tenant)
+        return await _raising_mcp(lambda: offers.complete(self._gateway.pool(tenant), params, found))()
+
+    async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
+        tenant, wanted = self._tenant_of(context), self._gateway.sessions.wanted(context)
+        if params.uri not in wanted:
+            await self._follow(tenant, params.uri)
+            wanted.add(params.uri)
+        return EmptyResult()
+
+    async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
+        tenant, wanted = self._tenant_of(context), self._gateway.sessions.wanted(context)
+        if params.uri in wanted:
+            wanted.remove(params.uri)
+            await self._unfollow(tenant, params.uri)
+        return EmptyResult()
+
+    async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+        """Send the events that a client of 2026-07-28 asks for, for as long as it listens."""
+        tenant, followed = self._tenant_of(context), list[str]()
+        if tenant not in self._listening:
+            self._listening[tenant] = ListenHandler(self._gateway.sessions.bus(tenant))
+        try:
+            for uri in params.notifications.resource_subscriptions or ():
+                await self._follow(tenant, uri)
+                followed.append(uri)
+            return await self._listening[tenant](context, params)
+        finally:
+            for uri in followed:
+                await self._unfollow(tenant, uri)
+
+    async def _follow(self, tenant: str, uri: str) -> None:
+        server, own = offers.located(uri, await self._gateway.offers(tenant))
+        await _raising_mcp(lambda: self._gateway.subscriptions(tenant).add(server, own))()
+
+    async def _unfollow(self, tenant: str, uri: str) -> None:
+        server, own = offers.located(uri, await self._gateway.offers(tenant))
+        self._gateway.subscriptions(tenant).remove(server, own)
+
+    async def set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
+        self._gateway.sessions.set_level(context, params.level)
+        await self._gateway.pool(self._tenant_of(context)).each_open(lambda one: one.set_log_level(params.level))
+        return EmptyResult()
+
+    async def initialized(self, context: Context, _: Any) -> None:
+        self._gateway.sessions.opened(self._tenant_of(context), context)
+
+    async def roots_changed(self, context: Context, _: Any) -> None:
+        """Tell the servers, where this is the only client. Other clients' roots are asked for with each request."""
+        if context.request is None:
+            await self._gateway.pool(self._tenant_of(context)).each_open(
+                lambda one: one.requests.roots_changed(one.client)
+            )
+
+
+def _raising_mcp(answer: Callable[[], Awaitable[R]]) -> Callable[[], Awaitable[R]]:
+    """Return the same; an error of toolroute is raised as one of the protocol, which clients show."""
+
+    async def raising() -> R:
+        try:
+            return await answer()
+        except ToolrouteError as error:
+            raise MCPError(INVALID_PARAMS, f"{type(error).__name__}: {error}") from None
+
+    return raising

@@ -1,0 +1,236 @@
+"""A client of `toolroute serve` has what it has of a server directly: resources, prompts, questions, logs, changes."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, MCPError, StdioServerParameters, stdio_client, types
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.servers.real import node_entry
+from tests.servers.start import entry, text_of, until
+from tests.test_real_servers import needs_node
+from tests.test_serve_process import SERVE, TOKENS, name, over_http
+
+TALKING = entry("talking.py", API_KEY="s3cret-key", OWNER="Ada")
+FIRST, BY = "toolroute://talking/memo://first", "toolroute://talking/memo://by/{author}"
+KINDS = ["stdio 2026-07-28", "stdio 2025-11-25", "stdio 2025-06-18", "http 2026-07-28", "http 2025-11-25"]
+
+
+class Heard:
+    """What a client heard: its user's questions, logs, and notifications by type."""
+
+    def __init__(self) -> None:
+        self.questions, self.logs, self.messages = list[str](), list[Any](), list[Any]()
+
+    async def elicit(self, _: object, params: Any) -> types.ElicitResult:
+        self.questions.append(params.message)
+        return types.ElicitResult(action="accept", content=None if params.mode == "url" else {"name": "Ada"})
+
+    async def sample(self, _: object, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        self.questions.append(f"{params.max_tokens} tokens")
+        return types.CreateMessageResult(role="assistant", content=types.TextContent(text="thought"), model="m")
+
+    async def roots(self, _: object) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root.model_validate({"uri": "file:///here"})])
+
+    async def log(self, params: types.LoggingMessageNotificationParams) -> None:
+        self.logs.append(params.data)
+
+    async def note(self, message: Any) -> None:
+        self.messages.append(message)
+
+    def got(self, kind: type, uri: str = "") -> bool:
+        return any(isinstance(one, kind) and (not uri or one.params.uri == uri) for one in self.messages)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "tokens.json").write_text(json.dumps(TOKENS))
+    name(tmp_path / "mcp.json", talking=TALKING)
+    return tmp_path / "mcp.json"
+
+
+@asynccontextmanager
+async def connected(
+    kind: str, file: Path, monkeypatch: pytest.MonkeyPatch, *options: str, able: bool = True
+) -> AsyncIterator[tuple[Client, Heard]]:
+    """A client of this transport and protocol; `able`: it answers servers' questions."""
+    transport, _, protocol = kind.partition(" ")
+    heard, modern = Heard(), protocol == "2026-07-28"
+    if not modern:
+        monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", protocol)
+    answers: dict[str, Any] = {
+        "elicitation_callback": heard.elicit,
+        "sampling_callback": heard.sample,
+        "list_roots_callback": heard.roots,
+    }
+    async with AsyncExitStack() as stack:
+        if transport == "http":
+            url, _ = await stack.enter_async_context(over_http(file, *options))
+            headers = {"Authorization": f"Bearer {TOKENS['local']}"}
+            web = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=150, trust_env=False))
+            opened: Any = streamable_http_client(url, http_client=web)
+        else:
+            arguments = [*SERVE[1:], *options, "--config", str(file), "--store", str(file.parent / "store")]
+            opened = stdio_client(StdioServerParameters(command=SERVE[0], args=arguments))
+        client = Client(
+            opened,
+            mode=protocol if modern else "legacy",
+            logging_callback=heard.log,
+            message_handler=heard.note,
+            log_level="debug" if modern else None,
+            **(answers if able else {}),
+        )
+        yield await stack.enter_async_context(client), heard
+
+
+async def call(client: Client, tool: str, text: str = "", server: str = "talking") -> types.CallToolResult:
+    return await client.call_tool("call_tool", {"tool": f"{server}:{tool}", "arguments": {"text": text}})
+
+
+def read(result: types.ReadResourceResult) -> str:
+    content = result.contents[0]
+    assert isinstance(content, types.TextResourceContents)
+    return content.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+async def test_resources_prompts_and_completions_are_those_of_the_servers(
+    file: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(kind, file, monkeypatch) as (client, _):
+        assert client.protocol_version == kind.partition(" ")[2]
+        assert [one.uri for one in (await client.list_resources()).resources] == ["toolroute://servers", FIRST]
+        assert [one.uri_template for one in (await client.list_resource_templates()).resource_templates] == [BY]
+        assert read(await client.read_resource(FIRST)) == "memo://first of Ada ***"
+        assert "memo://by/Grace of Ada" in read(await client.read_resource(BY.replace("{author}", "Grace")))
+        prompt = (await client.list_prompts()).prompts[0]
+        assert (prompt.name, prompt.arguments) == (
+            "talking:write",
+            [types.PromptArgument(name="topic", required=True)],
+        )
+        got = await client.get_prompt("talking:write", {"topic": "tools"})
+        assert got.messages[0].content == types.TextContent(text="Write about tools")
+        for ref in (types.PromptReference(name="talking:write"), types.ResourceTemplateReference(uri=BY)):
+            found = await client.complete(ref, {"name": "author", "value": "A"})
+            assert found.completion.values == ["Ada", ref.type]
+        link = (await call(client, "link")).content[1]
+        assert isinstance(link, types.ResourceLink)
+        assert "memo://linked of Ada" in read(await client.read_resource(link.uri))
+        for missing in ("memo://nobody", "toolroute://other/memo://first"):
+            with pytest.raises(MCPError, match="no resource"):
+                await client.read_resource(missing)
+        with pytest.raises(MCPError, match="no prompt"):
+            await client.get_prompt("talking:nothing")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_servers_questions_logs_and_changes_reach_the_client(
+    file: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connected(kind, file, monkeypatch) as (client, heard):
+        by_url = "2025-06-18" not in kind  # That protocol has no elicitation by URL.
+        visited = "accept" if by_url else "no elicitation by URL"
+        for tool, answer in {"ask": "Ada", "visit": visited, "think": "thought", "roots": "file:///here"}.items():
+            assert answer in text_of(await call(client, tool))
+        assert heard.questions == ["Your name?", *(["Pay"] if by_url else []), "5 tokens"]
+        await call(client, "log", "hello")
+        await until(lambda: "hello ***" in heard.logs)
+        async with listening(client, heard, FIRST):
+            await call(client, "touch")
+            await until(lambda: heard.got(types.ResourceUpdatedNotification, FIRST))
+            heard.messages.clear()
+            await call(client, "add_note", "second")
+            await until(lambda: heard.got(types.ResourceListChangedNotification))
+            uris = [one.uri for one in (await client.list_resources()).resources]
+            assert "toolroute://talking/memo://second" in uris
+            heard.messages.clear()
+            name(file, talking=TALKING, other=TALKING)
+            for changed in (types.ToolListChangedNotification, types.PromptListChangedNotification):
+                await until(lambda changed=changed: heard.got(changed))  # type: ignore[misc]
+            while "other:write" not in [one.name for one in (await client.list_prompts()).prompts]:
+                heard.messages.clear()  # It is told of once more when the new server has been listed.
+                await until(lambda: heard.got(types.PromptListChangedNotification))
+
+
+@asynccontextmanager
+async def listening(client: Client, heard: Heard, uri: str) -> AsyncIterator[None]:
+    """Subscribe to a resource and to all changes, in the way of the protocol."""
+    if client.protocol_version != "2026-07-28":
+        params = types.SubscribeRequestParams(uri=uri)
+        await client.session.send_request(types.SubscribeRequest(params=params), types.EmptyResult)
+        yield
+        return
+    wanted: Any = {f"{kind}_list_changed": True for kind in ("tools", "prompts", "resources")}
+    async with client.listen(**wanted, resource_subscriptions=[uri]):
+        yield
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["stdio 2026-07-28", "http 2025-11-25"])
+async def test_a_client_that_cannot_answer_is_not_asked(file: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with connected(kind, file, monkeypatch, able=False) as (client, heard):
+        for tool, lacking in {"ask": "elicitation by form", "visit": "elicitation by URL", "think": "sampling"}.items():
+            refused = await call(client, tool)
+            assert refused.is_error
+            assert f"the client behind toolroute has no {lacking}" in text_of(refused)
+        assert heard.questions == []
+
+
+@needs_node
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_published_server_of_an_older_protocol_loses_nothing(
+    file: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name(file, everything=node_entry("everything"))
+    async with connected(kind, file, monkeypatch) as (client, _):
+        assert len((await client.list_resources()).resources) > 5
+
+        async def run(tool: str, **arguments: Any) -> types.CallToolResult:
+            given = {"tool": f"everything:{tool}", "arguments": arguments}
+            return await client.call_tool("call_tool", given)
+
+        links = await run("get-resource-links", count=2)
+        for link in links.content[1:]:
+            assert isinstance(link, types.ResourceLink)
+            assert (await client.read_resource(link.uri)).contents[0].uri == link.uri
+        assert "Ada" in text_of(await run("trigger-elicitation-request"), 1)
+        assert "thought" in text_of(await run("trigger-sampling-request", prompt="hi", maxTokens=10))
+        assert "file:///here" in text_of(await run("get-roots-list"))
+        got = await client.get_prompt("everything:args-prompt", {"city": "Paris"})
+        assert isinstance(got.messages[0].content, types.TextContent)
+        assert "Paris" in got.messages[0].content.text
+        prompt = types.PromptReference(name="everything:completable-prompt")
+        found = await client.complete(prompt, {"name": "department", "value": "E"})
+        assert found.completion.values == ["Engineering"]
+
+
+@pytest.mark.slow
+async def test_one_tenant_reads_no_other_tenants_resources(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with over_http(file, "--tokens", str(file.parent / "tokens.json")) as (url, _), AsyncExitStack() as stack:
+        clients = dict[str, Client]()
+        for tenant in ("org:1", "org:2"):
+            headers = {"Authorization": f"Bearer {TOKENS[tenant]}"}
+            web = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=150, trust_env=False))
+            opened = streamable_http_client(url, http_client=web)
+            clients[tenant] = await stack.enter_async_context(Client(opened))
+        await call(clients["org:1"], "add_note", "private")
+
+        async def uris(tenant: str) -> list[str]:
+            return [one.uri for one in (await clients[tenant].list_resources()).resources]
+
+        for _ in range(1_000):
+            if "toolroute://talking/memo://private" in await uris("org:1"):
+                break
+            await asyncio.sleep(0.05)
+        assert "toolroute://talking/memo://private" in await uris("org:1")
+        assert "toolroute://talking/memo://private" not in await uris("org:2")

@@ -1,0 +1,150 @@
+"""A tool that its server defines otherwise than the store: what a run asks, calls and sends again."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowHandle
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
+from orchestrator.records.tool import Annotations, Tool
+from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.workflows.execution import RunWorkflow
+from tests.runner import Runner, Serve, result_of, statuses
+from tests.running import TENANT
+from tests.servers.start import entry
+from tests.temporal import replays, until
+
+TASK = "Charge the card 4711"
+READS = {"readOnlyHint": True}
+DESTROYS = {"destructiveHint": True}
+
+
+class Server:
+    """The server `pay` with its one tool, as its file defines it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file, self._count = folder / "charge.json", folder / "count"
+        self.config = {"mcpServers": {"pay": self._entry()}}
+
+    def _entry(self) -> dict[str, Any]:
+        return entry("changing.py", DEFINITION=str(self._file), COUNT_FILE=str(self._count))
+
+    def define(self, hints: dict[str, bool], description: str = "Charge a card") -> None:
+        schema = {"type": "object", "properties": {"card": {"type": "string"}}}
+        tool = {"name": "charge", "description": description, "inputSchema": schema, "annotations": hints}
+        part = self._file.with_suffix(".part")
+        part.write_text(json.dumps(tool))
+        part.replace(self._file)
+
+    @property
+    def calls(self) -> int:
+        return len(self._count.read_text().splitlines()) if self._count.exists() else 0
+
+
+@pytest.fixture
+def pay(tmp_path: Path) -> Server:
+    return Server(tmp_path)
+
+
+async def serving(serve: Serve, pay: Server, **hints: bool) -> Runner:
+    """A worker whose catalogue has the tool with these hints, whatever its server says now."""
+    schema = {"type": "object", "properties": {"card": {"type": "string"}}}
+    stored = Tool(
+        server="pay",
+        name="charge",
+        description="Charge a card",
+        input_schema=schema,
+        annotations=Annotations(**hints),
+    )
+    return await serve(OrchestratorPlugin(catalogue=Catalogue([stored]), mcp_servers=pay.config))
+
+
+async def begun(runner: Runner, **settings: Any) -> WorkflowHandle[Any, RunResult]:
+    request = RunRequest(task=TASK, tenant=TENANT, **settings)
+    return await runner.begin(names.RUN, request, result_type=RunResult)
+
+
+async def asked(handle: WorkflowHandle[Any, RunResult], other_than: str = "") -> StepProgress:
+    """The step as a person is shown it, once with another digest than one shown before."""
+    async with asyncio.timeout(60):
+        while True:
+            [step] = (await until(handle, "s1", StepStatus.NEEDS_APPROVAL)).steps
+            if step.digest not in ("", other_than):
+                return step
+            await asyncio.sleep(0.05)
+
+
+async def ended(handle: WorkflowHandle[Any, RunResult]) -> RunResult:
+    result = await result_of(handle)
+    await replays(await handle.fetch_history(), [RunWorkflow])
+    return result
+
+
+async def test_a_tool_that_is_no_longer_read_only_is_asked_about(serve: Serve, pay: Server) -> None:
+    pay.define(DESTROYS, "Delete all cards")
+    runner = await serving(serve, pay, read_only=True)
+    handle = await begun(runner)
+    step = await asked(handle)
+    assert step.reason == 'its server has changed the tool since it was found, it says now: "Delete all cards"'
+    assert pay.calls == 0
+    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
+    result = await ended(handle)
+    assert (statuses(result), result.steps[0].result and result.steps[0].result.text) == (["done"], "paid")
+    assert pay.calls == 1
+
+
+async def test_a_tool_that_changes_while_it_waits_is_asked_about_again(serve: Serve, pay: Server) -> None:
+    pay.define({})
+    runner = await serving(serve, pay)
+    handle = await begun(runner)
+    first = await asked(handle)
+    assert first.reason == ""
+    pay.define(DESTROYS, "Delete all cards")
+    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=first.digest))
+    second = await asked(handle, other_than=first.digest)
+    assert "Delete all cards" in second.reason
+    with pytest.raises(Exception, match="update failed"):
+        await handle.execute_update(names.APPROVE, Approval(step="s1", digest=first.digest))
+    await handle.execute_update(names.APPROVE, Approval(step="s1", allowed=False))
+    assert (statuses(await ended(handle)), pay.calls) == (["refused"], 0)
+
+
+async def test_the_digest_of_a_changed_tool_approves_a_later_run(serve: Serve, pay: Server) -> None:
+    pay.define(DESTROYS, "Delete all cards")
+    runner = await serving(serve, pay, read_only=True)
+    first = await ended(await begun(runner, approval_timeout_s=0.01))
+    assert statuses(first) == ["needs_approval"]
+    second = await ended(
+        await begun(runner, approval_timeout_s=0.01, approve="always", approved={"s1": first.steps[0].digest})
+    )
+    assert (statuses(second), pay.calls) == (["done"], 1)
+
+
+async def test_who_asks_nobody_is_told_that_a_tool_changed(serve: Serve, pay: Server) -> None:
+    pay.define(DESTROYS, "Delete all cards")
+    runner = await serving(serve, pay, read_only=True)
+    [step] = (await ended(await begun(runner, approve="never"))).steps
+    assert (step.status, pay.calls) == (StepStatus.DONE, 1)
+    assert step.result
+    assert "has changed since it was chosen" in step.result.warnings[0]
+
+
+async def test_a_lost_call_that_the_server_calls_destructive_is_sent_once(serve: Serve, pay: Server) -> None:
+    pay.define(DESTROYS, "Charge a card, and be lost")
+    runner = await serving(serve, pay, read_only=True)
+    result = await ended(await begun(runner, approve="never"))
+    assert (statuses(result), pay.calls) == (["outcome_unknown"], 1)
+
+
+async def test_nobody_is_asked_for_a_call_that_nothing_can_carry_out(serve: Serve, pay: Server) -> None:
+    pay.define({})
+    pay.config = {"mcpServers": {}}
+    runner = await serving(serve, pay)
+    [step] = (await ended(await begun(runner))).steps
+    assert step.status is StepStatus.FAILED
+    assert "'pay'" in step.reason
