@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 from mcp import Client
-from mcp.types import ElicitRequestFormParams, ElicitResult
+from mcp.types import ElicitRequestFormParams, ElicitResult, LoggingMessageNotificationParams
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
@@ -71,9 +71,12 @@ async def connected(folder: Path, profile: str, mode: str = "auto") -> AsyncIter
         shown.append(str(params))
         return ElicitResult(action="accept", content={})
 
+    async def log(params: LoggingMessageNotificationParams) -> None:
+        shown.append(str(params))
+
     async with Gateway(configured(), Router(store=str(folder / "store"))) as served:
         server: Any = make_server(served, "org:1", profile=profile)
-        async with Client(server, mode=mode, elicitation_callback=ask) as client:  # type: ignore[arg-type]
+        async with Client(server, mode=mode, elicitation_callback=ask, logging_callback=log) as client:  # type: ignore[arg-type]
             yield client, shown
 
 
@@ -110,9 +113,12 @@ async def test_a_hidden_tool_is_not_found_not_named_and_not_called(tmp_path: Pat
         assert "quick" not in str(client.instructions)
 
 
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_fixed_value_is_sent_never_shown_and_never_given_by_a_client(tmp_path: Path, mode: str) -> None:
     async with connected(tmp_path, "support", mode) as (client, shown):
+        if mode == "legacy":
+            await client.set_logging_level("debug")
         answer = await found(client, "write to a customer")
         match = next(one for one in answer["matches"] if one["tool"] == "desk:write_customer")
         assert match["description"] == "Write to a customer."
@@ -133,6 +139,7 @@ async def test_a_fixed_value_is_sent_never_shown_and_never_given_by_a_client(tmp
             refused = await called(client, "desk:write_customer", **to, **{name: "mine@example.com"})
             assert f"takes no parameter '{name}'" in text_of(refused)
         assert SENDER not in f"{shown} {sent} {failed} {answer} {await client.list_tools()}"
+        assert mode != "legacy" or any("logged" in one for one in shown)
         assert any("write_customer" in one for one in shown), "the user was asked, by the name that the profile gives"
 
 

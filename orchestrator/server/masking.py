@@ -2,14 +2,27 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import BaseModel
+
+from orchestrator.common.redact import Secrets
 from orchestrator.errors import ToolrouteError
+from orchestrator.mcp.asking import ASKER
 from orchestrator.mcp.calls import OnProgress
-from orchestrator.mcp.profiles import secrets_of
+from orchestrator.mcp.profiles import secrets_of, texts
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def masked_model(model: M, secrets: Secrets) -> M:
+    """Return a message with these values masked in all its texts."""
+    was = model.model_dump(mode="json", by_alias=True)
+    now = secrets.redact_json(was)
+    return model if now == was else type(model).model_validate(now)
 
 
 @contextmanager
@@ -18,10 +31,10 @@ def masking(fixed: Mapping[str, Any]) -> "Iterator[Callable[[CallToolResult], Ca
     secrets = secrets_of(fixed)
 
     def masked(result: "CallToolResult") -> "CallToolResult":
-        if not fixed:
-            return result
-        return type(result).model_validate(secrets.redact_json(result.model_dump(mode="json", by_alias=True)))
+        return masked_model(result, secrets) if fixed else result
 
+    if fixed and (asker := ASKER.get()) is not None:
+        asker.fixed.add(texts(fixed))
     try:
         yield masked
     except ToolrouteError as error:

@@ -17,6 +17,7 @@ async def send_email(to: str, subject: str, sender: str, ctx: Context, tags: lis
         sender: The address that sends.
     """
     await ctx.report_progress(0, 1, f"sending as {sender}")
+    await ctx.info(f"logged: sending as {sender}")
     if to == "nobody":
         raise ToolError(f"{sender} cannot send to nobody")
     return {"to": to, "subject": subject, "sender": sender, "tags": ", ".join(tags or [])}
