@@ -15,6 +15,7 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.records.tool import Annotations, Tool
 
 METHODS = "get put post delete patch options head trace".split()
+_KEPT = ("type", "description", "enum", "format", "required")
 _DEEP = 3
 """Levels of a parameter's schema that are kept: of some APIs the whole is recursive, or 1 MB for one operation."""
 
@@ -84,7 +85,7 @@ def _described(parameter: dict[str, Any]) -> dict[str, str]:
 def _schema(given: Any, document: dict[str, Any], deep: int) -> dict[str, Any]:
     """Return a schema without references, cut at a depth."""
     schema = _resolved(given, document)
-    kept = {name: schema[name] for name in ("type", "description", "enum", "format", "required") if name in schema}
+    kept: dict[str, Any] = {name: schema[name] for name in _KEPT if name in schema}
     for part in schema.get("allOf") or ():
         inner = _schema(part, document, deep)
         kept = {**inner, **kept, "properties": {**inner.get("properties", {}), **kept.get("properties", {})}}

@@ -60,6 +60,10 @@ class Options:
     """The preset that routes: `default`, `coderag`, `fabric`, `koi`, `prismgate` or `toolpilot`."""
     experience_days: Count = 365
     """Days for which a store keeps them."""
+    changes: Annotated[Literal["strict", "safe", "open"], Give("strict, safe or open")] = "safe"
+    """The changed definitions of tools that wait until you accept them: all, those that may do more, or none."""
+    audit: Text = ""
+    """The folder of the audit log of `serve` and the commands; "": one among the user's data; `off`: there is none."""
     calibration: Text = ""
     """A file with a fit to your own queries, as `toolroute eval FOLDER --fit --write FILE` makes it."""
 
@@ -80,7 +84,8 @@ class Options:
 
 _OWN = (
     "store index_limit embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
-    "temporal_ui model model_route model_plan model_timeout_s understand decide rerank_url rerank_model route_timeout_s"
+    "temporal_ui changes audit model model_route model_plan model_timeout_s understand decide rerank_url rerank_model "
+    "route_timeout_s"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},

@@ -158,6 +158,22 @@ def trace_ids() -> dict[str, str]:
     return {"trace_id": format_trace_id(now.trace_id), "span_id": format_span_id(now.span_id)} if now.is_valid else {}
 
 
+def logged(event: str, attributes: Mapping[str, Any]) -> None:
+    """Emit a log record, with what is traced now, where the process has set a provider of log records."""
+    api: Any = sys.modules.get("opentelemetry._logs")
+    if api is not None:
+        given = {f"toolroute.{name}": value for name, value in attributes.items() if value not in ("", 0)}
+        now = time.time_ns()
+        api.get_logger(SCOPE).emit(
+            timestamp=now,
+            observed_timestamp=now,
+            severity_number=api.SeverityNumber.INFO,
+            event_name=event,
+            body=event,
+            attributes=given,
+        )
+
+
 def _measure(name: str, amount: float, attributes: Mapping[str, Any] | None = None) -> None:
     if "opentelemetry.metrics" in sys.modules:
         _instruments()[name](amount, attributes)
@@ -177,14 +193,17 @@ def _instruments() -> dict[str, Any]:
 
 
 def export(timeout_s: float | None) -> None:
-    """Send traces and metrics to the collector that the environment names, until the process ends.
+    """Send traces, metrics and log records to the collector that the environment names, until the process ends.
 
     Each sending has `timeout_s`, all tries included; None: the environment's. Raises ImportError without the extra
     `otel`; a provider that is set already stays.
     """
-    from opentelemetry import metrics, trace
+    from opentelemetry import _logs, metrics, trace
+    from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk._logs import LoggerProvider
+    from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -200,11 +219,15 @@ def export(timeout_s: float | None) -> None:
     trace.set_tracer_provider(provider)
     reader = PeriodicExportingMetricReader(OTLPMetricExporter(timeout=timeout_s))
     metrics.set_meter_provider(MeterProvider([reader], resource))
+    records = LoggerProvider(resource)
+    records.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(timeout=timeout_s)))
+    _logs.set_logger_provider(records)
 
 
 def flush() -> None:
     """Send what is not sent yet, where `os._exit` would lose it."""
-    for module, getter in (("trace", "get_tracer_provider"), ("metrics", "get_meter_provider")):
+    providers = {"trace": "get_tracer_provider", "metrics": "get_meter_provider", "_logs": "get_logger_provider"}
+    for module, getter in providers.items():
         api: Any = sys.modules.get(f"opentelemetry.{module}")
         if api is not None and hasattr(provider := getattr(api, getter)(), "force_flush"):
             provider.force_flush()

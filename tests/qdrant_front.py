@@ -51,7 +51,7 @@ class Engine:
                 ("PUT", points, self._upsert, models.PointsBatch),
                 ("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
                 ("POST", f"{points}/count", self._count, models.CountRequest),
-                ("POST", f"{points}/query", self._query, models.QueryRequest),
+                ("POST", f"{points}/query/batch", self._queries, models.QueryRequestBatch),
                 ("POST", f"{points}/delete", self._delete, models.PointIdsList | models.FilterSelector),
             )
         ]
@@ -106,9 +106,13 @@ class Engine:
     def _count(self, name: str, body: models.CountRequest) -> Any:
         return self.client.count(name, count_filter=body.filter, exact=True)
 
+    def _queries(self, name: str, body: models.QueryRequestBatch) -> Any:
+        return [self._query(name, one) for one in body.searches]
+
     def _query(self, name: str, body: models.QueryRequest) -> Any:
         shown: Any = {"with_payload": body.with_payload, "with_vectors": body.with_vector}
-        return self.client.query_points(name, prefetch=body.prefetch, query=body.query, limit=body.limit or 10, **shown)
+        given: dict[str, Any] = {"prefetch": body.prefetch, "query": body.query, "query_filter": body.filter}
+        return self.client.query_points(name, **given, limit=body.limit or 10, **shown)
 
     def _delete(self, name: str, body: models.PointIdsList | models.FilterSelector) -> Any:
         return self.client.delete(name, body)

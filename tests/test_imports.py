@@ -19,6 +19,7 @@ LAYERS = (
     "errors records common",
     "options",
     "telemetry",
+    "audit",
     "catalogue",
     "index",
     "experience",

@@ -15,6 +15,7 @@ from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitResult, Implementation
 
 from orchestrator import Router
+from orchestrator.audit import Audit
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidArguments, ServerUnavailable, UnknownTool
 from orchestrator.index.embed import embedder_for
@@ -172,7 +173,12 @@ Answer = tuple[str, dict[str, Any]]
 
 @asynccontextmanager
 async def asking(
-    folder: Path, mode: str, *answers: Answer, policy: Approve = Approve.CHANGES, **servers: Any
+    folder: Path,
+    mode: str,
+    *answers: Answer,
+    policy: Approve = Approve.CHANGES,
+    audit: Audit | None = None,
+    **servers: Any,
 ) -> AsyncIterator[tuple[Client, list[ElicitRequestFormParams], Gateway]]:
     """A client whose user answers so, one after the other, and what its user was asked."""
     asked, left = list[ElicitRequestFormParams](), [*answers]
@@ -182,7 +188,7 @@ async def asking(
         action, content = left.pop(0)
         return ElicitResult(action=action, content=content)  # type: ignore[arg-type]
 
-    async with gateway(folder, config(**servers) if servers else None) as served:
+    async with gateway(folder, config(**servers) if servers else None, audit=audit) as served:
         server = make_server(served, "org:1", policy, options=["--config", "mcp.json"])
         callback: Any = ask if answers else None
         async with Client(server, mode=mode, elicitation_callback=callback) as client:  # type: ignore[arg-type]

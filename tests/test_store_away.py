@@ -38,7 +38,7 @@ def front() -> Iterator[QdrantFront]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A route and an import soon give up on one request."""
-    monkeypatch.setattr("orchestrator.store.large_tenant._PATIENCE_S", 0.3)
+    monkeypatch.setattr("orchestrator.store.large_tenant._PATIENCE", 0.0005)
     monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 0.3)
     monkeypatch.setattr(patience, "_FIRST_S", 0.01)
     monkeypatch.setattr(patience, "_LONGEST_S", 0.05)

@@ -27,6 +27,7 @@ COMMANDS = {
     "logout": ("login:logout", "Sign out of a server."),
     "serve": ("serve:serve", "Serve all servers as one MCP server."),
     "approvals": ("approvals:approvals", "List, give and withdraw the approvals that last."),
+    "audit": ("audit:audit", "List and verify the audit log."),
     "eval": ("eval:evaluate", "Measure the routing of FOLDER's queries."),
     "experience": ("experience:experience", "Import, list, measure, replay and forget finished tasks."),
     "setup": ("setup:setup", "Put one server in place of those of your MCP clients."),

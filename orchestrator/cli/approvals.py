@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from orchestrator.cli.audit import audited
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import note, present
 from orchestrator.common.lines import as_json, one_line
@@ -53,6 +54,8 @@ def allow(name: str, place: Place) -> None:
         raise InvalidInput("nothing is allowed: only a person can confirm this, at a terminal")
     click.confirm(f"Let agents of {place.tenant} call this without asking you again?", abort=True, err=True)
     Approvals(place.tenant).allow(tools, entry.identity)
+    for tool in tools:
+        audited("approval", place.tenant, server=server, tool=tool.key, approval="this tool")
 
 
 @approvals.command()
@@ -68,4 +71,5 @@ def withdraw(names: tuple[str, ...], everything: bool, place: Place) -> None:
     if not gone:
         raise InvalidInput(f"nothing of {', '.join(names) or place.tenant} was allowed: see `toolroute approvals list`")
     for key in gone:
+        audited("approval", place.tenant, tool=key, approval="withdrawn")
         note(f"{key}: asked about again")

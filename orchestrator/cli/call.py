@@ -2,15 +2,18 @@
 
 import asyncio
 import sys
+import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.audit import arguments_digest
+from orchestrator.cli.audit import audited
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import echo_json, echo_text, warn, warn_of_flagged
 from orchestrator.common.json_input import read_json
-from orchestrator.errors import InvalidArguments
+from orchestrator.errors import InvalidArguments, ToolrouteError
 from orchestrator.mcp.config import McpConfig
 
 if TYPE_CHECKING:
@@ -44,7 +47,15 @@ async def call(tool: str, arguments: str, place: Place, max_tokens: int, output:
     async with Connections(servers, tenant=place.tenant) as connections:
         asked = Call.of(known or tool, given)
         asked.max_tokens = max_tokens
-        answered = await connections._exchange(asked)
+        about = {"server": asked.server, "tool": asked.key, "arguments": arguments_digest(given)}
+        began = time.perf_counter()
+        try:
+            answered = await connections._exchange(asked)
+        except ToolrouteError as error:
+            audited("call", place.tenant, result=type(error).__name__, **about)
+            raise
+        result, ms = "tool_error" if answered.is_error else "ok", (time.perf_counter() - began) * 1000
+        audited("call", place.tenant, result=result, ms=ms, **about)
     return _print_answer(answered, output)
 
 

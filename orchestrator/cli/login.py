@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.cli.audit import audited
 from orchestrator.cli.options import Place, taking
 from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.errors import InvalidConfig, ToolrouteError
@@ -50,6 +51,7 @@ async def login(place: Place, server: str | None, no_browser: bool, output: str)
     if not launch.signs_in:
         raise InvalidConfig(f"server {server!r} has an Authorization header: remove it from the entry to sign in")
     kept = await sign_in(place.tenant, spec, launch, _Shown(server, opens=not no_browser and _has_browser()))
+    audited("login", place.tenant, server=server, result="signed in")
     note(f"signed in to {server} for {place.tenant} ({_until(kept)}); list its tools: toolroute tools sync")
     return 0
 
@@ -75,6 +77,7 @@ async def logout(place: Place, server: str) -> int:
         return 0
     if failed := await sign_out(place.tenant, spec, launch):
         warn([f"{server}: its tokens may still be valid there: {failed}"])
+    audited("login", place.tenant, server=server, result="signed out")
     note(f"signed out of {server} for {place.tenant}")
     return 0
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from orchestrator.audit import Audit
 from orchestrator.cli.options import FILE, Place, taking, typed
 from orchestrator.cli.output import log, note
 from orchestrator.errors import InvalidInput
@@ -63,7 +64,9 @@ async def serve(
     same = ["--config", str(place.config_file().absolute())]
     same += [text for store in place.store[:1] for text in ("--store", store)]
     watched, router = WatchedConfig(place.config_file(), profile), Router(stores=place.stores, options=options)
-    async with Gateway(watched.config, router, warm=warm, changed=watched.changed, note=note) as gateway:
+    if audit := Audit.named(options.audit):
+        audit.check()
+    async with Gateway(watched.config, router, warm=warm, changed=watched.changed, note=note, audit=audit) as gateway:
         if transport == "stdio":
             served = make_server(gateway, place.tenant, approve=approve, options=same, profile=profile)
             interrupted = await serve_stdio(gateway, served)

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from orchestrator.cli.audit import audited
 from orchestrator.cli.options import Place, connecting, taking
 from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.common.lines import inline
@@ -191,6 +192,8 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
         store = place.open_store()
         store.see(config.entries)
         report = await sync(connections, store, place.tenant, noted, names)
+    for row in report.servers:
+        audited("configuration", place.tenant, server=row.server, result="failed" if row.error else "taken over")
     failed = [one.server for one in report.servers if one.error]
     if failed:
         warn([f"not taken over, as listing failed: {', '.join(failed)}; run this again once they answer"])

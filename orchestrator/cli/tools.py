@@ -14,22 +14,24 @@ import click
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.formats import tool_to_json
+from orchestrator.cli.audit import audited
 from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
 from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn_of_flagged
-from orchestrator.common.lines import inline, one_line
+from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.index.safety import VOUCHED
 from orchestrator.mcp.config import McpConfig
 from orchestrator.records.tool import Tool
 
 _SECONDS = click.FloatRange(min=0.1)
+_MOST_OF_A_TEXT = 2_000
 _ALL_SHOWN = "`toolroute tools list` shows all tools"
 
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show, graph, accept and remove tools."""
+    """Import, sync, list, show, graph, accept and remove tools, and show how they changed."""
 
 
 tools.add_command(graph)
@@ -61,6 +63,8 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
     if server is not None and found.tools and server not in found.places:
         raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave --server out")
     changes = store_tools(place.open_store(), tenant, found)
+    for name in changes:
+        audited("configuration", tenant, server=name, result="imported")
     totals = {
         name: sum(len(getattr(change, name)) for change in changes.values()) for name in ("new", "changed", "gone")
     }
@@ -87,6 +91,8 @@ def remove_tools(servers: tuple[str, ...], place: Place, output: str) -> None:
         hint = meant(unknown[0], known, _ALL_SHOWN)
         raise InvalidInput(f"{tenant} has stored no server {unknown[0]!r}; {hint}; nothing was removed")
     gone = {server: len(store.remove_server(tenant, server).gone) for server in dict.fromkeys(servers)}
+    for server in gone:
+        audited("configuration", tenant, server=server, result="removed")
     counts = f"{counted(len(gone), 'server')}, {counted(sum(gone.values()), 'tool')} removed"
     present(output, {"tenant": tenant, "removed": gone}, lambda: click.echo(inline(f"{tenant}: {counts}")))
 
@@ -177,27 +183,61 @@ def _show(tool: Tool) -> None:
 
 
 @tools.command("accept")
-@click.argument("keys", metavar="[SERVER:NAME]...", nargs=-1, type=TEXT)
+@click.argument("keys", metavar="[SERVER[:NAME]]...", nargs=-1, type=TEXT)
 @click.option("--withdraw", is_flag=True, help="Take the acceptance of these tools back.")
-@taking("tenant", "output")
+@taking("config", "tenant", "output")
 def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: str) -> None:
-    """Vouch for flagged tools after you have read them.
+    """Accept changed definitions that wait, and vouch for flagged tools, after you have read them.
 
-    An acceptance holds for this tenant, and until the definition changes. Without a key, the accepted tools are listed.
+    A server stands for all of its changed definitions: `toolroute tools changes` shows them. An acceptance holds for
+    this tenant, and until the definition changes. Without a key, the tools that you have vouched for are listed.
     """
+    from orchestrator.mcp import pins
+
     tenant, store = place.owner, place.known_store()
     own = {tool.key: tool for server in store.servers(tenant, own=True) for tool in store.of_server(tenant, server)}
-    if unknown := [key for key in keys if key not in own]:
+    servers = {key for key in keys if key not in own} & {tool.server for tool in own.values()}
+    if unknown := [key for key in keys if key not in own and key not in servers]:
         raise InvalidInput(f"{tenant} has stored no tool {unknown[0]!r}; {meant(unknown[0], own, _ALL_SHOWN)}")
-    for key in keys:
-        labels = {name: value for name, value in own[key].labels.items() if name != VOUCHED}
-        own[key] = replace(own[key], labels=labels if withdraw else {**labels, VOUCHED: "yes"}, hash="")
-    for server in sorted({own[key].server for key in keys}):
-        store.replace_server(tenant, server, [tool for tool in own.values() if tool.server == server])
-    accepted = sorted(key for key, tool in own.items() if tool.labels.get(VOUCHED) == "yes")
+    of_servers = {one.tool.key for one in pins.waiting(store, tenant) if one.tool.server in servers}
+    change = pins.withdraw if withdraw else pins.accept
+    changed = {*of_servers, *(key for key in keys if key in own)}
+    change(store, tenant, changed)
+    for key in sorted(changed):
+        audited("acceptance", tenant, server=own[key].server, tool=key, result="withdrawn" if withdraw else "ok")
+    now = [tool for server in store.servers(tenant, own=True) for tool in store.of_server(tenant, server)]
+    accepted = sorted(tool.key for tool in now if tool.labels.get(VOUCHED) == "yes")
     lines = "".join(f"{key}\n" for key in map(one_line, accepted))
     present(output, {"tenant": tenant, "accepted": accepted}, lambda: click.echo(lines, nl=False))
     note(f"{counted(len(accepted), 'tool')} accepted, {tenant}")
+
+
+@tools.command("changes")
+@taking("config", "tenant", "output")
+def show_changes(place: Place, output: str) -> None:
+    """Show the definitions that changed since they were accepted and wait, with what is different.
+
+    A tool whose definition waits is not recommended, and each of its calls is asked about, until you accept it.
+    """
+    from orchestrator.mcp.pins import waiting
+
+    found = waiting(place.known_store(), place.owner)
+    rows = [
+        {"tool": one.tool.key, "why": one.why, "differences": [part._asdict() for part in one.differences]}
+        for one in found
+    ]
+
+    def show() -> None:
+        for one in found:
+            click.echo(one_line(f"{one.tool.key}: {one.why}"))
+            for part in one.differences:
+                click.echo(f"  {one_line(part.part)}{' (waits for it)' if part.risk else ''}")
+                for sign, text in (("-", part.before), ("+", part.now)):
+                    if text:
+                        click.echo(f"    {sign} {one_line(as_json(text)[1:-1], _MOST_OF_A_TEXT)}")
+
+    present(output, {"tenant": place.owner, "changes": rows}, show)
+    note(f"{counted(len(found), 'changed tool')} waiting{': accept with `toolroute tools accept`' if found else ''}")
 
 
 @tools.command("sync")
@@ -242,6 +282,8 @@ async def sync_tools(
         connecting(connections, "listing servers", len(only or servers.servers)) as noted,
     ):
         report = await sync(connections, store, tenant, noted, only or None)
+    for row in report.servers:
+        audited("configuration", tenant, server=row.server, result="failed" if row.error else "synced")
     gone = await asyncio.to_thread(left_over, store, tenant, servers)
     for listing in gone if prune else ():
         await asyncio.to_thread(store.remove_server, tenant, listing)

@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from orchestrator.index.text import STOP_WORDS, spaced
@@ -22,6 +23,8 @@ from orchestrator.records.tool import Tool, altered
 
 VOUCHED = "reviewed"
 """The label that says, with `yes`, that a person has read the tool."""
+QUARANTINED = "quarantined"
+"""The label that says why a definition, which differs from the one that was accepted, waits (`index.changes`)."""
 MAX_KEYWORDS = 40
 LONG, REPEATED, RUNNING = 80, 0.2, 0.06
 """Words from which on a text can be stuffed; the share that one word takes in such a text; the share of stop words
@@ -114,6 +117,8 @@ def suspects(tools: Iterable[Tool], among: Iterable[Tool] = ()) -> dict[str, tup
 
 def suspicions(tool: Tool) -> tuple[str, ...]:
     """Return the reasons why a tool is flagged; () for most tools, and for one that is vouched for."""
+    if why := tool.labels.get(QUARANTINED):
+        return (f"changed since it was accepted: {why}", *suspicions(without_label(tool, QUARANTINED)))
     if tool.labels.get(VOUCHED) == "yes":
         return ()
     text = "\n\n".join(_texts(tool))
@@ -123,6 +128,11 @@ def suspicions(tool: Tool) -> tuple[str, ...]:
     elif _is_stuffed(tool.description):
         reasons.append("stuffed with keywords")
     return tuple(reasons)
+
+
+def without_label(tool: Tool, *names: str) -> Tool:
+    """Return the tool without these labels."""
+    return replace(tool, labels={name: value for name, value in tool.labels.items() if name not in names}, hash="")
 
 
 def mentions(tool: Tool) -> tuple[str, ...]:

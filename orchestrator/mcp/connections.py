@@ -202,10 +202,15 @@ class Connections:
         connection = self._servers[server].connection if server in self._servers else None
         if connection is None or not connection.called:
             return False
+        await self.list_again(server)
+        return True
+
+    async def list_again(self, server: str) -> tuple[Tool, ...]:
+        """List a server now, and pass on what it lists."""
         tools = await self.tools(server, fresh=True)
         if self._on_listed is not None:
             await self._on_listed(server, tools)
-        return True
+        return tools
 
     async def offer(self, server: str) -> None:
         """Ask a server for its resources and prompts; the host gets them. Nothing is asked without a host."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,13 @@ from typing import Any
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
 from orchestrator.errors import InvalidConfig, ToolrouteError
-from orchestrator.index.safety import VOUCHED
 from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connection import OnListed
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.offers import Offer, OnOffer, stored_offer
+from orchestrator.mcp.pins import judged
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.store import Changes, Store
 
@@ -102,9 +102,10 @@ async def sync(
         except ToolrouteError as error:
             report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
         else:
-            now = _as_held(listed, [tool for tool in known.of_server(server) if tool.kind is Kind.MCP])
+            held = [tool for tool in known.of_server(server) if tool.kind is Kind.MCP]
             write = partial(store.replace_server, entry=entries[server], file=connections.config.file)
             async with writing:
+                now = await asyncio.to_thread(judged, store, tenant, server, entries[server], listed, held)
                 changes = await asyncio.to_thread(write, tenant, server, now)
             seconds = time.monotonic() - begin
             report = ServerReport(server=server, tools=len(listed), changes=changes, seconds=seconds)
@@ -200,16 +201,20 @@ def keep_current(
     Servers that are shared by all or were never stored stay. The store is read only where no catalogue is at hand.
     """
 
+    def take_over(server: str, tools: tuple[Tool, ...]) -> bool:
+        if server not in store.servers(tenant, own=True):
+            return False
+        held, entry = store.of_server(tenant, server), entry_of(server)
+        store.replace_server(tenant, server, judged(store, tenant, server, entry, tools, held), entry=entry)
+        return True
+
     async def on_listed(server: str, tools: tuple[Tool, ...]) -> None:
         catalogue = at_hand()
         held = catalogue.of_server(server) if catalogue else await asyncio.to_thread(store.of_server, tenant, server)
-        now = _as_held(tools, held)
-        if {tool.name: tool.hash for tool in now} == {tool.name: tool.hash for tool in held}:
+        if {tool.name: tool.hash for tool in _as_held(tools, held)} == {tool.name: tool.hash for tool in held}:
             return
-        if server in await asyncio.to_thread(partial(store.servers, tenant, own=True)):
-            await asyncio.to_thread(store.replace_server, tenant, server, now, entry=entry_of(server))
-            if on_changed is not None:
-                await on_changed()
+        if await asyncio.to_thread(take_over, server, tools) and on_changed is not None:
+            await on_changed()
 
     return on_listed
 
@@ -217,13 +222,4 @@ def keep_current(
 def _as_held(tools: Sequence[Tool], held: Sequence[Tool]) -> list[Tool]:
     """Return the listed tools with what a catalogue added to those that are held."""
     by_name = {tool.name: tool for tool in held}
-    return [_with_additions(tool, by_name[tool.name]) if tool.name in by_name else tool for tool in tools]
-
-
-def _with_additions(tool: Tool, held: Tool) -> Tool:
-    """Return the tool with the keywords and labels of the one that is held. Who vouched for that has not read this."""
-    now = as_chosen(tool, held)
-    if now.hash == held.hash or VOUCHED not in now.labels:
-        return now
-    labels = {name: value for name, value in now.labels.items() if name != VOUCHED}
-    return replace(now, labels=labels, hash="")
+    return [as_chosen(tool, by_name[tool.name]) if tool.name in by_name else tool for tool in tools]

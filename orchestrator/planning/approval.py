@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchestrator.common.digests import digest_of
+from orchestrator.index.changes import is_quarantined
 from orchestrator.index.intent import reads_only
 from orchestrator.records.call import Approve
 from orchestrator.records.tool import Tool
 
 
 def needs_approval(tool: Tool, approve: Approve = Approve.CHANGES) -> bool:
-    """Return whether a call of this tool waits for a person under this policy."""
-    if approve is Approve.ALWAYS:
+    """Return whether a call of this tool waits for a person under this policy.
+
+    So does any whose changed definition nobody has accepted, also where it claims to only read.
+    """
+    if approve is Approve.ALWAYS or (is_quarantined(tool) and approve is not Approve.NEVER):
         return True
     if approve is Approve.NEVER or reads_only(tool):
         return False

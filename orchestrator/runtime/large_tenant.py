@@ -28,7 +28,7 @@ from orchestrator.pipeline.legs.explicit import find_servers
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import CatalogueVersion
-from orchestrator.store.client import Probe, Where
+from orchestrator.store.client import Probe, Search, Where
 from orchestrator.store.large_tenant import Candidate
 from orchestrator.store.store import LargeTenantTools
 
@@ -133,18 +133,24 @@ class LargeTenant:
         whole = [(probe, SIBLINGS) for probe, _ in probes[:2]]
         first = self._search(probes, here) or self._search(probes, Where()) or self._search((), Where())
         near = dict.fromkeys(own.tool.server for own in first.values())
-        found = first | self._search(whole, here.having("server", [*list(near)[:NEAR], *said.wanted]))
+        searches: list[Search] = [(whole, here.having("server", [*list(near)[:NEAR], *said.wanted]), MOST)]
         wishes = [("labels", (f"{name}={value}",)) for name, value in asked.request.context.items()]
         # The stage `filters` takes as many wishes as leave any tool, in an order of the pipeline's own.
-        for some in dict.fromkeys([*(tuple(wishes[: n + 1]) for n in range(len(wishes))), *((own,) for own in wishes)]):
-            found |= self._search(whole, here._replace(all=(*here.all, *some)))
-        found |= {own.tool.key: own for own in (*self._few, *self._always.values())}
-        best = Documents([own.tool for own in list(first.values())[:RELATED]], self._seen).all()
+        some = dict.fromkeys([*(tuple(wishes[: n + 1]) for n in range(len(wishes))), *((own,) for own in wishes)])
+        searches += [(whole, here._replace(all=(*here.all, *own)), MOST) for own in some]
+        documents = Documents([own.tool for own in list(first.values())[:RELATED]], self._seen)
+        best = documents.all()
+        self._seen.known.update(documents.known)
         needs = [sought(document) for document in best]
         if giving := self._rarities({term: 1.0 for terms, _ in needs for term in terms}):
-            found |= self._search([(giving, SIBLINGS)], here.having("server", {own.tool.server for own in best}))
-        keys = {*asked.keys, *(key for _, named in needs for key in named)}
-        return self._with_keys(found, keys, [own.tool.key for own in best])
+            of_best = here.having("server", {own.tool.server for own in best})
+            searches.append(([(giving, SIBLINGS)], of_best, MOST))
+        found = first | {own.tool.key: own for own in (*self._few, *self._always.values())}
+        wanted = {*asked.keys, *(key for _, named in needs for key in named)}
+        wanted |= {relation.to for own in best for relation in own.tool.relations}
+        searches += _of_keys(wanted - found.keys())
+        found |= self._search_all(searches)
+        return self._with_related(found, wanted)
 
     def _probes(self, asked: CandidateRequest) -> list[Probe]:
         """Return the words and the meaning of the whole, and those of its parts."""
@@ -163,16 +169,16 @@ class LargeTenant:
         rare = inverse_frequency(np.array([self.terms[term] for term in known], np.int64), self._statistics.size)
         return {code_of(term): terms[term] * idf for term, idf in zip(known, rare.tolist(), strict=True)}
 
-    def _with_keys(self, found: dict[str, Candidate], keys: Iterable[str], best: Sequence[str]) -> dict[str, Candidate]:
-        """Return the candidates with the tools of these keys, and those to which relations of the best lead."""
-        wanted, ahead = set(keys), list(best)
-        for _ in range(NEEDED_HOPS):
-            wanted |= {relation.to for key in ahead if key in found for relation in found[key].tool.relations}
-            new = wanted - found.keys()
-            if not new:
+    def _with_related(self, found: dict[str, Candidate], ahead: Iterable[str]) -> dict[str, Candidate]:
+        """Return the candidates with the tools to which relations lead, further than from the best."""
+        for _ in range(NEEDED_HOPS - 1):
+            new = {
+                relation.to for key in ahead if key in found for relation in found[key].tool.relations
+            } - found.keys()
+            own = self._search_all(_of_keys(new))
+            if not own:
                 break
-            own = self._search((), Where().having("keys", sorted(new)[:_MOST_NAMED]), _MOST_NAMED)
-            found, ahead, wanted = found | own, list(own), set()
+            found, ahead = found | own, list(own)
         return found
 
     def _always_of(self, capabilities: Sequence[Capability]) -> Iterable[tuple[Capability, Candidate]]:
@@ -186,7 +192,17 @@ class LargeTenant:
                 yield replace(own, tool=key), found[key]
 
     def _search(self, probes: Sequence[Probe], where: Where, most: int = MOST) -> dict[str, Candidate]:
-        return {found.tool.key: found for own in self._searched for found in own.search(probes, where, most)}
+        return self._search_all([(probes, where, most)])
+
+    def _search_all(self, searches: Sequence[Search]) -> dict[str, Candidate]:
+        """Return what the searches find, by key; one request to the server for all."""
+        found = [owned for own in self._searched for owned in own.search(searches)] if searches else []
+        return {one.tool.key: one for candidates in found for one in candidates}
+
+
+def _of_keys(keys: Collection[str]) -> list[Search]:
+    """Return the search for the tools of these keys, none for none."""
+    return [((), Where().having("keys", sorted(keys)[:_MOST_NAMED]), _MOST_NAMED)] if keys else []
 
 
 def _servers_of(patterns: Sequence[str]) -> list[str]:

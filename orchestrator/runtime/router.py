@@ -184,6 +184,7 @@ class Router:
         if isinstance(place, Store):
             return place
         limits: dict[str, Any] = {"timeout_s": self.options.store_timeout_s, "index_limit": self.options.index_limit}
+        limits["change_policy"] = self.options.changes
         # The first one alone: others are named for all that they have.
         limits["entries"] = None if self._opened else self._entries
         store = Store(place, embedder=lambda: self.embedder, **limits)

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -18,10 +18,12 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
+from orchestrator.audit import Audit, Entry, arguments_digest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
+from orchestrator.index.changes import is_quarantined, plain, quarantined, set_apart
 from orchestrator.mcp.asking import Host
 from orchestrator.mcp.calls import Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
@@ -43,12 +45,13 @@ from orchestrator.server.profiles import current, fitting
 from orchestrator.server.sign_in_links import SignInLink, SignInLinks
 from orchestrator.server.subscriptions import Subscriptions
 from orchestrator.server.uris import shown_uri, with_shown_links
+from orchestrator.telemetry import TOOL_ERROR
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
-Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[None]]
-"""Returns when the tool may be called with these arguments, and raises where it may not."""
+Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
+"""Returns how it came that the tool may be called with these arguments, and raises where it may not."""
 
 _REMEMBERED = 10_000
 _MOST_TOKENS = 8_000
@@ -79,6 +82,7 @@ class Gateway:
         warm: int = 0,
         changed: Callable[[], McpConfig | None] = lambda: None,
         note: Note = lambda _: None,
+        audit: Audit | None = None,
         **limits: Any,
     ) -> None:
         if router.store is None:
@@ -87,6 +91,7 @@ class Gateway:
         self._store, self._router = router.store, router
         router.see(config.entries)
         self._warm, self._changed, self._note, self._limits = warm, changed, note, limits
+        self._audit = audit
         self._pools: dict[str, Connections] = {}
         self._initial_syncs: dict[str, InitialSync] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
@@ -128,6 +133,7 @@ class Gateway:
             actor: The client that asks.
             session: The client's session, "" where it has none.
         """
+        began = time.perf_counter()
         await self._follow()
         profile = current()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
@@ -147,7 +153,7 @@ class Gateway:
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
         matches, dropped = select.fit(usable[:limit], _MOST_TOKENS, select.definition_tokens)
-        self._outcomes.searched(
+        named = self._outcomes.searched(
             decision, {match.tool.key for match in usable[:limit]}, Conversation(tenant, actor, session)
         )
         for match in matches:
@@ -156,8 +162,10 @@ class Gateway:
         self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
-            named = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
-            warnings.append(f"{named}: left out, no more fits into {_MOST_TOKENS:,} tokens; `call_tool` takes them")
+            left = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
+            warnings.append(f"{left}: left out, no more fits into {_MOST_TOKENS:,} tokens; `call_tool` takes them")
+        ms = (time.perf_counter() - began) * 1000
+        self.audit(Entry(event="search", tenant=tenant, actor=actor, decision=named, ms=ms))
         return {
             "matches": [_match_json(replace(match, tool=profile.shown(match.tool))) for match in matches],
             "recommended": [profile.shown_key(key) for key in decision.recommended if key in shown],
@@ -190,19 +198,24 @@ class Gateway:
         """
         await self._follow()
         tool, profile = await self._tool(tenant, key), current()
-        shown, fixed = profile.shown(tool), profile.fixed(tool)
         profile.check(tool, arguments)
+        if is_quarantined(tool):
+            tool = await self.listed_now(tenant, tool)
+        fixed = profile.fixed(tool)
         chosen = self._offered.get((tenant, tool.key), tool)
         is_same = chosen.hash == tool.hash
         # In a thread: a stranger's schema may take seconds, in which others are served.
-        given = await asyncio.to_thread(check_arguments, shown, arguments) if is_same else dict(arguments)
-        with self._outcomes.call(Conversation(tenant, actor, session), tool.key) as used:
+        given = await asyncio.to_thread(check_arguments, profile.shown(tool), arguments) if is_same else dict(arguments)
+        who = Conversation(tenant, actor, session)
+        entry = Entry(event="call", tenant=tenant, actor=actor, server=tool.server, tool=tool.key)
+        entry = replace(entry, arguments=arguments_digest(given), decision=self._outcomes.search_of(who, tool.key))
+        with self._outcomes.call(who, tool.key) as used, self._audited(entry) as line:
             if allow is not None:
-                await allow(shown, given)
+                line["approval"] = await allow(tool, given)
 
             async def confirm(live: Tool) -> None:
-                if allow is not None and (now := as_chosen(live, tool)).hash != tool.hash:
-                    await allow(profile.shown(now), given)
+                if allow is not None and as_chosen(live, tool).hash != tool.hash:
+                    line["approval"] = await allow(await self.listed_now(tenant, tool), given)
 
             sent = Call.of(chosen, {**given, **fixed}, idempotency_key)
             call = replace(sent, on_progress=masked_progress(on_progress, fixed), confirm=confirm)
@@ -211,7 +224,29 @@ class Gateway:
                 result = masked(as_mcp_result(await self.pool(tenant)._exchange(call)))
             result.content = [with_shown_links(tool.server, block) for block in result.content]
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
+            line |= {"result": TOOL_ERROR if result.is_error else "ok", "bytes": _size(result)}
         return result
+
+    def audit(self, entry: Entry) -> None:
+        """Write a line into the audit log, if there is one."""
+        if self._audit is not None:
+            self._audit.note(replace(entry, profile=current().name))
+
+    @contextmanager
+    def _audited(self, entry: Entry) -> Iterator[dict[str, Any]]:
+        """Write the line of a call at its end, with the fields that are set in the yielded dict.
+
+        A call for which the client has to ask its user first comes again, and is written then.
+        """
+        began, line = time.perf_counter(), dict[str, Any](approval="not asked")
+        try:
+            yield line
+        except (ToolrouteError, asyncio.CancelledError) as error:
+            line["result"] = type(error).__name__
+            raise
+        finally:
+            if "result" in line:
+                self.audit(replace(entry, ms=(time.perf_counter() - began) * 1000, **line))
 
     def sign_in(self, tenant: str, key: str) -> SignInLink | None:
         """Begin to sign in to a tool's server, or go on; None unless it refused the tenant and is signed in to."""
@@ -226,6 +261,16 @@ class Gateway:
         profile = current()
         beside = [profile.shown(own) for own in catalogue if own.server == tool.server and profile.has(own.key)]
         return [tool, *(own for own in beside if own.key != tool.key)]
+
+    async def listed_now(self, tenant: str, tool: Tool) -> Tool:
+        """Return the tool as its server lists it now, quarantined where it is not what was accepted."""
+        listed = await self.pool(tenant).list_again(tool.server)
+        held = await asyncio.to_thread(self._store.tool, tenant, tool.key) or tool
+        live = next((as_chosen(own, held) for own in listed if own.name == tool.name), held)
+        if live.hash == held.hash:
+            return held
+        why = quarantined(held, plain(live), self._store.change_policy)  # The store does not follow this server.
+        return set_apart(live, why) if why else plain(live)
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
@@ -303,7 +348,8 @@ class Gateway:
         """Take a changed configuration over; what the store lacks of it is listed before the next search."""
         config = self._changed()
         if config is not None:
-            self.config = config
+            was, self.config = self.config, config
+            self._audit_changes(was, config)
             self._router.see(config.entries)
             for pool in self._pools.values():
                 pool.renew(config)
@@ -326,6 +372,14 @@ class Gateway:
         stored = await asyncio.to_thread(self._store.offers, tenant, self.config.entries)
         shown = filter(current().has_server, self.config.servers)
         return {server: stored_offer(stored.get(server, "")) for server in shown}
+
+    def _audit_changes(self, was: McpConfig, now: McpConfig) -> None:
+        """Write a line for each server whose entry was added, changed or removed."""
+        for server in dict.fromkeys([*was.entries, *now.entries]):
+            before, after = was.entries.get(server), now.entries.get(server)
+            if before != after:
+                result = "added" if before is None else "removed" if after is None else "changed"
+                self.audit(Entry(event="configuration", tenant="", server=server, result=result))
 
     def _callable(self, tool: Tool) -> bool:
         spec = self.config.servers.get(tool.server)
@@ -382,6 +436,11 @@ class Gateway:
 
     async def _updated(self, tenant: str, server: str, uri: str) -> None:
         await self._tell(tenant, ResourceUpdated(uri=shown_uri(server, uri)))
+
+
+def _size(result: "CallToolResult") -> int:
+    """Return the bytes of an answer's texts and files."""
+    return sum(len(getattr(block, "text", getattr(block, "data", ""))) for block in result.content)
 
 
 def _match_json(match: Match) -> dict[str, Any]:

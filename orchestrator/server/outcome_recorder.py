@@ -36,6 +36,7 @@ class _Search:
     returned: Collection[str]
     actor: str
     router: Router
+    id: str = field(default_factory=lambda: uuid4().hex)
     used: list[Use] = field(default_factory=list)
     under_way: int = 0
     over: bool = False
@@ -58,8 +59,8 @@ class OutcomeRecorder:
 
     def searched(
         self, decision: Decision, returned: Collection[str], who: Conversation, router: Router | None = None
-    ) -> None:
-        """Keep a search that a call may follow.
+    ) -> str:
+        """Keep a search that a call may follow, and return its name, which its Outcome gets.
 
         Args:
             decision: The search's Decision.
@@ -71,18 +72,27 @@ class OutcomeRecorder:
             self._end(who)
         own = self._open.setdefault(who, [])
         self._open.move_to_end(who)
-        own.append(_Search(decision, returned, who.actor, router or self._router))
+        found = _Search(decision, returned, who.actor, router or self._router)
+        own.append(found)
         if len(own) > _MOST_SEARCHES:
             self._finish(own.pop(0))
         if len(self._open) > _MOST_CONVERSATIONS:
             self._end(next(iter(self._open)))
+        return found.id
+
+    def search_of(self, who: Conversation, key: str) -> str:
+        """Return the name of the search that a call of this tool follows; "" for none."""
+        found = self._followed(who, key)
+        return found.id if found else ""
+
+    def _followed(self, who: Conversation, key: str) -> _Search | None:
+        return next((search for search in reversed(self._open.get(who, [])) if key in search.returned), None)
 
     @contextmanager
     def call(self, who: Conversation, key: str) -> Iterator[Callable[[Use], None]]:
         """Open a call of a tool; the function that is given keeps how it went, and without it the call is not kept."""
-        own = self._open.get(who, [])
-        found = next((search for search in reversed(own) if key in search.returned), None)
-        if own:
+        found = self._followed(who, key)
+        if self._open.get(who):
             self._called.add(who)
         if found is None:
             yield lambda _: None
@@ -127,7 +137,7 @@ class OutcomeRecorder:
     async def _keep(self, search: _Search) -> None:
         try:
             await search.router.record(
-                search.decision, used=search.used, actor=search.actor, source="serve", name=uuid4().hex
+                search.decision, used=search.used, actor=search.actor, source="serve", name=search.id
             )
         except ToolrouteError as error:
             self._note(f"an outcome is not remembered: {error}")

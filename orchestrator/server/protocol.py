@@ -7,7 +7,7 @@ import shlex
 import signal
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -33,6 +33,7 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from orchestrator.audit import Entry, arguments_digest
 from orchestrator.catalogue.export import parameters, read_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
@@ -46,6 +47,8 @@ from orchestrator.errors import (
     Unauthorised,
     UnknownTenant,
 )
+from orchestrator.index.changes import is_quarantined
+from orchestrator.index.safety import QUARANTINED
 from orchestrator.mcp.asking import ASKER
 from orchestrator.mcp.calls import OnProgress
 from orchestrator.planning.approval import needs_approval
@@ -323,31 +326,43 @@ class _Approver:
         params: CallToolRequestParams,
         tool: Tool,
         arguments: Mapping[str, Any],
-    ) -> None:
-        """Return where the client's user has approved this call, or none is needed; else ask, or refuse."""
-        policy = current().spec.approve or self._policy
-        if not needs_approval(tool, policy):
-            return
+    ) -> str:
+        """Return how the client's user has approved this call, or that none is needed; else ask, or refuse."""
+        policy, profile = current().spec.approve or self._policy, current()
+        shown = profile.shown(tool)
+        if not needs_approval(shown, policy):
+            return "not needed"
         entry = self._gateway.config.servers[tool.server].identity
-        own, kept, lasts = mark(tool, entry), Approvals(who.tenant), policy is not Approve.ALWAYS
-        if lasts and (own in self._sessions.get(who, ()) or kept.read().get(tool.key) == own):
-            return
-        changed = "It or its server has changed since it was allowed. " if lasts and tool.key in kept.read() else ""
+        own, kept = mark(shown, entry), Approvals(who.tenant)
+        lasts = policy is not Approve.ALWAYS and not is_quarantined(tool)
+        held = kept.read() if lasts else {}
+        allowed, whole = held.get(shown.key), held.get(tool.key)  # In a terminal the whole tool is allowed.
+        if lasts and (own in self._sessions.get(who, ()) or allowed == own or whole == mark(tool, entry)):
+            return "kept"
+        if allowed and mark(profile.shown(await self._gateway.listed_now(who.tenant, tool)), entry) == allowed:
+            return "kept"  # It was changed back.
+        changed = _changed(shown, is_other=bool(allowed))
         choices = [*_CHOICES]
         if context.request is not None and not who.session:  # Each request is a session of its own.
             choices.remove("this session")
-        answer = await self._answer(who.tenant, context, params, tool, arguments, choices if lasts else [], changed)
-        if getattr(answer, "action", "") != "accept":
-            raise NeedsApproval(f"{tool.key} was not called: the user did not approve it. Do not try another way.")
+        answer = await self._answer(who.tenant, context, params, shown, arguments, choices if lasts else [], changed)
+        accepted = getattr(answer, "action", "") == "accept"
         chosen = (getattr(answer, "content", None) or {}).get("allow") if lasts else None
+        given = chosen if chosen in choices else "this call"
+        about = Entry(event="approval", tenant=who.tenant, actor=who.actor, server=tool.server, tool=tool.key)
+        about = replace(about, arguments=arguments_digest(arguments), approval=given if accepted else "declined")
+        self._gateway.audit(about)
+        if not accepted:
+            raise NeedsApproval(f"{shown.key} was not called: the user did not approve it. Do not try another way.")
         if chosen == "this session" and chosen in choices:
             self._sessions.setdefault(who, set()).add(own)
             if len(self._sessions) > _MOST_SESSIONS:
                 self._sessions.popitem(last=False)
         elif chosen == "this tool":
-            kept.allow([tool], entry)
+            kept.allow([shown], entry)
         elif chosen == "this server":
-            kept.allow(await self._gateway.tools_beside(who.tenant, tool), entry)
+            kept.allow(await self._gateway.tools_beside(who.tenant, shown), entry)
+        return given
 
     async def _answer(
         self,
@@ -363,7 +378,7 @@ class _Approver:
         can = capabilities.elicitation if capabilities else None
         shown, key = _shown(bounded(dict(arguments))), _shown(tool.key)[1:-1]
         if can is None or (can.url and not can.form):
-            raise self._cannot_ask(tenant, key, shown, changed)
+            raise self._cannot_ask(tenant, tool, shown, changed)
         message = f"{changed}May {key} be called with {shown}?"
         names = [_CHOICES[choice] for choice in choices]
         allow = {"type": "string", "title": "Allow", "enum": choices, "enumNames": names, "default": "this call"}
@@ -380,17 +395,27 @@ class _Approver:
         try:
             return await context.session.elicit_form(message, schema, context.request_id)
         except MCPError:  # It said that it can ask, and cannot.
-            raise self._cannot_ask(tenant, key, shown, changed) from None
+            raise self._cannot_ask(tenant, tool, shown, changed) from None
 
-    def _cannot_ask(self, tenant: str, key: str, shown: str, changed: str) -> NeedsApproval:
-        whose = [] if tenant == "local" else ["--tenant", tenant]
-        command = shlex.join(["toolroute", "approvals", "allow", key, *whose, *self._options])
+    def _cannot_ask(self, tenant: str, tool: Tool, shown: str, changed: str) -> NeedsApproval:
+        key, whose = _shown(tool.key)[1:-1], [] if tenant == "local" else ["--tenant", tenant]
+        words = ["tools", "accept"] if is_quarantined(tool) else ["approvals", "allow"]
+        known = _shown(current().key(tool.key) or tool.key)[1:-1]
+        command = shlex.join(["toolroute", *words, known, *whose, *self._options])
         return NeedsApproval(
             f"{key} was not called: it may change something, the user decides, and this client cannot ask them. "
             f"Tell the user the following, and wait. Do not try another way.\n"
             f"To the user: your agent wants to call {key} with {shown}. {changed}If agents may call this tool from now "
             f"on, run `{command}` in a terminal and confirm it there; then tell your agent to go on."
         )
+
+
+def _changed(tool: Tool, *, is_other: bool) -> str:
+    """Return what a user has to know of a tool that is not the one that was accepted, or allowed, before."""
+    if is_quarantined(tool):
+        why = _shown(bounded(tool.labels[QUARANTINED]))[1:-1]
+        return f"It has changed since it was accepted, and nobody has accepted the change ({why}). "
+    return "It or its server has changed since it was allowed. " if is_other else ""
 
 
 def _shown(value: Any) -> str:

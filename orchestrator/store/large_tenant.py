@@ -18,14 +18,14 @@ from orchestrator.index.corpus_statistics import CorpusStatistics, bm25_weights
 from orchestrator.index.documents import Document
 from orchestrator.index.index import Sizes
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.store.client import Probe, ServerPoints, Where
+from orchestrator.store.client import Probe, Search, ServerPoints, Where
 from orchestrator.store.manifest import Manifest, stored_tool, tool_payload
 from orchestrator.store.points import Points, Record, Vectors
 from orchestrator.store.qdrant import Qdrant
 
 _PAGE, _MOST_KNOWN = 4_096, 20_000
-_PATIENCE_S, _BELIEVED_S = 2.0, 10.0
-"""How long one question of a route may take, and how long it is believed that the server does not answer."""
+_PATIENCE, _BELIEVED_S = 0.2, 10.0
+"""The share of the store's timeout that one question of a route may take, and for how long a failure is believed."""
 _SAMPLE = 500
 """Tools from which the spread of all cosines is estimated. Ids are hashes, so any of them are a fair sample."""
 
@@ -103,34 +103,35 @@ class SearchedTools:
                 f"the store's statistics of the tools of {owner.tenant!r} are damaged or of another form: import the "
                 "tools again with `toolroute tools import`"
             ) from None
-        self.sample = self.search((), Where(), _SAMPLE)
+        [self.sample] = self.search([((), Where(), _SAMPLE)])
 
-    def search(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
-        """Return the tools that any probe finds, best first; without probes, any that fit.
+    def search(self, searches: Sequence[Search]) -> list[list[Candidate]]:
+        """Return for each search the tools that any probe finds, best first; without probes, any that fit.
 
         While the server fails, they are sought among those that it gave before, and `failure` says why.
         """
-        where = where.without("server", self._hidden) if self._hidden else where
+        if self._hidden:
+            searches = [(probes, where.without("server", self._hidden), most) for probes, where, most in searches]
         if not self._known or time.monotonic() >= self._again_at:
             try:
-                found = self._searched(probes, where, most)
+                found = self._searched(searches)
                 self.failure = ""
                 return found
             except (StoreUnavailable, Unauthorised) as error:
                 if not self._known:
                     raise
                 self.failure, self._again_at = str(error), time.monotonic() + _BELIEVED_S
-        return self._at_hand(probes, where, most)
+        return [self._at_hand(*search) for search in searches]
 
-    def _searched(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
+    def _searched(self, searches: Sequence[Search]) -> list[list[Candidate]]:
         known = self._known
-        with self._qdrant.searching(self.owner.tenant, _PATIENCE_S if known else 0) as points:
-            ids = points.search(self.owner.collection, probes, where, most)
+        with self._qdrant.searching(self.owner.tenant, _PATIENCE * self._qdrant.timeout_s if known else 0) as points:
+            found = points.search(self.owner.collection, searches)
             known = self._known = known if len(known) < _MOST_KNOWN else {}
-            if new := [point for point in ids if point not in known]:
-                found = points.get(self.owner.collection, new, vectors=True)
-                known |= {point: one for point, record in found.items() if (one := _candidate(record))}
-        return [known[point] for point in ids if point in known and self._has(known[point].tool)]
+            if new := list(dict.fromkeys(point for ids in found for point in ids if point not in known)):
+                records = points.get(self.owner.collection, new, vectors=True)
+                known |= {point: one for point, record in records.items() if (one := _candidate(record))}
+        return [[known[point] for point in ids if point in known and self._has(known[point].tool)] for ids in found]
 
     def _at_hand(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
         """Return the known tools nearest to any vector of the probes; words alone put them in no order."""

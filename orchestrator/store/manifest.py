@@ -41,6 +41,7 @@ _CONTENT = TypeAdapter(tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...
 _SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})\b")
 """The version of tools that a server can search, with their number."""
 _FAILURES = TypeAdapter(dict[str, Failure])
+_ACCEPTED = TypeAdapter(dict[str, dict[str, str]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +281,25 @@ def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, st
 def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) -> None:
     points.create(CATALOGUES)
     points.put(CATALOGUES, {_id("failures", tenant): {"content": json.dumps(failed, ensure_ascii=False)}})
+
+
+def accepted(points: Points, tenant: str) -> dict[str, dict[str, Tool]]:
+    """Return by listing the accepted definitions of tools that are defined otherwise now, or are gone, by name."""
+    found = points.get(CATALOGUES, [point := _id("accepted", tenant)])
+    try:
+        kept = _ACCEPTED.validate_json(found[point].payload.get("content", "")) if found else {}
+    except ValidationError:
+        logger.warning("the store's accepted definitions of the tools of %r are damaged: none is known", tenant)
+        kept = {}
+    read = {one: {name: stored_tool({"tool": text}) for name, text in own.items()} for one, own in kept.items()}
+    return {one: {name: tool for name, tool in own.items() if tool is not None} for one, own in read.items()}
+
+
+def note_accepted(points: Points, tenant: str, kept: Mapping[str, Mapping[str, Tool]]) -> None:
+    """Keep these as the accepted definitions, by listing and name."""
+    texts = {one: {name: tool_payload(tool)["tool"] for name, tool in own.items()} for one, own in kept.items() if own}
+    points.create(CATALOGUES)
+    points.put(CATALOGUES, {_id("accepted", tenant): {"content": json.dumps(texts, ensure_ascii=False)}})
 
 
 def keep_offer(points: Points, tenant: str, listing: str, offer: str) -> None:

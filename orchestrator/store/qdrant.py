@@ -44,7 +44,7 @@ class Qdrant:
         self.remote = location.startswith(("http://", "https://"))
         if "://" in location and not self.remote:
             raise InvalidConfig(f"store {str(self)!r}: give a folder, or a Qdrant server's http:// or https:// address")
-        self._timeout_s, self._making = timeout_s, threading.Lock()
+        self.timeout_s, self._making = timeout_s, threading.Lock()
         self._client: Any = None
         self._rest = Rest(location, str(self), timeout_s)
         self._folder = None if self.remote else Folder(Path(location) if location else self._temporary())
@@ -72,7 +72,7 @@ class Qdrant:
         Do not nest. mends: what is damaged there counts as empty, and is set aside. Raises StoreBusy when another
         writer keeps the tenant's part for longer than the timeout.
         """
-        folder, wait_s = self._folder, self._timeout_s
+        folder, wait_s = self._folder, self.timeout_s
         with (
             self._failures(),
             folder.writing(tenant, part, wait_s, mends=mends) if folder else self._writing(tenant, part) as points,
@@ -126,7 +126,7 @@ class Qdrant:
         """Remove all that is kept of the tenant in these parts, damaged or not."""
         if self._folder is not None:
             with self._failures():
-                self._folder.drop(tenant, parts, self._timeout_s)
+                self._folder.drop(tenant, parts, self.timeout_s)
             return
         with self.searching(tenant) as points:
             for name in points.names():
@@ -203,7 +203,7 @@ class Qdrant:
     def _remote_client(self) -> Any:
         from qdrant_client import QdrantClient
 
-        timeout = max(1, round(self._timeout_s))
+        timeout = max(1, round(self.timeout_s))
         with self._making:
             if self._client is None:
                 try:  # It warns of a key that goes unencrypted. Its own check would ask from a thread of its own.

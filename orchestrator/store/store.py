@@ -14,10 +14,11 @@ from typing import TypeVar
 from platformdirs import user_cache_path
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.digests import digest
+from orchestrator.common.digests import OF_SERVER, digest
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, StoreUnavailable
+from orchestrator.index.changes import ChangePolicy
 from orchestrator.index.embed import Embedder
 from orchestrator.records.tool import Tool
 from orchestrator.store import large_tenant, manifest
@@ -65,6 +66,7 @@ class Store:
         timeout_s: float = 10.0,
         index_limit: int = INDEX_LIMIT,
         entries: Entries | None = None,
+        change_policy: ChangePolicy = "safe",
     ) -> None:
         """Open nothing yet.
 
@@ -75,8 +77,9 @@ class Store:
             index_limit: A Qdrant server searches the tools of tenants with more of them.
             entries: Those of the configuration at hand (`McpConfig.entries`): of all that was listed, only its servers
                 are seen. None: every server, as it was listed last.
+            change_policy: The changed definitions that wait until they are accepted.
         """
-        self.index_limit = index_limit
+        self.index_limit, self.change_policy = index_limit, change_policy
         self.location = "" if location is None else str(location)
         self.qdrant = Qdrant(self.location, timeout_s)
         self._tool_points = ToolPoints(self.qdrant, embedder)
@@ -327,6 +330,19 @@ class Store:
         found = {name: failed.get(_listing(name, entry), ("", 0.0)) for name, entry in entries.items()}
         return {name: error for name, (error, at) in found.items() if error and at > since}
 
+    def accepted(self, tenant: str, server: str, entry: str) -> dict[str, Tool]:
+        """Return by name the accepted definitions of tools that this entry lists otherwise now, or no more."""
+        check_tenant(tenant, shared=True)
+        kept = self.qdrant.read(tenant, lambda points: manifest.accepted(points, tenant))
+        return kept.get(_listing(server, entry[:OF_SERVER]), {})
+
+    def note_accepted(self, tenant: str, server: str, entry: str, tools: Mapping[str, Tool]) -> None:
+        """Keep these as the accepted definitions of the entry's server, in place of those that were kept."""
+        check_tenant(tenant, shared=True)
+        listing = _listing(server, entry[:OF_SERVER])
+        with self.qdrant.writing(tenant) as points:
+            manifest.note_accepted(points, tenant, {**manifest.accepted(points, tenant), listing: tools})
+
     def to_replace(self, tenant: str) -> Catalogue:
         """Return the tools as `load` does, to who writes them again; none where the tenant's own are damaged."""
         try:
@@ -344,6 +360,10 @@ class Store:
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Take a server and all its tools away, as it is seen here; `SERVER:ENTRY` takes that listing away."""
+        name, _, entry = server.partition(":")
+        entry = entry or self.entries(tenant).get(server, "")
+        if self.accepted(tenant, name, entry):
+            self.note_accepted(tenant, name, entry, {})
         return self.replace_servers(tenant, {server: None})[server]
 
     def _missing(

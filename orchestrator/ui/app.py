@@ -20,7 +20,7 @@ from orchestrator.ui.runs import approve, run, runs
 from orchestrator.ui.scope import Scope
 from orchestrator.ui.servers import check, servers
 from orchestrator.ui.templates import FOLDER, environment
-from orchestrator.ui.tools import tool, tools
+from orchestrator.ui.tools import accept_change, tool, tools
 
 
 def make_app(scope: Scope, token: str) -> Starlette:
@@ -31,6 +31,7 @@ def make_app(scope: Scope, token: str) -> Starlette:
             Route("/decision", changing(kept), methods=["POST"]),
             Route("/tools", tools),
             Route("/tools/{key:path}", tool),
+            Route("/tools/{key:path}", changing(accept_change), methods=["POST"]),
             Route("/servers", servers),
             Route("/servers", changing(check), methods=["POST"]),
             Route("/experience", experience),

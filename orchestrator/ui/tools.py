@@ -3,15 +3,20 @@
 import asyncio
 from typing import Any
 
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orchestrator.audit import Audit, Entry
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.schema import usable
+from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.findability import WITHIN, own_words
 from orchestrator.experience.figures import figures
+from orchestrator.index.changes import is_quarantined
 from orchestrator.index.intent import reads_only
+from orchestrator.mcp.pins import Waiting, accept, waiting
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.ui import drawing
@@ -37,6 +42,28 @@ async def tools(request: Request) -> Response:
     return page(request, "tools.html", found=found[:_SHOWN], flags=index.flags, known=index.catalogue, **here)
 
 
+async def accept_change(request: Request, form: FormData) -> Response:
+    """Accept the definition of a tool as the page showed it."""
+    scope, key = Scope.of(request), request.path_params["key"]
+    if (store := scope.router.store) is None:
+        raise InvalidInput("a changed definition is accepted in a store: start `toolroute ui` with --store")
+    known = await asyncio.to_thread(store.tool, scope.tenant, key)
+    if known is None or known.hash != str(form.get("definition", "")):
+        raise InvalidInput(f"{key} has changed since this page was loaded: load it again, and read it")
+    await asyncio.to_thread(accept, store, scope.tenant, {key})
+    if log := Audit.named(scope.options.audit):
+        log.note(Entry(event="acceptance", tenant=scope.tenant, actor="page", server=known.server, tool=key))
+    return await tool(request)
+
+
+async def _waiting(scope: Scope, key: str) -> Waiting | None:
+    """Return the tool's changed definition, if it waits."""
+    if (store := scope.router.store) is None:
+        return None
+    found = await asyncio.to_thread(waiting, store, scope.tenant)
+    return next((one for one in found if one.tool.key == key), None)
+
+
 async def tool(request: Request) -> Response:
     """Show one tool: definition, flags, relations, how its calls went, and whether its own words find it."""
     scope, key = Scope.of(request), request.path_params["key"]
@@ -50,6 +77,7 @@ async def tool(request: Request) -> Response:
         request,
         "tool.html",
         tool=shown,
+        waiting=await _waiting(scope, key) if is_quarantined(shown) else None,
         flags=index.flags.get(key, ()),
         schema=usable(parameters(shown)),
         reads_only=reads_only(shown),

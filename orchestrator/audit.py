@@ -1,0 +1,232 @@
+"""The audit log: one JSON line for each search, call, approval, acceptance, sign-in and change of configuration.
+
+A line says who did what to which tool, and how it ended. It holds no task, no argument and no result. Each line has a
+number and the SHA-256 of the line before it, and a file beside the log names the last line. So a line that was changed
+or removed shows, unless somebody writes all later lines anew as well.
+
+Several processes may write the same log: each line is written under a lock.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from orchestrator import telemetry
+from orchestrator.common.digests import digest
+from orchestrator.common.regular import regular
+from orchestrator.errors import InvalidConfig
+
+logger = logging.getLogger(__package__)
+
+MAX_BYTES, MAX_FILES = 10 * 2**20, 20
+"""The size from which on a new file is begun, and the files that are kept."""
+_FILE, _HEAD, _LOCK = "audit.jsonl", "head.json", "lock"
+_WAIT_S = 5.0
+_LONGEST_LINE = 64 * 2**10
+_LONGEST = 300
+"""Characters of a name that a client or a server gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One thing that was done.
+
+    Attributes:
+        event: `search`, `call`, `approval`, `acceptance`, `login` or `configuration`.
+        tenant: Whose tools it was about.
+        actor: The client or the person who did it, as far as that is known.
+        profile: The gateway's profile, "" for none.
+        server: The server's name.
+        tool: The tool's key.
+        arguments: The digest of a call's arguments.
+        decision: The fingerprint of the search that a call followed, or of the search itself.
+        approval: How a call came to be allowed: `not needed`, `this call`, `this session`, `this tool`, `this server`,
+            `kept`, `declined` or `not asked`.
+        result: `ok`, or the kind of the error.
+        ms: How long it took, in milliseconds.
+        bytes: The size of what was answered.
+    """
+
+    event: str
+    tenant: str
+    actor: str = ""
+    profile: str = ""
+    server: str = ""
+    tool: str = ""
+    arguments: str = ""
+    decision: str = ""
+    approval: str = ""
+    result: str = "ok"
+    ms: float = 0.0
+    bytes: int = 0
+
+
+class Verified(NamedTuple):
+    """How many lines there are, the number of the first, and what is wrong with them."""
+
+    lines: int
+    first: int
+    problems: tuple[str, ...]
+
+
+def arguments_digest(arguments: Mapping[str, Any]) -> str:
+    """Return the digest of a call's arguments; the same arguments have the same."""
+    return digest(json.dumps(arguments, sort_keys=True, default=str), 16)
+
+
+class Audit:
+    """An audit log in a folder, which only its user can read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def named(cls, place: str) -> "Audit | None":
+        """Return the log that the setting `audit` names; None for `off`."""
+        if place == "off":
+            return None
+        from platformdirs import user_data_path
+
+        return cls(Path(place) if place else user_data_path("toolroute") / "audit")
+
+    @property
+    def files(self) -> list[Path]:
+        """The log's files, the oldest first."""
+        return [*sorted(self.folder.glob("audit-*.jsonl")), *filter(Path.exists, [self.folder / _FILE])]
+
+    def note(self, entry: Entry) -> None:
+        """Write a line, and emit it as a log record of OpenTelemetry. An error says where no line could be written."""
+        shown = {name: own[:_LONGEST] if isinstance(own, str) else own for name, own in asdict(entry).items()}
+        telemetry.logged(f"toolroute.audit.{entry.event}", shown)
+        try:
+            self.check()
+            with self._locked():
+                self._append({**shown, "ms": round(entry.ms, 1)})
+        except (OSError, InvalidConfig) as error:
+            logger.error(
+                "the audit log in %s lacks a line (%s of %s): %s", self.folder, entry.event, entry.tenant, error
+            )
+
+    def check(self) -> None:
+        """Make the folder; InvalidConfig where that does not work."""
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidConfig(
+                f"the audit log's folder {str(self.folder)!r} cannot be made ({error.strerror}): name another in "
+                "TOOLROUTE_AUDIT, or write off there"
+            ) from None
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Yield the lines that can be read, the oldest first."""
+        for path in self.files:
+            with open(path, "rb", opener=regular) as file:
+                for line in file:
+                    if isinstance(found := _read(line), dict):
+                        yield found
+
+    def verify(self) -> Verified:
+        """Look for lines that were changed or removed."""
+        if not self.folder.is_dir():
+            return Verified(0, 0, ())
+        with self._locked():
+            return self._verified()
+
+    def _verified(self) -> Verified:
+        before, number, first, lines, problems = "", 0, 0, 0, list[str]()
+        for path in self.files:
+            with open(path, "rb", opener=regular) as file:
+                for place, line in enumerate(file, 1):
+                    found, lines = _read(line), lines + 1
+                    at = f"{path.name}, line {place}"
+                    if found is None:
+                        problems.append(f"{at}: it is no line of an audit log")
+                        before = _digest(line)
+                        continue
+                    first = first or found["n"]
+                    if number and found["n"] != number + 1:
+                        problems.append(f"{at}: number {found['n']} comes after number {number}: lines were removed")
+                    elif (number or found["n"] == 1) and found["prev"] != before:
+                        problems.append(f"{at}: the line before it is not the one that was written")
+                    before, number = _digest(line), found["n"]
+        head = self._head()
+        if head and first > head["first"]:
+            problems.append(f"the first line is number {first}; number {head['first']} was kept: lines were removed")
+        if head and (head["n"], head["hash"]) != (number, before):
+            problems.append(f"the last line is number {number}; number {head['n']} was written: lines were removed")
+        return Verified(lines, first, tuple(problems))
+
+    def _append(self, fields: Mapping[str, Any]) -> None:
+        with open(self.folder / _FILE, "a+b", opener=regular) as file:
+            last, head = _last_line(file), self._head()
+            number = max((_read(last) or {"n": 0})["n"], head["n"] if head else 0) + 1
+            before = _digest(last) if last else head["hash"] if head else ""
+            at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            line = json.dumps({"n": number, "at": at, **fields, "prev": before}, ensure_ascii=True).encode() + b"\n"
+            file.write(b"\n" + line if last and not last.endswith(b"\n") else line)
+            file.flush()
+            size = file.tell()
+        first = head["first"] if head else 1
+        if size > MAX_BYTES:
+            # Named by the number of its last line.
+            (self.folder / _FILE).rename(self.folder / f"audit-{number:012}.jsonl")
+            for old in sorted(self.folder.glob("audit-*.jsonl"))[:-MAX_FILES]:
+                first = int(old.stem.partition("-")[2]) + 1
+                old.unlink()
+        (self.folder / f"{_HEAD}.new").unlink(missing_ok=True)
+        with open(self.folder / f"{_HEAD}.new", "w", encoding="utf-8", opener=regular) as fresh:
+            json.dump({"n": number, "hash": _digest(line), "first": first}, fresh)
+        (self.folder / f"{_HEAD}.new").replace(self.folder / _HEAD)
+
+    def _head(self) -> dict[str, Any] | None:
+        try:
+            with open(self.folder / _HEAD, encoding="utf-8", opener=regular) as file:
+                found = json.loads(file.read(_LONGEST_LINE))
+            return {"n": int(found["n"]), "hash": str(found["hash"]), "first": int(found["first"])}
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        from portalocker import Lock, LockException, LockFlags
+
+        flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
+        lock = Lock(self.folder / _LOCK, "a+b", _WAIT_S, 0.002, flags=flags, opener=regular)
+        try:
+            lock.acquire()
+        except LockException:
+            raise InvalidConfig(f"the audit log stayed locked by another process for {_WAIT_S:g} s") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def _digest(line: bytes) -> str:
+    return sha256(line.rstrip(b"\n")).hexdigest()
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    """Return a line's fields; None for what is no line of an audit log."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_line = isinstance(found, dict) and isinstance(found.get("n"), int) and isinstance(found.get("prev"), str)
+    return found if is_line else None
+
+
+def _last_line(file: BinaryIO) -> bytes:
+    """Return the last line of a file, with its end where it has one; empty for an empty file."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - _LONGEST_LINE))
+    lines = file.read().splitlines(keepends=True)
+    file.seek(0, os.SEEK_END)
+    return lines[-1] if lines else b""

@@ -1,0 +1,23 @@
+"""A server that lists the tools of the file DEFINITIONS as they stand there now, and notes each call in COUNT_FILE."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from byhand import HELLO, serve, text
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    if method == "initialize":
+        return HELLO
+    if method == "tools/list":
+        return {"tools": json.loads(Path(os.environ["DEFINITIONS"]).read_text())}
+    if method == "tools/call":
+        with Path(os.environ["COUNT_FILE"]).open("a") as file:
+            file.write(f"{params['name']}\n")
+        return text("done")
+    raise LookupError(method)
+
+
+serve(answer)
