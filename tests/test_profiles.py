@@ -16,7 +16,7 @@ from mcp.types import ElicitRequestFormParams, ElicitResult, LoggingMessageNotif
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config import McpConfig
-from orchestrator.records.request import RouteRequest
+from orchestrator.records.request import RouteRequest, within
 from orchestrator.runtime.router import Router
 from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
@@ -181,6 +181,24 @@ async def test_a_name_given_to_another_tool_hides_the_tool_that_has_it(tmp_path:
     covering = configured(one={"overrides": {"desk:send_email": {"name": "list_emails"}}}).profiles["one"]
     assert covering.key("desk:list_emails") == "desk:send_email"
     assert (covering.has("desk:list_emails"), covering.has("desk:send_email")) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "has"),
+    [
+        ({}, [True, True, True]),
+        ({"servers": []}, [False, False, False]),
+        ({"tools": []}, [False, False, False]),
+        ({"servers": ["de*"], "tools": ["*:*_emails"]}, [True, False, False]),
+        ({"tools": ["!*:delete_*"]}, [True, False, True]),
+        ({"servers": ["quick"], "tools": ["desk:*"]}, [False, False, False]),
+    ],
+)
+def test_a_profile_has_what_its_patterns_say_and_an_empty_list_leaves_nothing(spec: Any, has: list[bool]) -> None:
+    profile = configured(one=spec).profiles["one"]
+    keys = ("desk:list_emails", "desk:delete_email", "quick:add")
+    assert [profile.has(key) for key in keys] == has
+    assert [within(key, profile.patterns) for key in keys] == has, "a search is confined to the same tools"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from orchestrator.records.call import Approve
 from orchestrator.records.request import within
 from orchestrator.records.tool import Tool, altered
 
+_NOTHING = ("", ":", "")
+"""The pattern of no tool: an empty list leaves none."""
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 
 
@@ -68,8 +70,8 @@ class Override(_Strict):
 class ProfileSpec(_Strict):
     """A profile as the file has it."""
 
-    servers: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
+    servers: tuple[str, ...] | None = None
+    tools: tuple[str, ...] | None = None
     pinned: tuple[str, ...] = ()
     approve: Approve | None = None
     overrides: dict[str, Override] = Field(default_factory=dict)
@@ -92,20 +94,24 @@ class Profile:
     @cached_property
     def patterns(self) -> tuple[str, ...]:
         """The patterns of keys that a tool must fit, as a RouteRequest takes them."""
-        own = [pattern.partition(":") for pattern in self.spec.tools if not pattern.startswith("!")]
-        if self.spec.servers:
-            every = own or [("*", ":", "*")]
-            own = [
-                (server, ":", name) for server in self.spec.servers for of, _, name in every if fnmatchcase(server, of)
-            ]
-        return (*map("".join, own), *(pattern for pattern in self.spec.tools if pattern.startswith("!")))
+        own, left_out = self._wanted, [pattern for pattern in self.spec.tools or () if pattern.startswith("!")]
+        if (servers := self.spec.servers) is not None:
+            every = [("*", ":", "*")] if own is None else own
+            own = [(server, ":", name) for server in servers for of, _, name in every if fnmatchcase(server, of)]
+        return (*(map("".join, own or [_NOTHING]) if own is not None else ()), *left_out)
+
+    @cached_property
+    def _wanted(self) -> list[tuple[str, str, str]] | None:
+        """The patterns of `tools` that take tools in, each with server and name apart; None where all are in."""
+        given = self.spec.tools
+        own = [pattern.partition(":") for pattern in given or () if not pattern.startswith("!")]
+        return own if own or given == () else None
 
     def has_server(self, server: str) -> bool:
         """Return whether any tool of a server can be in the profile."""
-        if self.spec.servers and not any(fnmatchcase(server, pattern) for pattern in self.spec.servers):
-            return False
-        own = [pattern.partition(":")[0] for pattern in self.spec.tools if not pattern.startswith("!")]
-        return not own or any(fnmatchcase(server, pattern) for pattern in own)
+        servers, own = self.spec.servers, self._wanted
+        is_in = servers is None or any(fnmatchcase(server, pattern) for pattern in servers)
+        return is_in and (own is None or any(fnmatchcase(server, of) for of, _, _ in own))
 
     def has(self, key: str) -> bool:
         """Return whether a tool of the configuration is in the profile. A new name hides the tool that has it."""
@@ -206,7 +212,7 @@ def read_profiles(given: Any, source: str) -> dict[str, Profile]:
 
 def _check(where: str, profile: Profile) -> None:
     spec = profile.spec
-    for key in (*spec.pinned, *spec.overrides, *(pattern.removeprefix("!") for pattern in spec.tools)):
+    for key in (*spec.pinned, *spec.overrides, *(pattern.removeprefix("!") for pattern in spec.tools or ())):
         if ":" not in key:
             raise InvalidConfig(f"{where}: {key!r} names no tool: write SERVER:NAME, or SERVER:* for all tools")
     if len(profile.names) < sum(bool(own.name) for own in spec.overrides.values()):
