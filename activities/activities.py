@@ -18,6 +18,7 @@ from temporalio.common import RawValue
 from orchestrator.activities.stages import StageActivities
 from orchestrator.activities.working import time_limit, working
 from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolChanged, ToolrouteError, Unavailable
+from orchestrator.index.changes import as_judged
 from orchestrator.llm.complete import complete
 from orchestrator.llm.plan import make_plan
 from orchestrator.mcp.calls import as_chosen
@@ -30,6 +31,7 @@ from orchestrator.records.outcome import RecordRequest
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
+from orchestrator.telemetry import TOOL_ERROR
 from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size
 from orchestrator.temporal.resources import Resources
 
@@ -42,6 +44,8 @@ UNSENT = "nothing was sent by attempt"
 class Activities:
     """Does a worker's part over its resources. Bad input fails without a retry."""
 
+    stages = StageActivities
+
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
 
@@ -50,7 +54,7 @@ class Activities:
         calls = [self.call_tool, self.check_call, self.read_result]
         return [
             self.route,
-            *StageActivities(self.resources).all(),
+            *self.stages(self.resources).all(),
             self.plan,
             self.complete,
             *calls,
@@ -92,17 +96,23 @@ class Activities:
         A call that may not be repeated is sent at most once, whatever the retry policy of whoever schedules it.
         """
         async with working(given, ToolCall) as call:
-            attempt, began = activity.info().attempt, time.monotonic()
-            if not call.replayable:
-                _refuse_second(call)
-            deadline_s = call.deadline_s or time_limit()
-            try:
-                return await self.resources.execute(replace(call, deadline_s=deadline_s), partial(_confirm, call))
-            except Unavailable as error:
-                late = deadline_s is not None and time.monotonic() - began >= deadline_s
-                error.retry = error.retry and not (late and attempt > 1)  # what is too slow twice is so a third time
-                activity.heartbeat(UNSENT, attempt)
-                raise
+            with self.resources.audited(call, activity.info().workflow_id or "") as line:
+                answer = await self._called(call)
+                line |= {"result": TOOL_ERROR if answer.is_error else "ok", "bytes": len(answer.text)}
+                return answer
+
+    async def _called(self, call: ToolCall) -> ToolResult:
+        attempt, began = activity.info().attempt, time.monotonic()
+        if not call.replayable:
+            _refuse_second(call)
+        deadline_s = call.deadline_s or time_limit()
+        try:
+            return await self.resources.execute(replace(call, deadline_s=deadline_s), partial(_confirm, call))
+        except Unavailable as error:
+            late = deadline_s is not None and time.monotonic() - began >= deadline_s
+            error.retry = error.retry and not (late and attempt > 1)  # what is too slow twice is so a third time
+            activity.heartbeat(UNSENT, attempt)
+            raise
 
     @activity.defn(name=names.CHECK_CALL)
     async def check_call(self, given: RawValue) -> Present:
@@ -158,7 +168,8 @@ async def _confirm(call: ToolCall, live: Tool) -> None:
     now = as_chosen(live, call.tool)
     if not now.replayable:
         _refuse_second(call)
-    if call.approve is not None and now.hash != call.tool.hash and needs_approval(now, call.approve):
+    judged = as_judged(call.tool, now, "safe")
+    if call.approve is not None and now.hash != call.tool.hash and needs_approval(judged, call.approve):
         raise ToolChanged(f"{call.tool.key}: its server defines it otherwise now, and that waits for approval")
 
 

@@ -39,6 +39,8 @@ class Options:
     temporal_namespace: Text = ""
     temporal_ui: Text = ""
     """The address of Temporal's web UI, for links to runs; of Temporal Cloud and a local dev server it is known."""
+    external_storage: Text = ""
+    """The bucket for payloads that a Temporal history should not hold: `s3://BUCKET` or `gs://BUCKET`."""
 
     gate: Probability = 0.7
     """The keyword leg's confidence from which on the semantic leg does not run."""
@@ -84,8 +86,8 @@ class Options:
 
 _OWN = (
     "store index_limit embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
-    "temporal_ui changes audit model model_route model_plan model_timeout_s understand decide rerank_url rerank_model "
-    "route_timeout_s"
+    "temporal_ui external_storage changes audit model model_route model_plan model_timeout_s understand decide "
+    "rerank_url rerank_model route_timeout_s"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},

@@ -1,4 +1,6 @@
-"""A scripted language model for tests: a real HTTP server on this machine that gives the answers that you wrote.
+"""For tests: a scripted language model, a plugin with fake activities (`FakeRouting`), and a Temporal server.
+
+The model is a real HTTP server on this machine that gives the answers that you wrote.
 
     with ScriptedModel([{"action": "tool", "tool": "time:now", "confidence": 0.9}, "It is noon."]) as model:
         models = Models(Options(model="scripted", model_url=model.url), api_key="any")
@@ -24,6 +26,8 @@ from pydantic import BaseModel
 
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.index.text import terms
+from orchestrator.temporal.devserver import dev_server as dev_server
+from orchestrator.temporal.fake import FakeRouting as FakeRouting
 
 DIMENSION = 32
 """Numbers in a vector, where the request does not ask for another size."""

@@ -6,13 +6,17 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import NexusOperationError
 
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidArguments
+from orchestrator.records.call import ToolCall
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan
-from orchestrator.records.request import Turn
+from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.run import Approval, Progress, RunRequest
+from orchestrator.temporal.call import why_failed
+from orchestrator.temporal.nexus import ToolrouteService
 from orchestrator.temporal.workflow import ToolRouter
 
 
@@ -231,3 +235,26 @@ class OwnHandlers:
     @workflow.update(name="toolroute.approve")
     def approve(self, word: Approval) -> bool:
         return SHARED.approve(word.step, digest=word.digest)
+
+
+@workflow.defn
+class SameKey:
+    """Makes a call through Nexus twice at the same time under one key, and once more later."""
+
+    @workflow.run
+    async def run(self, endpoint: str) -> list[str]:
+        toolroute = workflow.create_nexus_client(service=ToolrouteService, endpoint=endpoint)
+        within = timedelta(seconds=60)
+        request = RouteRequest(query="Read the file a.txt", tenant="org:1")
+        decision = await toolroute.execute_operation(ToolrouteService.find, request, schedule_to_close_timeout=within)
+        tool = decision.matches[0].tool
+        call = ToolCall(tenant="org:1", tool=tool, arguments={"path": "a.txt"}, idempotency_key=endpoint)
+        calls = (
+            toolroute.execute_operation(ToolrouteService.call, call, schedule_to_close_timeout=within) for _ in range(2)
+        )
+        texts = [result.text for result in await asyncio.gather(*calls)]
+        try:
+            await toolroute.execute_operation(ToolrouteService.call, call, schedule_to_close_timeout=within)
+        except NexusOperationError as error:
+            texts += why_failed(error)
+        return texts

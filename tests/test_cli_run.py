@@ -99,7 +99,8 @@ async def test_where_nobody_can_be_asked_exactly_what_was_shown_is_approved(user
     assert [step["status"] for step in json.loads(out)["steps"]] == ["done", "needs_approval"], err
     assert f"what was approved ({yes[1][-12:]}) is another call" in json.loads(out)["steps"][1]["reason"]
     assert err.count(yes[0]) == 1
-    code, out, err = await user.toolroute(*approving)
+    command = next(line for line in err.splitlines() if " toolroute run " in line)
+    code, out, err = await user.toolroute(*shlex.split(command.partition(" toolroute ")[2]))
     assert [step["status"] for step in json.loads(out)["steps"]] == ["done", "done"], err
     assert (user.path / "count").read_text() == "wait\n" * 3
 

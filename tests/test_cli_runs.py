@@ -212,6 +212,8 @@ async def test_a_run_in_a_users_own_workflow_is_listed_and_approved(serve: Serve
     )
     with pytest.raises(InvalidInput, match="has no run"):
         await desk(runner, "org:2").run(handle.id)
+    with pytest.raises(InvalidInput, match="cannot be followed: its workflow makes no stream"):
+        await anext(desk(runner).follow(handle.id))
     with pytest.raises(InvalidInput, match="whose digest is"):
         await desk(runner).say(handle.id, Approval(step="s1", digest="000000000000"))
     await desk(runner).say(handle.id, Approval(step="s1", digest=progress.steps[0].digest))

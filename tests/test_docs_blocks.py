@@ -62,7 +62,7 @@ def test_every_page_with_python_is_run_by_a_test() -> None:
     ("code", "last", "shown"),
     [
         (python_of("docs/conversation.md")[0], "print(again.recommended)", "('github:list_pull_requests',)\n"),
-        (python_of("docs/integrations.md")[0], 'print(len((await offer("refund a charge"))[1]))', "1\n"),
+        (python_of("docs/integrations.md")[1], 'print(len((await offer("refund a charge"))[1]))', "1\n"),
         (python_of("docs/learning.md")[0], "print(decision.query)", "friday thing for the board\n"),
     ],
 )

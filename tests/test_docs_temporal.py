@@ -12,13 +12,14 @@ from temporalio.client import Client
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import StepStatus
 from orchestrator.temporal.plugin import OrchestratorPlugin
+from tests import durable_agents
 from tests.pages import ROOT, python_of
 from tests.running import plugin_over
 from tests.temporal import working
 
 TEXT = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/temporal*.md"))
 [WORKFLOW, FOLLOW, START], [PLUGIN] = python_of("docs/temporal.md"), python_of("docs/temporal-tools.md")
-[SERVED, CALLER], [SCHEDULED] = python_of("docs/temporal-nexus.md"), python_of("docs/temporal-operating.md")
+[SERVED, CALLER], [SCHEDULED, STORED] = python_of("docs/temporal-nexus.md"), python_of("docs/temporal-operating.md")
 
 
 async def test_the_workflow_of_the_page_runs(
@@ -58,6 +59,12 @@ def test_the_workflow_of_the_nexus_page_is_that_of_the_example(tmp_path: Path, m
     assert len(calls) == 3
     assert all(call in example for call in calls)
     assert _as_module(CALLER, tmp_path, monkeypatch)["Desk"]
+
+
+def test_the_durable_agents_of_the_page_are_those_of_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    page = _as_module(python_of("docs/integrations.md")[0], tmp_path, monkeypatch)
+    assert {"PydanticDesk", "OpenAIDesk"} <= {*page} & {*vars(durable_agents)}
 
 
 async def test_the_schedule_of_the_page_is_made(

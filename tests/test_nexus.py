@@ -11,6 +11,7 @@ from examples import nexus
 from orchestrator.errors import InvalidConfig
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.plugin import OrchestratorPlugin
+from tests.my_workflow import SameKey
 from tests.running import LocalTools, plugin_over
 from tests.temporal import replays, working
 
@@ -32,8 +33,13 @@ async def test_a_workflow_of_another_namespace_finds_plans_and_calls(temporal_ad
     async with (
         nexus.new_endpoint(owner, task_queue) as endpoint,
         working(owner, task_queue),
-        working(desk, task_queue, workflows=[nexus.Desk]),
+        working(desk, task_queue, workflows=[nexus.Desk, SameKey]),
     ):
+        same = await desk.execute_workflow(SameKey.run, endpoint, id=uuid4().hex, task_queue=task_queue)
+        assert same[:3] == ["read_file a.txt", "read_file a.txt", "OutcomeUnknown"]
+        assert f"idempotency_key={endpoint!r} ended before" in same[3]
+        assert len(local.calls) == 1
+        local.calls.clear()
         assert await asked("org:1") == "read_file a.txt"
         assert local.calls == [("read_file", {"path": "a.txt"})]
         for tenant, task, kind in [("org:2", "Read it", "UnknownTenant"), ("org:1", "", "InvalidInput")]:

@@ -1,23 +1,29 @@
 """Pins: a definition that changed to do more waits until somebody accepts it, whatever way it comes."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
+import httpx2
 import pytest
 
 from orchestrator import Connections
 from orchestrator.index.changes import differences, is_quarantined, quarantined
 from orchestrator.mcp.pins import accept, waiting
 from orchestrator.mcp.sync import sync
+from orchestrator.options import Options
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
+from orchestrator.ui.app import make_app
+from orchestrator.ui.scope import Scope
 from tests.catalogues import taking, tool
 from tests.command_line import Run
 from tests.servers.start import config, entry, text_of
@@ -233,3 +239,23 @@ async def test_changes_are_shown_and_accepted_by_command(rug: Rug, toolroute: Ru
     assert [one["tool"] for one in found["changes"]] == ["web:look"]
     assert toolroute("tools", "accept", "web", *where).stdout == "web:look\n"
     assert (rug.waits(), is_quarantined(rug.store.of_server("org:1", "web")[0])) == ([], False)
+
+
+async def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug) -> None:
+    await rug.sync()
+    rug.lists(PULLED)
+    await rug.sync()
+    async with Router(store=rug.store) as router:
+        scope = Scope(router=router, tenant="org:1", options=Options(), run_client=AsyncMock())
+        web = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=make_app(scope, "link")), base_url="http://127.0.0.1"
+        )
+        async with web:
+            await web.get("/?token=link")
+            page = (await web.get("/tools/web:look")).text
+            assert ("Fetch the page of an address, and delete it" in page, "waits for it" in page) == (True, True)
+            fields = dict(re.findall(r'name="(form|definition)" value="(\w+)"', page))
+            stale = await web.post("/tools/web:look", data={**fields, "definition": "another"})
+            assert (stale.status_code, rug.waits()) == (400, ["web:look"])
+            done = await web.post("/tools/web:look", data=fields)
+            assert (done.status_code, rug.waits()) == (200, [])

@@ -28,7 +28,7 @@ from tests.servers.start import HERE, alive, config, entry, text_of, until
 from tests.stores import shipped
 
 TOOLROUTE = (sys.executable, "-m", "orchestrator")
-SERVE = (*TOOLROUTE, "serve", "--approve", "never")
+SERVE = ("env", "TOOLROUTE_AUDIT=off", *TOOLROUTE, "serve", "--approve", "never")
 QUICK, TIME = entry("quick.py"), python_entry("mcp_server_time")
 TOKENS = {"org:1": "token-of-organization-1", "org:2": "token-of-organization-2"}
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowHandle
 
+from orchestrator.audit import Audit
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
@@ -96,6 +97,28 @@ async def test_a_tool_that_is_no_longer_read_only_is_asked_about(serve: Serve, p
     result = await ended(handle)
     assert (statuses(result), result.steps[0].result and result.steps[0].result.text) == (["done"], "paid")
     assert pay.calls == 1
+
+
+async def test_a_tool_that_still_claims_to_read_and_may_do_more_is_asked_about(serve: Serve, pay: Server) -> None:
+    pay.define(READS, "Delete all cards")
+    runner = await serving(serve, pay, read_only=True)
+    handle = await begun(runner)
+    step = await asked(handle)
+    assert ("Delete all cards" in step.reason, pay.calls) == (True, 0)
+    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
+    assert (statuses(await ended(handle)), pay.calls) == (["done"], 1)
+
+
+async def test_a_worker_writes_its_calls_where_an_audit_log_is_named(
+    serve: Serve, pay: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLROUTE_AUDIT", str(tmp_path / "audit"))
+    pay.define(READS)
+    handle = await begun(await serving(serve, pay, read_only=True))
+    await ended(handle)
+    [line] = Audit(tmp_path / "audit").read()
+    assert (line["event"], line["tool"], line["result"], line["tenant"]) == ("call", "pay:charge", "ok", TENANT)
+    assert (line["actor"], "4711" in str(line)) == (f"run {handle.id}", False)
 
 
 async def test_a_tool_that_changes_while_it_waits_is_asked_about_again(serve: Serve, pay: Server) -> None:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from time import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -16,6 +18,7 @@ from temporalio.converter import (
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
 )
+from temporalio.testing import ActivityEnvironment
 
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput
@@ -72,6 +75,20 @@ async def test_three_megabytes_are_read_page_by_page_and_reach_another_tool_whol
     with pytest.raises(WorkflowFailureError) as failure:
         await runner.execute(Paging, "org:2", **settings)
     assert why_failed(failure.value.cause)[1].endswith("or use external storage")
+
+
+async def test_what_is_cut_but_below_the_threshold_goes_to_the_external_storage_too(tmp_path: Path) -> None:
+    """Else workers on other machines could not read it."""
+    shelf = Shelf()
+    worker = ActivityEnvironment(client=_client(DataConverter(external_storage=ExternalStorage(drivers=[shelf]))))
+    results = Results(lambda: tmp_path)
+    reference = await worker.run(results.keep, "org:1", "x" * 40_000)
+    assert (len(shelf.kept), kept_in(tmp_path)) == (1, [])
+    assert await worker.run(results.text, "org:1", reference) == "x" * 40_000
+
+
+def _client(converter: DataConverter) -> Any:
+    return SimpleNamespace(data_converter=converter)
 
 
 async def test_results_go_when_they_are_old_and_only_their_tenant_reads_them(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ class RunWorkflow:
         self._handlers = Handlers(self._request.tenant)
         self._handlers.register(self._run)
         before = self._request.checkpoint.stream if self._request.checkpoint else None
-        self._stream = WorkflowStream(before and _STREAM.validate_python(before))
+        self._stream = WorkflowStream(_STREAM.validate_python(before) if before else None)
         self._handlers.publish(self._stream)
 
     @workflow.run

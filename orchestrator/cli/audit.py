@@ -30,7 +30,7 @@ def _user() -> str:
 
 @click.group()
 def audit() -> None:
-    """List the lines of the audit log, and verify that none is missing."""
+    """List and verify the audit log."""
 
 
 @audit.command("list")

@@ -183,7 +183,7 @@ def _say_how_to_approve(result: RunResult, asked: RunRequest) -> None:
         if step.late and outcome.status is StepStatus.SKIPPED:
             note(f"{step.id} is asked about later, when a model has completed its arguments: {call}")
             continue
-        calls[step.id] = outcome.digest or call_digest(tool, arguments)
+        calls[step.id] = outcome.digest or asked.approved.get(step.id) or call_digest(tool, arguments)
         note(f"{step.id} {'waits for approval' if outcome.digest else f'({status}) needs approval, too'}: {call}")
     note(f"to carry out exactly these calls: {shlex.join(['toolroute', *_typed_with(calls)])}")
 

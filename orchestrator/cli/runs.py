@@ -100,7 +100,8 @@ def _show_run(client: RunClient, found: Listed, progress: Progress | None) -> No
     for step in progress.steps:
         if step.digest:
             call = f"{step.step} waits for approval: {step.tool} with {as_json(step.arguments)}"
-            out.print(lines(call, f"  {client.command('approve', found.id, f'{step.step}={step.digest}')}"))
+            approving = client.command("approve", found.id, f"{step.step}={step.digest}")
+            out.print(lines(call, f"  {approving}"), soft_wrap=True)  # A command that is folded cannot be pasted.
     if progress.reason:
         out.print(lines(progress.reason, style="red"))
 

@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ class Target:
     namespace: str = DEFAULT_NAMESPACE
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
     named: bool = True
+    converting: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def target(options: Options) -> Target:
@@ -55,7 +56,13 @@ def target(options: Options) -> Target:
     if "://" in address:
         raise InvalidConfig(f"Temporal's address {address!r}: give HOST:PORT, without a scheme")
     more = {name: value for name, value in found.items() if name not in ("target_host", "namespace")}
-    return Target(address=address or DEFAULT_ADDRESS, namespace=namespace, more=more, named=bool(address))
+    return Target(
+        address=address or DEFAULT_ADDRESS,
+        namespace=namespace,
+        more=more,
+        named=bool(address),
+        converting=_converting(options),
+    )
 
 
 def ui_pages(to: Target, options: Options) -> str:
@@ -83,7 +90,20 @@ async def temporal_server(options: Options, *, dev: bool = False) -> AsyncIterat
         return
     namespace = options.temporal_namespace or DEFAULT_NAMESPACE
     async with dev_server(namespace=namespace, say=note) as address:
-        yield Target(address=address, namespace=namespace)
+        yield Target(address=address, namespace=namespace, converting=_converting(options))
+
+
+def _converting(options: Options) -> dict[str, Any]:
+    """Return the data converter with the options' external storage, as an argument of `Client.connect`."""
+    if not options.external_storage:
+        return {}
+    from temporalio.converter import DataConverter
+
+    from orchestrator.temporal.storage import external_storage
+
+    return {
+        "data_converter": replace(DataConverter.default, external_storage=external_storage(options.external_storage))
+    }
 
 
 async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Client":
@@ -95,7 +115,8 @@ async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Cl
     plugins = [plugin] if plugin else []
     try:
         async with asyncio.timeout(10):
-            client = await Client.connect(to.address, namespace=to.namespace, plugins=plugins, **to.more)
+            settings = {**to.more, **to.converting}
+            client = await Client.connect(to.address, namespace=to.namespace, plugins=plugins, **settings)
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=to.namespace))
             return client
     except RPCError as error:

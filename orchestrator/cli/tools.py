@@ -31,7 +31,7 @@ _ALL_SHOWN = "`toolroute tools list` shows all tools"
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show, graph, accept and remove tools, and show how they changed."""
+    """Import, sync, list, show, graph, accept and remove tools."""
 
 
 tools.add_command(graph)
@@ -187,7 +187,7 @@ def _show(tool: Tool) -> None:
 @click.option("--withdraw", is_flag=True, help="Take the acceptance of these tools back.")
 @taking("config", "tenant", "output")
 def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: str) -> None:
-    """Accept changed definitions that wait, and vouch for flagged tools, after you have read them.
+    """Accept changed definitions and flagged tools.
 
     A server stands for all of its changed definitions: `toolroute tools changes` shows them. An acceptance holds for
     this tenant, and until the definition changes. Without a key, the tools that you have vouched for are listed.
@@ -215,7 +215,7 @@ def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: st
 @tools.command("changes")
 @taking("config", "tenant", "output")
 def show_changes(place: Place, output: str) -> None:
-    """Show the definitions that changed since they were accepted and wait, with what is different.
+    """Show the changed definitions that wait for you.
 
     A tool whose definition waits is not recommended, and each of its calls is asked about, until you accept it.
     """
@@ -255,7 +255,7 @@ async def sync_tools(
     prune: bool,
     output: str,
 ) -> int:
-    """List the servers of an mcpServers FILE once and store their tools.
+    """List the servers of an mcpServers FILE and store their tools.
 
     Stored servers that no file names any more are reported, and stay unless --prune is given.
     Exits 0 when all were stored, 1 when none was, 4 when some failed.

@@ -56,6 +56,14 @@ def set_apart(tool: Tool, why: str) -> Tool:
     return replace(tool, labels={**plain(tool).labels, QUARANTINED: why}, hash="")
 
 
+def as_judged(before: Tool, now: Tool, policy: ChangePolicy) -> Tool:
+    """Return a definition that is about to be called as it stands to the earlier one: quarantined, or as it is."""
+    if now.hash == before.hash:
+        return now
+    why = quarantined(before, now, policy)
+    return set_apart(now, why) if why else plain(now)
+
+
 def is_quarantined(tool: Tool) -> bool:
     """Tell whether the tool's definition waits for somebody to accept it."""
     return QUARANTINED in tool.labels

@@ -8,10 +8,14 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any
 
-from orchestrator.common.fields import named
+from orchestrator.common.fields import member, named
+from orchestrator.integrations.durable import CatalogueTool, tools_of
 from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool
+from orchestrator.records.call import Approve
+from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
+from orchestrator.temporal.workflow import ToolRouter
 
 try:
     from agents import FunctionTool, Model, ModelBehaviorError, ModelResponse, MultiProvider
@@ -85,6 +89,41 @@ class ToolRoutedModel(Model):
             raise ModelBehaviorError(f"the model called {', '.join(wrong)}, not offered for this task (enforce=True)")
         if not called:
             await self._toolbox.record(exchanges(asked["input"]), asked["model_settings"])
+
+
+def catalogue_tools(
+    router: ToolRouter, decision: Decision, *, approve: Approve | str = Approve.CHANGES
+) -> list[FunctionTool]:
+    """Return the tools of a Decision for an agent in a Temporal workflow; each call is an activity, tried again.
+
+    decision = await router.route(task)
+    agent = Agent(name="Desk", tools=catalogue_tools(router, decision))
+
+    Args:
+        router: The workflow's ToolRouter.
+        decision: The Decision whose matches the agent gets, best first.
+        approve: The calls that wait for a person, by the SDK's own `needs_approval`: those of tools not known to only
+            read (`changes`), those that may destroy (`destructive`), all (`always`) or none (`never`).
+
+    Raises:
+        InvalidInput: There is no such policy.
+    """
+    policy = member(Approve, "approve", approve)
+    return [_function_tool(own, policy) for own in tools_of(router, decision)]
+
+
+def _function_tool(own: CatalogueTool, policy: Approve) -> FunctionTool:
+    async def call(_: Any, arguments: str) -> str:
+        return await own.call(arguments)
+
+    return FunctionTool(
+        name=own.name,
+        description=own.tool.description,
+        params_json_schema=own.schema,
+        on_invoke_tool=call,
+        strict_json_schema=False,
+        needs_approval=own.waits(policy),
+    )
 
 
 def tool_of(tool: FunctionTool) -> Tool:

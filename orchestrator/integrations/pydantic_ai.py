@@ -10,9 +10,14 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+from pydantic_core import SchemaValidator, core_schema
+
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.common.fields import named
-from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool
+from orchestrator.common.fields import member, named
+from orchestrator.integrations.durable import CatalogueTool, tools_of
+from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool, told
+from orchestrator.records.call import Approve
+from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.temporal.workflow import ToolRouter
@@ -22,7 +27,7 @@ try:
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import ModelMessage, RetryPromptPart, ToolCallPart, ToolReturnPart, UserPromptPart
     from pydantic_ai.run import AgentRunResult
-    from pydantic_ai.toolsets import FunctionToolset
+    from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, ToolsetTool
 except ImportError as error:
     raise missing("pydantic-ai", error) from error
 
@@ -65,6 +70,82 @@ class ToolRouting(AbstractCapability[Any]):
     async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
         await self._toolbox.record(exchanges(result.all_messages()), ctx, name=ctx.run_id or "")
         return result
+
+
+class CatalogueToolset(AbstractToolset[Any]):
+    """Gives an agent in a Temporal workflow the catalogue's tools that fit each task; each call is an activity.
+
+        agent = Agent(model, name="desk", toolsets=[CatalogueToolset(ToolRouter("org:acme"))], capabilities=[...])
+
+    Args:
+        router: Routes and calls in the workflow.
+        limit: The number of tools that a task may bring.
+        approve: The calls that wait for a person, by pydantic-ai's own deferred tools: those of tools not known to only
+            read (`changes`), those that may destroy (`destructive`), all (`always`) or none (`never`).
+        on_decision: Called with each Decision.
+
+    Raises:
+        InvalidInput: There is no such policy.
+    """
+
+    @named
+    def __init__(
+        self,
+        router: ToolRouter,
+        *,
+        limit: int = 10,
+        approve: Approve | str = Approve.CHANGES,
+        on_decision: OnDecision | None = None,
+    ) -> None:
+        self._router, self._limit, self._on_decision = router, limit, on_decision
+        self._policy = member(Approve, "approve", approve)
+        self._text, self._own = "", dict[str, CatalogueTool]()
+
+    @property
+    def id(self) -> str:
+        return "toolroute"
+
+    async def for_run(self, ctx: RunContext[Any]) -> "CatalogueToolset":
+        """Return one for this run: a workflow that is replayed must not know of what it has not done yet."""
+        run = copy(self)
+        vars(run).update(_text="", _own={})
+        return run
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        said = exchanges(ctx.messages)
+        if said and said[-1].text.strip() and said[-1].text != self._text:
+            await self._route(said)
+        return {name: self._toolset_tool(own) for name, own in self._own.items()}
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> str:
+        return await self._own[name].call(tool_args)
+
+    async def _route(self, said: Sequence[Exchange]) -> None:
+        """Route the latest text; tools of earlier texts of this run stay."""
+        self._text = said[-1].text
+        request = RouteRequest(query=self._text, tenant=self._router.tenant, limit=self._limit)
+        decision = await self._router.route(request, conversation=[Turn(text=one.text) for one in said[-10:-1]])
+        told(self._on_decision, decision)
+        self._own |= {own.name: own for own in tools_of(self._router, decision)}
+
+    def _toolset_tool(self, own: CatalogueTool) -> ToolsetTool[Any]:
+        return ToolsetTool(
+            toolset=self,
+            tool_def=ToolDefinition(
+                name=own.name,
+                description=own.tool.description,
+                parameters_json_schema=own.schema,
+                kind="unapproved" if own.waits(self._policy) else "function",
+            ),
+            max_retries=1,
+            args_validator=_ANY_OBJECT,
+        )
+
+
+_ANY_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+"""toolroute checks arguments against the tool's own schema, and its remark is the call's answer."""
 
 
 def catalogue_of(*toolsets: FunctionToolset[Any]) -> Catalogue:

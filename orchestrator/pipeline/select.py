@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.catalogue.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
+from orchestrator.common.keys import split_key
 from orchestrator.experience.calls import Calls
 from orchestrator.index.calibration import supported
-from orchestrator.index.graph import are_alike, bare
+from orchestrator.index.graph import are_alike, are_twins, bare
 from orchestrator.index.index import Index, extra_size
 from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
 from orchestrator.pipeline.explain import MAX_REJECTED, Overlap, rejected, warnings_of, why
@@ -52,6 +53,8 @@ def select(state: State) -> Decision:
         matches = tuple(replace(match, why=f"low: {match.why}") for match in matches)
     unflagged = [match for match in matches if match.tool.key not in task.index.flags]
     recommended = () if stage is Stage.NONE else recommend(unflagged, best_of, task.calls)
+    twins = _twins(state, unflagged, recommended)
+    recommended = tuple(dict.fromkeys((*recommended, *twins)))[:2]
     related, graph = task.index.graph.excerpt(
         *recommended, more=lambda tool: used_together(task.experience, task.index, tool)
     )
@@ -74,6 +77,7 @@ def select(state: State) -> Decision:
         warnings=(
             *state.warnings,
             *fitted.warnings,
+            *(_twins_named(recommended[0], twin) for twin in twins[:1]),
             *warnings_of(state, stage, matches, fitted.room, frozenset(best_of)),
         ),
         offered=in_order(tuple(tools), offered),
@@ -233,6 +237,20 @@ def recommend(
     others = {match.tool.key for match in matches[1:]} if best_of_clauses else ()
     other = next((key for key in best_of_clauses if key in others), None)
     return (best.tool.key, other) if other else (best.tool.key,)
+
+
+def _twins(state: State, matches: Sequence[Match], recommended: Sequence[str]) -> tuple[str, ...]:
+    """Return the keys of the matches that pass for the first recommended tool; none where the task names a server."""
+    if not recommended or state.explicit.wanted:
+        return ()
+    tools = {match.tool.key: match.tool for match in matches}
+    first = tools[recommended[0]]
+    return tuple(key for key, tool in tools.items() if are_twins(first, tool))
+
+
+def _twins_named(first: str, twin: str) -> str:
+    (one, _), (other, _) = split_key(first), split_key(twin)
+    return f"{first} and {twin} say the same of themselves: check which of the servers {one!r} and {other!r} you mean"
 
 
 def kept_of(tools: Sequence[Tool], positions: Iterable[int]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
-from orchestrator.index.changes import is_quarantined, plain, quarantined, set_apart
+from orchestrator.index.changes import as_judged, is_quarantined
 from orchestrator.mcp.asking import Host
 from orchestrator.mcp.calls import Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
@@ -267,10 +267,7 @@ class Gateway:
         listed = await self.pool(tenant).list_again(tool.server)
         held = await asyncio.to_thread(self._store.tool, tenant, tool.key) or tool
         live = next((as_chosen(own, held) for own in listed if own.name == tool.name), held)
-        if live.hash == held.hash:
-            return held
-        why = quarantined(held, plain(live), self._store.change_policy)  # The store does not follow this server.
-        return set_apart(live, why) if why else plain(live)
+        return as_judged(held, live, self._store.change_policy)  # The store may not follow this server.
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""

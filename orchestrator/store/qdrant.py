@@ -198,7 +198,7 @@ class Qdrant:
             return "give the port of its REST interface, 6333 and not 6334, and write https:// if it has TLS"
         if "no answer within" in why or "timed out" in why:
             return "see whether it is overloaded, or whether a firewall drops what is sent to that address"
-        return "start it, or correct its address"
+        return "start it"
 
     def _remote_client(self) -> Any:
         from qdrant_client import QdrantClient

@@ -1,15 +1,16 @@
 """The worker's side of the Nexus service: `find` in the handler, `plan` and `call` by a workflow each."""
 
 from collections.abc import Collection
+from typing import NoReturn
 
 from nexusrpc import HandlerError, HandlerErrorType, OperationError, OperationErrorState
 from nexusrpc.handler import StartOperationContext, service_handler, sync_operation
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.nexus import WorkflowHandle, WorkflowRunOperationContext, workflow_run_operation
 
 from orchestrator.common.digests import digest
-from orchestrator.errors import ToolrouteError, UnknownTenant
+from orchestrator.errors import OutcomeUnknown, ToolrouteError, UnknownTenant
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.decision import Decision
@@ -33,7 +34,7 @@ class ToolrouteHandler:
             request.validate()
             return await self._resources.limited(await (await self._resources.router()).route(request))
         except ToolrouteError as error:
-            raise _failed(error) from error
+            _fail(error)
 
     @workflow_run_operation
     async def plan(self, ctx: WorkflowRunOperationContext, request: PlanRequest) -> WorkflowHandle[Plan]:
@@ -44,27 +45,34 @@ class ToolrouteHandler:
     async def call(self, ctx: WorkflowRunOperationContext, call: ToolCall) -> WorkflowHandle[ToolResult]:
         self._check(call.tenant)
         key = digest(f"{call.tenant}\0{call.idempotency_key}", 32) if call.idempotency_key else ctx.request_id
-        return await ctx.start_workflow(
-            names.CALL_TOOL,
-            call,
-            id=f"{names.CALL_TOOL}-{key}",
-            result_type=ToolResult,
-            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            static_summary=call.tool.key[:200],
-        )
+        name = f"{names.CALL_TOOL}-{key}"
+        try:
+            return await ctx.start_workflow(
+                names.CALL_TOOL,
+                call,
+                id=name,
+                result_type=ToolResult,
+                id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                static_summary=call.tool.key[:200],
+            )
+        except WorkflowAlreadyStartedError:
+            ended = f"the call with idempotency_key={call.idempotency_key!r} ended before, as the workflow {name!r}"
+            _fail(OutcomeUnknown(f"{call.tool.key}: {ended}; give a further call a key of its own"))
 
     def _check(self, tenant: str) -> None:
         """Refuse a tenant that this worker does not serve to other namespaces."""
         if self._tenants is not None and tenant not in self._tenants:
-            known = ", ".join(sorted(self._tenants))
-            raise _failed(UnknownTenant(f"tenant {tenant!r} is not served through Nexus here; served: {known}"))
+            _fail(
+                UnknownTenant(
+                    f"tenant {tenant!r} is not served through Nexus here: the plugin's `nexus` does not name it"
+                )
+            )
 
 
-def _failed(error: ToolrouteError) -> Exception:
-    """Return the error as Nexus carries it: tried again by the caller's namespace, or the operation's failure."""
+def _fail(error: ToolrouteError) -> NoReturn:
+    """Raise the error as Nexus carries it: tried again by the caller's namespace, or the operation's failure."""
     if error.retry:
-        return HandlerError(f"{type(error).__name__}: {error}", type=HandlerErrorType.UNAVAILABLE)
-    failed = OperationError(str(error), state=OperationErrorState.FAILED)
-    failed.__cause__ = ApplicationError(str(error), type=type(error).__name__, non_retryable=True)
-    return failed
+        raise HandlerError(f"{type(error).__name__}: {error}", type=HandlerErrorType.UNAVAILABLE)
+    cause = ApplicationError(str(error), type=type(error).__name__, non_retryable=True)
+    raise OperationError(str(error), state=OperationErrorState.FAILED) from cause

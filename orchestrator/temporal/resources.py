@@ -3,18 +3,19 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.audit import Audit, Entry, arguments_digest
 from orchestrator.common.threads import Threads
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.calls import Confirm
 from orchestrator.mcp.config import McpConfig
-from orchestrator.options import default_store
+from orchestrator.options import Options, default_store
 from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
@@ -77,7 +78,24 @@ class Resources:
         self._limits_read = 0.0
         self._warm, self._warming = warm, set[asyncio.Task[None]]()
         self._threads = Threads(MAX_TENANTS, "toolroute configuration")
+        place = Options.from_env().audit
+        self._audit = Audit.named(place) if place else None  # A worker may have no folder of a user.
         self._holders, self._opening, self._open = 0, asyncio.Lock(), AsyncExitStack()
+
+    @contextmanager
+    def audited(self, call: ToolCall, run: str) -> Iterator[dict[str, Any]]:
+        """Write a call's line into the audit log, where TOOLROUTE_AUDIT names one; its fields are set in the dict."""
+        began, line = time.monotonic(), dict[str, Any](approval=f"policy {call.approve}" if call.approve else "")
+        try:
+            yield line
+        except BaseException as error:
+            line["result"] = type(error).__name__
+            raise
+        finally:
+            if self._audit is not None:
+                given = {"arguments": arguments_digest(call.arguments), "ms": (time.monotonic() - began) * 1000, **line}
+                about = {"tenant": call.tenant, "server": call.tool.server, "tool": call.tool.key}
+                self._audit.note(Entry(event="call", actor=f"run {run}", **about, **given))
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:

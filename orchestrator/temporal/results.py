@@ -10,6 +10,7 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,10 +113,11 @@ def _sweep(folder: Path) -> None:
 
 
 def _external() -> DataConverter | None:
-    """Return the client's converter where it has an external storage."""
+    """Return the client's converter where it has an external storage, which takes results of any size."""
     with suppress(RuntimeError):  # outside an activity, or in a test's that has no client
         converter = activity.client().data_converter
-        return converter if converter.external_storage else None
+        if storage := converter.external_storage:
+            return replace(converter, external_storage=replace(storage, payload_size_threshold=0))
     return None
 
 

@@ -12,6 +12,7 @@ from temporalio.client import (
     Client,
     WorkflowExecution,
     WorkflowFailureError,
+    WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -95,10 +96,20 @@ class RunClient:
         """Yield each change of a run until it ends, from its beginning on: the steps that changed, without arguments.
 
         Each wait is an update of the workflow, and so an event of its history; `progress` leaves no trace there.
+        Raises InvalidInput for a workflow of a user's that makes no stream, and Unavailable where no worker answers.
         """
+        if await self.progress(run_id) is None:
+            raise Unavailable(f"{run_id}: no worker answers for this run; start one with `toolroute worker`")
         stream = WorkflowStreamClient.create(self.client, run_id)
-        async for item in stream.topic(names.PROGRESS, type=Progress).subscribe():
-            yield item.data
+        try:
+            async for item in stream.topic(names.PROGRESS, type=Progress).subscribe():
+                yield item.data
+        except (WorkflowUpdateFailedError, WorkflowQueryFailedError):
+            raise InvalidInput(
+                f"{run_id} cannot be followed: its workflow makes no stream; ask `toolroute runs show`"
+            ) from None
+        except RPCError as error:
+            raise Unavailable(f"{run_id} cannot be followed any longer: {error.message}") from None
 
     async def say(self, run_id: str, word: Approval) -> None:
         """Give a word on a step; InvalidInput where it does not count."""

@@ -1,10 +1,13 @@
 """Demote: near-duplicates give way, flagged tools never come first, and deprecated ones get a note."""
 
 from orchestrator.index.documents import is_outdated
+from orchestrator.index.graph import are_twins
 from orchestrator.index.intent import action_stems
+from orchestrator.index.safety import VOUCHED
 from orchestrator.index.text import terms
 from orchestrator.pipeline.select import repeated
 from orchestrator.pipeline.state import State
+from orchestrator.records.tool import Tool
 
 LEAST_FLAGGED, MOST_FLAGGED = 0.2, 0.65
 """The least with which a flagged tool is shown, and the most that it scores: below the gate."""
@@ -14,9 +17,28 @@ def spread_duplicates(state: State) -> State:
     """Move near-duplicates from other servers behind the other matches."""
     if state.explicit.wanted:
         return state
+    state = _accepted_first(state)
     window = state.order[: state.task.most]
     later = repeated(state.task.index.catalogue.tools, window)
     return state.moved(sorted(window, key=lambda place: place in later)) if later else state
+
+
+def _accepted_first(state: State) -> State:
+    """Put a tool that was vouched for or used before ahead of twins that were not, in the twin's place."""
+    tools, order = state.task.index.catalogue.tools, [*state.order[: state.task.most]]
+    for place in range(1, len(order)):
+        own = tools[order[place]]
+        if not _is_accepted(state, own):
+            continue
+        for before in range(place):
+            if are_twins(tools[order[before]], own) and not _is_accepted(state, tools[order[before]]):
+                order.insert(before, order.pop(place))
+                break
+    return state.moved(order) if order != [*state.order[: state.task.most]] else state
+
+
+def _is_accepted(state: State, tool: Tool) -> bool:
+    return tool.labels.get(VOUCHED) == "yes" or state.task.calls(tool).calls > 0
 
 
 def append_flagged(state: State) -> State:

@@ -1,0 +1,53 @@
+"""The catalogue's tools for a framework's agent in a Temporal workflow: each call is an activity of toolroute."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.exceptions import FailureError
+
+from orchestrator.catalogue.export import exported_name, parameters
+from orchestrator.errors import ToolrouteError
+from orchestrator.planning.approval import needs_approval
+from orchestrator.records.call import Approve
+from orchestrator.records.decision import Decision
+from orchestrator.records.tool import Tool
+from orchestrator.temporal.call import described, was_cancelled
+from orchestrator.temporal.workflow import ToolRouter
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogueTool:
+    """One match of a Decision, as an agent's model reads it and as the workflow calls it."""
+
+    router: ToolRouter
+    decision: Decision
+    tool: Tool
+
+    @property
+    def name(self) -> str:
+        return exported_name(self.tool)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return parameters(self.tool)
+
+    def waits(self, approve: Approve) -> bool:
+        """Tell whether the framework asks a person before it calls the tool."""
+        return needs_approval(self.tool, approve)
+
+    async def call(self, arguments: Mapping[str, Any] | str) -> str:
+        """Return the text for the model: the answer, or why there is none. Only a cancelled call raises."""
+        try:
+            given = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+            return (await self.router.call(self.decision, self.tool.key, given)).text
+        except (FailureError, ToolrouteError, ValueError) as error:
+            if was_cancelled(error):
+                raise
+            return f"{self.name} failed: {described(error)}"
+
+
+def tools_of(router: ToolRouter, decision: Decision) -> list[CatalogueTool]:
+    """Return the matches of a Decision, best first."""
+    return [CatalogueTool(router, decision, match.tool) for match in decision.matches]

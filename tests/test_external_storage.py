@@ -1,0 +1,23 @@
+"""Buckets for large payloads: what names one, and what the commands over Temporal connect with."""
+
+import sys
+
+import pytest
+
+from orchestrator.cli.temporal import target
+from orchestrator.errors import InvalidConfig, MissingExtra
+from orchestrator.options import Options
+from orchestrator.temporal.storage import external_storage
+
+
+@pytest.mark.parametrize("url", ["payloads", "s3://", "s3://payloads/folder", "https://payloads", "az://payloads"])
+def test_what_names_no_bucket_is_refused(url: str) -> None:
+    with pytest.raises(InvalidConfig, match="give s3://BUCKET or gs://BUCKET"):
+        external_storage(url)
+
+
+@pytest.mark.parametrize(("url", "package", "extra"), [("s3://b", "aioboto3", "s3"), ("gs://b", "gcloud", "gcs")])
+def test_a_missing_package_names_its_extra(url: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match=rf"pip install 'toolroute\[{extra}\]'"):
+        target(Options.from_env({"TOOLROUTE_EXTERNAL_STORAGE": url}))
