@@ -48,11 +48,16 @@ setup: .venv/installed
 pictures: setup node-servers
 	$(BIN)/python -m tests.pictures
 
+# All tables that a command writes; research.promises takes the maps of the development sets.
 bench: .venv-bench/installed
 	.venv-bench/bin/python -m benchmarks.routing --data ../shared --write docs/speed.md
 	.venv-bench/bin/python -m benchmarks.quality --data ../shared --write docs/quality.md --keep .venv-bench/peers.json
 	.venv-bench/bin/python -m benchmarks.temporal --data ../shared --write docs/measured-temporal.md
 	.venv-bench/bin/python -m benchmarks.learning --data ../shared --write docs/measured-learning.md
+	.venv-bench/bin/python -m research.promises --data ../shared --write docs
+	.venv-bench/bin/python -m benchmarks.appended --write docs/integrations.md
+	.venv-bench/bin/python -m benchmarks.searching --data ../shared
+	.venv-bench/bin/python -m benchmarks.calls
 	.venv-bench/bin/python -m benchmarks.connections
 
 .venv-bench/installed: requirements/dev.lock requirements/bench.lock

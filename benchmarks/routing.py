@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from benchmarks import peers
 from benchmarks.drawing import chart
+from benchmarks.installed import installed_table
 from benchmarks.page import write
 from benchmarks.renewal import renewal_table
 from benchmarks.startup import startup_table
@@ -122,7 +123,7 @@ def keyword_leg(index: Index) -> peers.Ranker:
 def table(found: Sequence[Measured]) -> str:
     """Times, ranking, and how each compares with bm25s' bare retrieval."""
     lines = [
-        "| tools | | p50 ms | p95 | p99 | MRR | nDCG@5 | x bm25s' bare retrieval |",
+        "| tools | | p50, ms of CPU | p95 | p99 | MRR | nDCG@5 | x bm25s' bare retrieval |",
         "| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for one in found:
@@ -136,7 +137,7 @@ def table(found: Sequence[Measured]) -> str:
 
 def picture(found: Sequence[Measured], file: Path) -> None:
     """Median time against the size of the catalogue, both logarithmic."""
-    axes = {"xscale": "log", "yscale": "log", "xlabel": "tools", "ylabel": "milliseconds a query (median)"}
+    axes = {"xscale": "log", "yscale": "log", "xlabel": "tools", "ylabel": "milliseconds of CPU a query (median)"}
     with chart(file, **axes) as drawn:
         for name in dict.fromkeys(one.name for one in found if one.name not in (LEG, OPEN)):
             own = [one for one in found if one.name == name]
@@ -170,7 +171,7 @@ def main() -> None:
         ]
         given.json.write_text(json.dumps(rows))
     if given.write:
-        write(given.write, f"{table(found)}\n\n{renewed}\n\n{started}")
+        write(given.write, "\n\n".join([table(found), renewed, started, installed_table()]))
         picture(found, given.write.with_suffix(".svg"))
 
 

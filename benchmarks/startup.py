@@ -1,10 +1,10 @@
 """From a process's start to its first Decision, its memory, and what the store takes: each in a process of its own."""
 
 import json
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -17,7 +17,7 @@ STEPS = {
     "python alone": "pass",
     "import orchestrator": "import orchestrator",
     "import orchestrator.temporal.workflow": "import orchestrator.temporal.workflow",
-    "import orchestrator.runtime.router": "import orchestrator.runtime.router",
+    "import orchestrator.Router": "from orchestrator import Router",
 }
 FIRST_DECISION = """
 import asyncio, sys
@@ -37,8 +37,9 @@ asyncio.run(first())
 
 def startup_table(catalogues: Mapping[int, Sequence[Tool]]) -> str:
     """Medians of several processes each."""
-    lines = ["| a new process | ms | memory, MiB |", "| --- | ---: | ---: |"]
+    lines = ["| a new process | ms of CPU | memory, MiB |", "| --- | ---: | ---: |"]
     lines += [f"| {name} | {_timed(code)[0]:.0f} | |" for name, code in STEPS.items()]
+    lines.append(f"| `toolroute --help` | {_median(['-m', 'orchestrator', '--help'])[0]:.0f} | |")
     with tempfile.TemporaryDirectory() as folder:
         for size, tools in catalogues.items():
             lines += _with_tools(Path(folder) / str(size), size, tools)
@@ -51,10 +52,10 @@ def _with_tools(folder: Path, size: int, tools: Sequence[Tool]) -> list[str]:
     file.write_text("".join(json.dumps(tool_to_json(tool)) + "\n" for tool in tools), encoding="utf-8")
     lines = []
     for name in ("import into a store", "import again, unchanged"):
-        begin = time.perf_counter()
-        command = ["-m", "orchestrator", "tools", "import", str(file), "--store", str(store)]
-        _run(command)
-        lines.append(f"| {name}, {size:,} tools | {(time.perf_counter() - begin) * 1000:.0f} | |")
+        took, _ = _run(["-m", "orchestrator", "tools", "import", str(file), "--store", str(store)])
+        lines.append(f"| {name}, {size:,} tools | {took:.0f} | |")
+    task = ["-m", "orchestrator", "route", "send an email to the team", "--store", str(store)]
+    lines.append(f"| `toolroute route`, {size:,} tools in the store | {_median(task)[0]:.0f} | |")
     for source, place in (("catalogue", file), ("store", store)):
         for hint in ("keyword", "semantic"):
             ms, said = _timed(FIRST_DECISION, source, str(place), hint)
@@ -63,16 +64,20 @@ def _with_tools(folder: Path, size: int, tools: Sequence[Tool]) -> list[str]:
 
 
 def _timed(code: str, *arguments: str) -> tuple[float, str]:
-    times = []
-    for _ in range(ROUNDS):
-        begin = time.perf_counter()
-        said = _run(["-c", code, *arguments])
-        times.append((time.perf_counter() - begin) * 1000)
-    return median(times), said
+    return _median(["-c", code, *arguments])
 
 
-def _run(arguments: Sequence[str]) -> str:
+def _median(arguments: Sequence[str]) -> tuple[float, str]:
+    """Return the median milliseconds of CPU of several processes, and what they print."""
+    ran = [_run(arguments) for _ in range(ROUNDS)]
+    return median(took for took, _ in ran), ran[-1][1]
+
+
+def _run(arguments: Sequence[str]) -> tuple[float, str]:
+    """Return a process's milliseconds of CPU, and what it prints."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{arguments[:3]} ended with {done.returncode}: {done.stderr[-2000:]}")
-    return done.stdout.strip()
+    now = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (now.ru_utime - before.ru_utime + now.ru_stime - before.ru_stime) * 1000, done.stdout.strip()

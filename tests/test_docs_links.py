@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.page import MARKS
 from tests.pages import ROOT, printed, python_of
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("research/*.md")])
@@ -32,6 +33,13 @@ def test_every_picture_is_shown() -> None:
 def test_every_page_is_in_the_contents_of_the_site() -> None:
     contents = re.findall(r"([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert [page.name for page in ROOT.glob("docs/*.md") if page.name not in contents] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_table_that_a_command_writes_is_empty(page: Path) -> None:
+    begin, end = MARKS
+    for part in page.read_text(encoding="utf-8").split(begin)[1:]:
+        assert part.partition(end)[0].count("\n|") > 2
 
 
 def _prose(page: Path) -> str:

@@ -105,7 +105,8 @@ async def test_a_hidden_tool_is_not_found_not_named_and_not_called(tmp_path: Pat
             unknown = text_of(await called(client, f"{key}x", number=1)).partition(" (did")[0]
             assert text_of(refused).partition(" (did")[0].replace(key, "") == unknown.replace(f"{key}x", "")
             direct = await client.call_tool(key, {"number": 1})
-            assert direct.is_error
+            described = await client.call_tool("search", {"describe": [key]})
+            assert (direct.is_error, described.is_error) == (True, True)
             for name in ("delete_email", "quick:"):
                 assert name not in text_of(refused).replace(key, ""), "no tool outside is named as the one meant"
         states = (await client.read_resource("toolroute://servers")).contents[0]
@@ -138,6 +139,8 @@ async def test_a_fixed_value_is_sent_never_shown_and_never_given_by_a_client(tmp
         for name in ("sender", "tags"):
             refused = await called(client, "desk:write_customer", **to, **{name: "mine@example.com"})
             assert f"takes no parameter '{name}'" in text_of(refused)
+        described = text_of(await client.call_tool("search", {"describe": ["desk:write_customer"]}))
+        assert "sender" not in described
         assert SENDER not in f"{shown} {sent} {failed} {answer} {await client.list_tools()}"
         assert mode != "legacy" or any("logged" in one for one in shown)
         assert any("write_customer" in one for one in shown), "the user was asked, by the name that the profile gives"

@@ -45,7 +45,7 @@ class Heard:
     async def note(self, message: Any) -> None:
         self.messages.append(message)
 
-    def got(self, kind: type, uri: str = "") -> bool:
+    def got(self, kind: type[Any], uri: str = "") -> bool:
         return any(isinstance(one, kind) and (not uri or one.params.uri == uri) for one in self.messages)
 
 

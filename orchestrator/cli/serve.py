@@ -11,6 +11,7 @@ from orchestrator.audit import Audit
 from orchestrator.cli.options import FILE, Place, taking, typed
 from orchestrator.cli.output import log, note
 from orchestrator.errors import InvalidInput
+from orchestrator.mcp.calls import MAX_RESULT_TOKENS
 from orchestrator.options import Options
 from orchestrator.records.call import Approve
 from orchestrator.telemetry import flush
@@ -29,6 +30,14 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 @click.option("--tokens", type=FILE, help=_TOKENS)
 @click.option("--allow-host", metavar="NAME", multiple=True, help="A further host name that clients may use (http).")
 @click.option("--allow-origin", metavar="ORIGIN", multiple=True, help="An origin whose pages may call (http).")
+@click.option(
+    "--max-result-tokens",
+    metavar="N",
+    type=click.IntRange(100),
+    default=MAX_RESULT_TOKENS,
+    show_default=True,
+    help="Where a tool's result is cut; `read_result` reads the rest.",
+)
 @taking("approve", "calibration", "warm")
 async def serve(
     place: Place,
@@ -40,6 +49,7 @@ async def serve(
     tokens: Path | None,
     allow_host: tuple[str, ...],
     allow_origin: tuple[str, ...],
+    max_result_tokens: int,
     approve: Approve,
     warm: int,
 ) -> int:
@@ -66,7 +76,16 @@ async def serve(
     watched, router = WatchedConfig(place.config_file(), profile), Router(stores=place.stores, options=options)
     if audit := Audit.named(options.audit):
         audit.check()
-    async with Gateway(watched.config, router, warm=warm, changed=watched.changed, note=note, audit=audit) as gateway:
+    gateway = Gateway(
+        watched.config,
+        router,
+        warm=warm,
+        changed=watched.changed,
+        note=note,
+        max_result_tokens=max_result_tokens,
+        audit=audit,
+    )
+    async with gateway:
         if transport == "stdio":
             served = make_server(gateway, place.tenant, approve=approve, options=same, profile=profile)
             interrupted = await serve_stdio(gateway, served)

@@ -1,5 +1,6 @@
 """An MCP result for its reader: as a ToolResult of text, or passed on as it is; without secrets, cut to a limit."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +59,15 @@ def as_tool_result(answered: Answered) -> ToolResult:
     )
 
 
-def as_mcp_result(answered: Answered) -> "CallToolResult":
-    """Pass the server's own result on, images included; its texts without secrets and within the limit."""
+Keep = Callable[[str, Any], str]
+"""Keeps the whole text and structured content of a result that is cut, and returns the handle to read it with."""
+
+
+def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResult":
+    """Pass the server's own result on, images included; its texts without secrets and within the limit.
+
+    With `keep`, a cut result names the handle of the whole one, and its structured content is shortened, not left out.
+    """
     from mcp.types import CallToolResult, TextContent
 
     result, secrets, left = answered.answer, answered.secrets, answered.max_tokens
@@ -67,9 +75,11 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
     if isinstance(result, Exception):
         return CallToolResult(content=[TextContent(text=answered.refusal), *warnings], is_error=True)
     blocks: list[ContentBlock] = []
+    was_cut = False
     for given in result.content:
         if left > 0 or given.type not in _TEXTS:
-            block, tokens = _passed_on(given, secrets, left)
+            block, tokens, cut_short = _passed_on(given, secrets, left)
+            was_cut = was_cut or cut_short
             left -= tokens
             blocks.append(block)
     if left_out := len(result.content) - len(blocks):
@@ -77,31 +87,37 @@ def as_mcp_result(answered: Answered) -> "CallToolResult":
         blocks.append(TextContent(text=note))
     structured = result.structured_content
     # Before the protocol of 2026 only an object may stand here.
-    keep = isinstance(structured, dict) and _fits(structured, answered.max_tokens)
+    fits = isinstance(structured, dict) and _fits(structured, answered.max_tokens)
+    clear = secrets.redact_json(structured) if fits or keep else None
+    if keep and (was_cut or left_out or (isinstance(structured, dict) and not fits)):
+        text = secrets.redact("\n".join(map(_block_text, result.content)) or _written(structured))
+        handle = keep(text, clear)
+        blocks.append(TextContent(text=f'[the whole result: call `read_result` with {{"handle": "{handle}"}}]'))
+        clear = _shortened(clear, answered.max_tokens) if isinstance(clear, dict) and not fits else clear
     if not blocks and structured is not None:  # Many clients show their model only the blocks.
         blocks.append(TextContent(text=_cut(secrets.redact(_written(structured)), left)[0]))
     return CallToolResult(
         content=[*blocks, *warnings],
-        structured_content=secrets.redact_json(structured) if keep else None,
+        structured_content=clear if isinstance(clear, dict) else None,
         is_error=result.is_error,
     )
 
 
-def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", int]:
-    """Return a block without secrets, its text within the limit, and its tokens."""
+def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", int, bool]:
+    """Return a block without secrets, its text within the limit, its tokens, and whether it was cut."""
     fields = block.model_dump(include={"text", "name", "title", "uri", "description", "meta"})
     update: dict[str, Any] = secrets.redact_json(fields)
-    tokens = 0
+    tokens, was_cut = 0, False
     if block.type == "text":
-        update["text"], _, tokens = _cut(update["text"], limit)
+        update["text"], was_cut, tokens = _cut(update["text"], limit)
     elif block.type == "resource_link":
         tokens = count_tokens(compact(update))
     elif block.type == "resource":
         inner = secrets.redact_json(block.resource.model_dump(include={"uri", "text", "meta"}))
         if "text" in inner:
-            inner["text"], _, tokens = _cut(inner["text"], limit)
+            inner["text"], was_cut, tokens = _cut(inner["text"], limit)
         update["resource"] = block.resource.model_copy(update=inner)
-    return block.model_copy(update=update), tokens
+    return block.model_copy(update=update), tokens, was_cut
 
 
 def _written(structured: Any) -> str:
@@ -135,3 +151,21 @@ def _block_text(block: "ContentBlock") -> str:
         return f"[resource {block.name} {block.uri}]"
     text = getattr(block.resource, "text", None)
     return text if isinstance(text, str) else f"[resource {block.resource.uri}]"
+
+
+def _shortened(value: dict[str, Any], max_tokens: int) -> dict[str, Any] | None:
+    """Return structured content with shorter lists and texts, so that it fits; None where that is not enough."""
+    for most in (256, 64, 16, 4, 1, 0):
+        short: dict[str, Any] = _short(value, most)
+        if _fits(short, max_tokens):
+            return short
+    return None
+
+
+def _short(value: Any, most: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _short(item, most) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_short(item, most) for item in value[:most]]
+    room = 100 * (most + 1)
+    return f"{value[:room]}…" if isinstance(value, str) and len(value) > room else value

@@ -9,6 +9,7 @@ import numpy as np
 
 from orchestrator.common.keys import split_key
 from orchestrator.index.bm25 import Columns
+from orchestrator.index.index import Index
 from orchestrator.index.keyword import FIELDS
 from orchestrator.index.safety import mentions
 from orchestrator.pipeline.state import State, Task
@@ -127,7 +128,7 @@ def warnings_of(
     warnings += [
         f"{match.tool.key} mentions {', '.join(phrases)}: read it before you use it"
         for match in kept
-        if match.tool.key not in index.flags and (phrases := mentions(match.tool))
+        if match.tool.key not in index.flags and (phrases := _mentions(index, match.tool.key))
     ]
     wanted = task.request.route_hint
     if wanted.ordered_by and not state.lists.get(wanted.ordered_by):
@@ -150,6 +151,11 @@ def warnings_of(
         used = "wants it, too: it may be used" if server in state.explicit.wanted else "it is not used"
         warnings.append(f"the query leaves out the server {server!r}; {used}")
     return warnings + _why_little(state, stage, kept, room)
+
+
+def _mentions(index: Index, key: str) -> tuple[str, ...]:
+    """Return what a tool's texts mention; they are read once, which takes longer than all other warnings."""
+    return index.derived(("mentions", key), lambda: mentions(index.catalogue[key]))
 
 
 def _why_little(state: State, stage: Stage, kept: Sequence[Match], room: str) -> list[str]:

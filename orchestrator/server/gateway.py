@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+from mcp import MCPError
 from mcp.server.subscriptions import (
     PromptsListChanged,
     ResourcesListChanged,
@@ -17,19 +18,20 @@ from mcp.server.subscriptions import (
     ServerEvent,
     ToolsListChanged,
 )
+from mcp.types import URL_ELICITATION_REQUIRED
 
 from orchestrator.audit import Audit, Entry, arguments_digest
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.catalogue.export import check_arguments, parameters
+from orchestrator.catalogue.export import check_arguments
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
 from orchestrator.index.changes import as_judged, is_quarantined
 from orchestrator.mcp.asking import Host
-from orchestrator.mcp.calls import Call, OnProgress, as_chosen
+from orchestrator.mcp.calls import MAX_RESULT_TOKENS, Call, OnProgress, as_chosen
 from orchestrator.mcp.config import McpConfig
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.offers import Offer, stored_offer
-from orchestrator.mcp.results import as_mcp_result
+from orchestrator.mcp.results import Answered, as_mcp_result
 from orchestrator.mcp.sync import keep_current, keep_offer
 from orchestrator.pipeline import select
 from orchestrator.records.outcome import Use
@@ -37,8 +39,10 @@ from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
+from orchestrator.server import shown as shown_tools
 from orchestrator.server.clients import Questions, Sessions
 from orchestrator.server.initial_sync import InitialSync, Note
+from orchestrator.server.kept_results import KeptResults
 from orchestrator.server.masking import masked_progress, masking
 from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
 from orchestrator.server.profiles import current, fitting
@@ -82,6 +86,7 @@ class Gateway:
         warm: int = 0,
         changed: Callable[[], McpConfig | None] = lambda: None,
         note: Note = lambda _: None,
+        max_result_tokens: int = MAX_RESULT_TOKENS,
         audit: Audit | None = None,
         **limits: Any,
     ) -> None:
@@ -97,6 +102,7 @@ class Gateway:
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
         self._links = SignInLinks()
         self.sessions, self.questions = Sessions(), Questions()
+        self.results = KeptResults(max_result_tokens)
         self._subscriptions: dict[str, Subscriptions] = {}
         self._watching: asyncio.Task[None] | None = None
         self._outcomes = OutcomeRecorder(router, note)
@@ -152,7 +158,8 @@ class Gateway:
         decision = await self._router.route(asked)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
-        matches, dropped = select.fit(usable[:limit], _MOST_TOKENS, select.definition_tokens)
+        best, dropped = select.fit(usable[:1], _MOST_TOKENS, select.definition_tokens)
+        matches = [*(best or dropped), *usable[1:limit]]
         named = self._outcomes.searched(
             decision, {match.tool.key for match in usable[:limit]}, Conversation(tenant, actor, session)
         )
@@ -162,12 +169,16 @@ class Gateway:
         self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
-            left = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
-            warnings.append(f"{left}: left out, no more fits into {_MOST_TOKENS:,} tokens; `call_tool` takes them")
+            long = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
+            warnings.append(f"{long}: its definition does not fit into {_MOST_TOKENS:,} tokens; `call_tool` takes it")
         ms = (time.perf_counter() - began) * 1000
         self.audit(Entry(event="search", tenant=tenant, actor=actor, decision=named, ms=ms))
         return {
-            "matches": [_match_json(replace(match, tool=profile.shown(match.tool))) for match in matches],
+            "matches": shown_tools.matches(
+                [replace(match, tool=profile.shown(match.tool)) for match in matches],
+                await self._stored_offers(tenant, matching),
+                first_whole=bool(best),
+            ),
             "recommended": [profile.shown_key(key) for key in decision.recommended if key in shown],
             "stage": str(decision.stage),
             "confidence": round(decision.confidence, 4),
@@ -179,6 +190,21 @@ class Gateway:
                 *self.pool(tenant).refused(matching),
             ],
         }
+
+    async def describe(self, tenant: str, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the whole definitions of tools of the tenant, within the limit of tokens; UnknownTool for no tool."""
+        await self._follow()
+        tools = [await self._tool(tenant, key) for key in dict.fromkeys(keys)]
+        fitting, dropped = select.fit(
+            [Match(tool=tool, score=1) for tool in tools], _MOST_TOKENS, select.definition_tokens
+        )
+        offers = await self._stored_offers(tenant, {tool.server for tool in tools})
+        profile = current()
+        found = [
+            shown_tools.whole(profile.shown(match.tool), offers.get(match.tool.server, Offer())) for match in fitting
+        ]
+        left = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
+        return {"tools": found, "warnings": [f"{left}: no more fits, describe them apart"] if left else []}
 
     async def call(
         self,
@@ -217,11 +243,21 @@ class Gateway:
                 if allow is not None and as_chosen(live, tool).hash != tool.hash:
                     line["approval"] = await allow(await self.listed_now(tenant, tool), given)
 
-            sent = Call.of(chosen, {**given, **fixed}, idempotency_key)
-            call = replace(sent, on_progress=masked_progress(on_progress, fixed), confirm=confirm)
+            call = replace(
+                Call.of(chosen, {**given, **fixed}, idempotency_key),
+                on_progress=masked_progress(on_progress, fixed),
+                confirm=confirm,
+                max_tokens=self.results.max_tokens,
+            )
             began = time.perf_counter()
             with masking(fixed) as masked:
-                result = masked(as_mcp_result(await self.pool(tenant)._exchange(call)))
+                answered = masked(await self.pool(tenant)._exchange(call))
+            line["result"] = TOOL_ERROR  # Unless it is an answer.
+            _raise_if_links(answered)
+            first = not self.results.of((tenant, actor))
+            result = as_mcp_result(answered, partial(self.results.keep, (tenant, actor)))
+            if first and self.results.of((tenant, actor)):
+                await self._tell(tenant, ToolsListChanged())  # `read_result` is there now.
             result.content = [with_shown_links(tool.server, block) for block in result.content]
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
             line |= {"result": TOOL_ERROR if result.is_error else "ok", "bytes": _size(result)}
@@ -366,9 +402,12 @@ class Gateway:
         """Return what each of the tenant's servers offers beside its tools, as it was listed last."""
         await self._follow()
         await self._listed(tenant)
-        stored = await asyncio.to_thread(self._store.offers, tenant, self.config.entries)
-        shown = filter(current().has_server, self.config.servers)
-        return {server: stored_offer(stored.get(server, "")) for server in shown}
+        return await self._stored_offers(tenant, filter(current().has_server, self.config.servers))
+
+    async def _stored_offers(self, tenant: str, servers: Iterable[str]) -> dict[str, Offer]:
+        entries = {server: self._entry(server) for server in servers}
+        stored = await asyncio.to_thread(self._store.offers, tenant, entries)
+        return {server: stored_offer(stored.get(server, "")) for server in entries}
 
     def _audit_changes(self, was: McpConfig, now: McpConfig) -> None:
         """Write a line for each server whose entry was added, changed or removed."""
@@ -435,17 +474,13 @@ class Gateway:
         await self._tell(tenant, ResourceUpdated(uri=shown_uri(server, uri)))
 
 
+def _raise_if_links(answered: Answered) -> None:
+    """Pass on the error that names the links a user has to visit first: clients show these."""
+    error, clear = answered.answer, answered.secrets
+    if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
+        raise MCPError(error.code, clear.redact(error.message), clear.redact_json(error.data))
+
+
 def _size(result: "CallToolResult") -> int:
     """Return the bytes of an answer's texts and files."""
     return sum(len(getattr(block, "text", getattr(block, "data", ""))) for block in result.content)
-
-
-def _match_json(match: Match) -> dict[str, Any]:
-    return {
-        "tool": match.tool.key,
-        **({"title": match.tool.title} if match.tool.title else {}),
-        "description": match.tool.description,
-        "input_schema": parameters(match.tool),
-        "score": round(match.score, 4),
-        "why": match.why,
-    }

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -11,9 +12,7 @@ from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.asking import ASKER
 from orchestrator.mcp.calls import OnProgress
 from orchestrator.mcp.profiles import secrets_of, texts
-
-if TYPE_CHECKING:
-    from mcp.types import CallToolResult
+from orchestrator.mcp.results import Answered
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -26,12 +25,12 @@ def masked_model(model: M, secrets: Secrets) -> M:
 
 
 @contextmanager
-def masking(fixed: Mapping[str, Any]) -> "Iterator[Callable[[CallToolResult], CallToolResult]]":
-    """Yield what masks these values in a result; an error on the way is masked, too."""
+def masking(fixed: Mapping[str, Any]) -> Iterator[Callable[[Answered], Answered]]:
+    """Yield what masks these values in a server's answer; an error on the way is masked, too."""
     secrets = secrets_of(fixed)
 
-    def masked(result: "CallToolResult") -> "CallToolResult":
-        return masked_model(result, secrets) if fixed else result
+    def masked(answered: Answered) -> Answered:
+        return replace(answered, secrets=answered.secrets.also(texts(fixed))) if fixed else answered
 
     if fixed and (asker := ASKER.get()) is not None:
         asker.fixed.add(texts(fixed))

@@ -60,6 +60,7 @@ from orchestrator.server import profiles
 from orchestrator.server.approvals import Approvals, mark
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.handlers import GatewayServer, Handlers
+from orchestrator.server.kept_results import ReadArguments
 from orchestrator.server.outcome_recorder import Conversation
 from orchestrator.server.profiles import RateLimit, current
 
@@ -70,7 +71,7 @@ _LONGEST_CLIENT = 200
 _INSTRUCTIONS = (
     "Finds the few tools that fit a task among all configured servers. "
     "First call `search` with the task in words; then call `call_tool` with a match's `tool` and arguments that fit "
-    "its `input_schema`."
+    "its `input_schema`. Other matches show only what they require: `search` with `describe` gives their schemas."
 )
 _MOST_NAMED = 40
 _SIGN_IN_S = 120.0
@@ -91,10 +92,13 @@ class SearchArguments(BaseModel):
     """The arguments of `search`."""
 
     model_config = ConfigDict(extra="forbid")
-    query: str = Field(description="The task, in words.", min_length=1)
+    query: str = Field("", description="The task, in words.")
     limit: int = Field(5, description="How many tools at most.", ge=1, le=MAX_LIMIT)
     route_hint: RouteHint = Field(
         RouteHint.AUTO, description="auto decides whether meaning is searched too; keyword and semantic force it."
+    )
+    describe: list[str] = Field(
+        default_factory=list, description="In place of a query: the tools whose whole definitions to return."
     )
 
 
@@ -116,14 +120,24 @@ class CallArguments(BaseModel):
 _TOOLS = [
     McpTool(
         name="search",
-        description="Find the tools that fit a task, best first, each with its schema, score and why.",
+        description="Find the tools that fit a task, best first: the first with its whole definition, the others with "
+        "their required parameters. `describe` gives the whole definitions of others.",
         input_schema=SearchArguments.model_json_schema(),
         annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
     ),
     McpTool(
-        name="call_tool", description="Call a tool that `search` found.", input_schema=CallArguments.model_json_schema()
+        name="call_tool",
+        description="Call a tool that `search` found.",
+        input_schema=CallArguments.model_json_schema(),
+        annotations=ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True),
     ),
 ]
+_READ_RESULT = McpTool(
+    name="read_result",
+    description="Read on in a result that was cut: from an offset, at a JSON path, or where it has a text.",
+    input_schema=ReadArguments.model_json_schema(),
+    annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+)
 
 
 class NeedsApproval(ToolrouteError):
@@ -169,7 +183,10 @@ def make_server(
 
     async def list_tools(context: Context, _: Any) -> ListToolsResult:
         pinned = await gateway.pinned(tenant_of(context))
-        return ListToolsResult(tools=[*_TOOLS, *(_pinned(name, current().shown(own)) for name, own in pinned.items())])
+        # Only where there is something to read: a longer list costs each request.
+        has_more = gateway.results.of((tenant_of(context), _client_of(context)))
+        own = [_pinned(name, current().shown(tool)) for name, tool in pinned.items()]
+        return ListToolsResult(tools=[*_TOOLS, *([_READ_RESULT] if has_more else []), *own])
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         result: CallToolResult | InputRequiredResult
@@ -244,16 +261,22 @@ async def _answer(
 ) -> CallToolResult:
     tool, arguments = params.name, params.arguments or {}
     actor, session = _client_of(context), _session_of(context)
-    if tool == "search":
-        asked = _parsed(SearchArguments, arguments)
-        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
-        # Only as text: all clients read that, and some would give a model the same JSON twice.
-        return _text(compact(found))
-    if (key := (await gateway.pinned(tenant)).get(tool)) is not None:
-        tool = current().shown_key(key.key)
+    if (pinned := (await gateway.pinned(tenant)).get(tool)) is not None:
+        tool = current().shown_key(pinned.key)
     if tool == "call_tool":  # Models also write a tool's key in its place.
         wanted = _parsed(CallArguments, arguments)
         tool, arguments = wanted.tool, wanted.arguments
+    if tool == "read_result":
+        return _text(gateway.results.read((tenant, actor), _parsed(ReadArguments, arguments)))
+    if tool == "search":
+        asked = _parsed(SearchArguments, arguments)
+        if asked.describe:
+            return _text(compact(await gateway.describe(tenant, asked.describe)))
+        if not asked.query:
+            raise InvalidArguments("query: write the task in words, or name tools in `describe`")
+        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
+        # Only as text: all clients read that, and some would give a model the same JSON twice.
+        return _text(compact(found))
     meta = dict(context.meta or {})
     call = partial(
         gateway.call,

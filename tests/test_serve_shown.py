@@ -1,0 +1,128 @@
+"""How `toolroute serve` shows tools and results: short at first, and everything on request."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, types
+
+from orchestrator import Router
+from orchestrator.mcp.config import McpConfig
+from orchestrator.records.run import Approve
+from orchestrator.server.gateway import Gateway
+from orchestrator.server.kept_results import KeptResults, ReadArguments
+from orchestrator.server.protocol import make_server
+from tests.servers.start import config, entry, text_of
+
+LIMIT = 400
+
+
+@asynccontextmanager
+async def served(tmp_path: Path) -> AsyncIterator[Client]:
+    parsed = McpConfig.parse(config(talking=entry("talking.py", API_KEY="s3cret-key")))
+    router = Router(store=str(tmp_path / "store"))
+    async with (
+        Gateway(parsed, router, max_result_tokens=LIMIT) as gateway,
+        Client(make_server(gateway, "local", Approve.NEVER)) as client,
+    ):
+        yield client
+
+
+async def search(client: Client, **arguments: Any) -> Any:
+    return json.loads(text_of(await client.call_tool("search", arguments)))
+
+
+async def rows(client: Client, number: int) -> types.CallToolResult:
+    return await client.call_tool("call_tool", {"tool": "talking:rows", "arguments": {"text": str(number)}})
+
+
+async def read_on(client: Client, result: types.CallToolResult, **how: Any) -> str:
+    handle = json.loads(text_of(result, -1).partition("with ")[2].rstrip("]"))["handle"]
+    return text_of(await client.call_tool("read_result", {"handle": handle, **how}))
+
+
+async def test_the_first_match_is_whole_and_others_are_described_on_request(tmp_path: Path) -> None:
+    async with served(tmp_path) as client:
+        first, second, *_ = (await search(client, query="talking rows", limit=5))["matches"]
+        assert (first["tool"], first["title"]) == ("talking:rows", "Rows")
+        assert (first["output_schema"]["properties"], first["icons"][0]["src"]) == (
+            {"rows": {"type": "array"}},
+            "https://icons.example/note.png",
+        )
+        assert first["server_instructions"] == "Always call `ask` before `think`."
+        assert second.keys() == {"tool", "description", "required", "score"}
+        described = await search(client, describe=[second["tool"], "talking:rows"])
+        assert [tool["tool"] for tool in described["tools"]] == [second["tool"], "talking:rows"]
+        assert described["tools"][0]["input_schema"]["properties"] == {"text": {"type": "string"}}
+        nothing = await client.call_tool("search", {})
+        assert (nothing.is_error, "query" in text_of(nothing)) == (True, True)
+
+
+async def test_the_rest_of_a_cut_result_is_read_by_offset_path_and_text(tmp_path: Path) -> None:
+    async with served(tmp_path) as client:
+        await search(client, query="rows")
+        whole = await rows(client, 3)
+        assert whole.structured_content is not None
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "call_tool"]
+        result = await rows(client, 2_000)
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "call_tool", "read_result"]
+        structured = result.structured_content
+        assert structured is not None
+        assert structured["rows"][0] == {"id": 0, "word": "word 0"}
+        assert 0 < len(structured["rows"]) < 2_000
+        text, offset = "", 0
+        while len(text) < 3_000:
+            part, _, mark = (await read_on(client, result, offset=offset)).rpartition("\n[")
+            text, offset = text + part, int(mark.rpartition("offset ")[2].rstrip("]"))
+        assert "\n".join(f"word {number}" for number in range(2_000)).startswith(text)
+        assert (await read_on(client, result, path="rows[1998:].word")).startswith('["word 1998","word 1999"]\n')
+        assert "offset " in (await read_on(client, result, find="WORD 1234"))
+        by_call = {"tool": "read_result", "arguments": {"handle": "result-of-nobody"}}
+        unknown = await client.call_tool("call_tool", by_call)
+        assert (unknown.is_error, "no result 'result-of-nobody' is kept" in text_of(unknown)) == (True, True)
+
+
+async def test_links_that_a_call_needs_first_reach_the_client(tmp_path: Path) -> None:
+    async with served(tmp_path) as client:
+        await search(client, query="pay")
+        with pytest.raises(MCPError, match="pay first") as error:
+            await client.call_tool("call_tool", {"tool": "talking:pay"})
+        assert error.value.code == types.URL_ELICITATION_REQUIRED
+        assert error.value.data["elicitations"][0]["url"] == "https://pay.example/***"
+
+
+def test_a_kept_result_is_read_by_nobody_else_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.server.kept_results._MOST", 2)
+    kept = KeptResults()
+    handles = [kept.keep(("org:1", "me"), f"text {number}", None) for number in range(3)]
+    assert kept.read(("org:1", "me"), ReadArguments(handle=handles[2])).startswith("text 2\n")
+    for who, handle in ((("org:2", "me"), handles[2]), (("org:1", "you"), handles[2]), (("org:1", "me"), handles[0])):
+        with pytest.raises(Exception, match="is kept"):
+            kept.read(who, ReadArguments(handle=handle))
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("$.a.b[0]", "1"),
+        ("a.b[-1]", '"two words"'.strip('"')),
+        ("a['c d'][*].e", "[5,6]"),
+        ("a.b[0:1]", "[1]"),
+    ],
+)
+def test_a_path_leads_to_a_part(path: str, found: str) -> None:
+    kept = KeptResults()
+    value = {"a": {"b": [1, "two words"], "c d": [{"e": 5}, {"e": 6}, {}]}}
+    handle = kept.keep(("local", ""), json.dumps(value), None)
+    assert kept.read(("local", ""), ReadArguments(handle=handle, path=path)).partition("\n")[0] == found
+
+
+@pytest.mark.parametrize("path", ["a.x", "a.b[7]", "a.b.c[0]", "a]["])
+def test_a_path_to_nothing_says_what_is_there(path: str) -> None:
+    kept = KeptResults()
+    handle = kept.keep(("local", ""), '{"a": {"b": [1]}}', None)
+    with pytest.raises(Exception, match="path"):
+        kept.read(("local", ""), ReadArguments(handle=handle, path=path))
