@@ -65,6 +65,14 @@ def test_doctor_shows_where_the_store_is_without_its_password(toolroute: Run, mc
     assert "secret" not in shown
 
 
+def test_doctor_finds_a_server_that_is_too_old(toolroute: Run) -> None:
+    with qdrant_front() as front:
+        front.engine.version = "1.15.5"
+        ran = toolroute("doctor", "--store", front.url)
+    assert ran.exit_code == 1
+    assert "upgrade the server to 1.16 or later" in " ".join(ran.stdout.split())
+
+
 def test_a_broken_entry_names_its_server_and_the_others_are_stored(toolroute: Run, mcp_file: Path) -> None:
     mcp_file.write_text(json.dumps(config(old={"type": "ws", "url": "http://a"}, quick=entry("quick.py"))))
     said = "server 'old': type 'ws' is not supported"

@@ -87,6 +87,7 @@ def test_a_folder_is_never_searched_but_read_whole(tmp_path: Path) -> None:
 
 async def test_a_tenant_crosses_the_limit_in_both_directions(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 600)  # So that no earlier index answers.
+    monkeypatch.setattr("orchestrator.store.drafts.KEPT_S", -1)  # So that what is removed goes at once.
     store.index_limit = 3
 
     def many() -> bool:

@@ -11,7 +11,7 @@ from qdrant_client import models
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.runtime.router import Router
-from orchestrator.store.manifest import CATALOGUES
+from orchestrator.store.manifest import CATALOGUES, PARTS, owned
 from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import Engine, qdrant_front
@@ -63,8 +63,8 @@ def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
     store = Store(embedder=shipped())
     store.replace_server("local", "mail", MAIL)
     with store.qdrant.writing("local") as points:
-        (record,) = points.find(CATALOGUES)
-        points.put(CATALOGUES, {record.id: {**record.payload, "content": "[{"}})
+        (record, *_) = points.find(PARTS)
+        points.put(PARTS, {record.id: {**record.payload, "text": "[{"}})
     with pytest.raises(
         InvalidConfig, match=r"list of the tools of 'local' is damaged .*import the tools again.*--store"
     ):
@@ -104,17 +104,51 @@ def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not Store(front.url, embedder=shipped()).load("org:1").tools
 
 
-def test_replicas_of_a_server_judge_a_catalogues_condition_together() -> None:
-    """With weak ordering each of two replicas takes another writer's manifest for the first one."""
+def test_a_server_without_conditional_updates_is_read_but_not_written_to() -> None:
     with qdrant_front() as front:
-        Store(front.url, embedder=shipped()).replace_server("org:1", "s", [tool("s:do_it", "Does it")])
-        swaps = [
-            query
-            for request, query in zip(front.requests, front.queries, strict=True)
-            if request == "PUT /collections/tool_catalogues/points" and "ordering" in query
-        ]
-        assert len(swaps) == 1
-        assert "ordering=strong" in swaps[0]
+        Store(front.url, embedder=shipped()).replace_server("org:1", "mail", MAIL)
+        front.engine.version = "1.15.5"
+        store = Store(front.url, embedder=shipped())
+        assert store.load("org:1").tools == Catalogue(MAIL).tools
+        with pytest.raises(InvalidConfig, match=r"Qdrant 1\.15\.5.*upgrade the server to 1\.16"):
+            store.replace_server("org:1", "mail", MAIL[:1])
+        with pytest.raises(InvalidConfig, match="upgrade the server"):
+            store.drop("org:1")
+        assert store.load("org:1").tools == Catalogue(MAIL).tools
+
+
+def test_an_index_that_a_dead_writer_did_not_make_is_made_by_the_next() -> None:
+    with qdrant_front() as front:
+        store = Store(front.url, embedder=shipped())
+        store.replace_server("org:1", "mail", MAIL)
+        front.engine.indexes.clear()
+        store.replace_server("org:1", "mail", MAIL[:1])
+        assert {name for name, fields in front.engine.indexes.items() if "tenant" in fields} >= {CATALOGUES, PARTS}
+
+
+def test_an_import_that_changes_nothing_asks_three_times_and_reads_no_tools() -> None:
+    tools = [tool(f"s:do_{number}", f"Does {number}") for number in range(1_100)]
+    with qdrant_front() as front:
+        Store(front.url, embedder=shipped(), timeout_s=60).replace_server("org:1", "s", tools)
+        front.requests.clear()
+        Store(front.url, embedder=shipped(), timeout_s=60).replace_server("org:1", "s", tools)
+        asked = [request.removeprefix("POST /collections/") for request in front.requests]
+        assert [path.split("__")[0] for path in asked[:2]] == [f"{CATALOGUES}/points/scroll", CATALOGUES]
+        assert len(asked) == 3
+        assert asked[2].endswith("/points/count")
+
+
+def test_a_changed_tool_leaves_most_parts_of_a_manifest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.store.manifest._MOST", 20)
+    tools = [tool(f"s:do_{number}", f"Does {number}") for number in range(100)]
+    with qdrant_front() as front:
+        store = Store(front.url, embedder=shipped())
+        store.replace_server("org:1", "s", tools)
+        before = store.qdrant.read("org:1", lambda points: owned(points, "org:1"))
+        store.replace_server("org:1", "s", [*tools[:-1], tool("s:do_99", "Does something else")])
+        after = store.qdrant.read("org:1", lambda points: owned(points, "org:1"))
+        assert len(before.parts) == len(after.parts) == 6
+        assert len({*before.parts} - {*after.parts}) == 1
 
 
 def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,16 +88,19 @@ def _rewritten(**changes: object) -> Damage:
     return change
 
 
-def _recorded(content: Callable[[str], str], *, state: bool = True) -> Damage:
-    """Change the manifest, with the digest of its content where `state` says so."""
+def _recorded(content: Callable[[str], str], *, named: bool = True) -> Damage:
+    """Change the first part of a manifest's content; where `named` says so, name it by what it says now."""
 
     def change(store: Store, tenant: str) -> None:
         file = place(store, tenant) / "head.json"
         head = json.loads(file.read_text())
-        (manifest,) = [own for own in head["records"]["tool_catalogues"].values() if own.get("version")]
-        manifest["content"] = content(manifest["content"])
-        if state:
-            manifest["state"] = digest(manifest["content"], 16)
+        (record,) = [own for own in head["records"][manifest.CATALOGUES].values() if own.get("parts")]
+        parts = head["records"][manifest.PARTS]
+        part = parts.pop(record["parts"][0])
+        part["text"] = content(part["text"])
+        if named:
+            record["parts"][0] = manifest._part_id(tenant, part["text"])
+        parts[record["parts"][0]] = part
         file.write_text(json.dumps(head))
 
     return change
@@ -151,9 +154,9 @@ DAMAGE: dict[str, Damage] = {
     "unknown field": _rewritten(colour="blue"),
     "another's": _rewritten(tenant="org:b"),
     "elsewhere": _rewritten(collections={"tool_capabilities__static": {"file": "../../x.points", "size": 256}}),
-    "a letter": _recorded(lambda content: content.replace("e", "o", 1), state=False),
+    "a letter": _recorded(lambda content: content.replace("e", "o", 1), named=False),
     "text": _recorded(lambda _: '[{"s": "x"}, {}, ""]'),
-    "collection unknown": _recorded(lambda content: json.dumps([*json.loads(content)[:2], "nope"])),
+    "collection unknown": _recorded(lambda content: json.dumps({**json.loads(content), "collection": "nope"})),
 }
 
 

@@ -18,7 +18,9 @@ _FILTERED = ("server", "keys", "name", "labels", "hosted")
 """The fields of these points that a search filters by."""
 _RANK_CONSTANT = 60
 """The constant of reciprocal rank fusion."""
-_PAGE = 1_000
+_PAGE, _COUNTED, _TRIES = 1_000, 50_000, 3
+_ABSENT = 404
+"""The HTTP status where a collection does not exist."""
 _FLOATS = 500_000
 """Numbers of vectors in one request: about 11 MB of JSON, where a Qdrant server takes 32 MB."""
 
@@ -57,116 +59,142 @@ class ServerPoints(Points):
     The server can search the collections that `create_searched` made.
     """
 
-    def __init__(self, ask: Callable[..., Any], client: Callable[[], Any], tenant: str) -> None:
-        """ask: that of the server's Rest; client: opens qdrant-client's."""
-        self._ask, self._open, self._tenant = ask, client, tenant
-
-    @property
-    def _client(self) -> Any:
-        return self._open()
+    def __init__(self, ask: Callable[..., Any], tenant: str) -> None:
+        """ask: that of the server's Rest."""
+        self._ask, self._tenant = ask, tenant
 
     def names(self) -> list[str]:
         """Return the names of all collections, whichever tenants have points there."""
         return [collection["name"] for collection in self._ask("GET", "/collections")["collections"]]
 
-    def _exists(self, name: str) -> bool:
-        return bool(self._ask("GET", f"/collections/{name}/exists")["exists"])
-
     def size(self, name: str) -> int | None:
-        if not self._exists(name):
+        info = self._info(name)
+        if info is None:
             return None
-        vectors = self._client.get_collection(name).config.params.vectors
-        return int(getattr(vectors.get(_DENSE) if isinstance(vectors, dict) else vectors, "size", 0))
+        vectors = info["config"]["params"].get("vectors") or {}
+        return int(vectors.get(_DENSE, vectors).get("size", 0))
 
     def create(self, name: str, size: int = 0) -> None:
-        from qdrant_client import models
-
         # What is read by id alone needs no graph: making one takes a server seven times as long as keeping the points.
-        no_graph = models.HnswConfigDiff(m=0)
-        self._create(name, (), vectors_config=_shape(size) if size else {}, hnsw_config=no_graph)
+        self._create(name, (), {"vectors": _shape(size) if size else {}, "hnsw_config": {"m": 0}})
 
     def create_searched(self, name: str, size: int) -> None:
         """Create a collection for dense vectors of this size and sparse ones, unless there is one."""
-        from qdrant_client import models
+        self._create(name, _FILTERED, {"vectors": {_DENSE: _shape(size)}, "sparse_vectors": {_SPARSE: {}}})
 
-        sparse = {_SPARSE: models.SparseVectorParams()}
-        self._create(name, _FILTERED, vectors_config={_DENSE: _shape(size)}, sparse_vectors_config=sparse)
+    def _info(self, name: str) -> dict[str, Any] | None:
+        """Return the server's description of the collection; None where there is none."""
+        info: dict[str, Any] | None = self._about("GET", name, "")
+        return info
 
-    def _create(self, name: str, filtered: Sequence[str], **config: Any) -> None:
-        from qdrant_client import models
-        from qdrant_client.http.exceptions import UnexpectedResponse
+    def _exists(self, name: str) -> bool:
+        return bool(self._ask("GET", f"/collections/{name}/exists")["exists"])
 
-        if self._exists(name):
-            return
-        try:
-            self._client.create_collection(name, **config)
-        except UnexpectedResponse:
-            if not self._exists(name):  # Another writer made it at the same moment.
-                raise
-        tenant = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-        self._client.create_payload_index(name, "tenant", tenant)
-        for field in filtered:
-            self._client.create_payload_index(name, field, models.PayloadSchemaType.KEYWORD)
+    def _create(self, name: str, filtered: Sequence[str], config: Mapping[str, Any]) -> None:
+        info = self._info(name)
+        if info is None:
+            try:
+                self._ask("PUT", f"/collections/{name}", config)
+            except Refused:
+                if not self._exists(name):  # Another writer made it at the same moment.
+                    raise
+        made = (info or {}).get("payload_schema") or {}  # A writer may have died before it made all indexes.
+        schemas = {"tenant": {"type": "keyword", "is_tenant": True}, **dict.fromkeys(filtered, "keyword")}
+        for field, schema in schemas.items():
+            if field not in made:
+                self._ask("PUT", f"/collections/{name}/index?wait=true", {"field_name": field, "field_schema": schema})
 
     def drop(self, name: str) -> None:
-        from qdrant_client import models
-
         if self._exists(name):
-            own = models.FilterSelector(filter=models.Filter(**self._filter()))
-            self._client.delete(name, own, wait=True)
+            self._delete(name, self._filter())
 
     def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
-        pages = [ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE)]
-        shown = {"with_payload": payload, "with_vector": vectors}
-        try:
-            found = [self._ask("POST", f"/collections/{name}/points", {"ids": page, **shown}) for page in pages]
-        except Refused:
-            if self._exists(name):  # This fails where the answer was not a Qdrant server's.
-                raise
-            return {}
-        return {str(record["id"]): _record(record) for page in found for record in page}
+        shown, found = {"with_payload": payload, "with_vector": vectors}, list[dict[str, Any]]()
+        for start in range(0, len(ids), _PAGE):
+            page = {"ids": list(ids[start : start + _PAGE]), **shown}
+            found += self._read(name, "", page) or []
+        return {str(record["id"]): _record(record) for record in found}
 
     def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterator[Record]:
         page = {"filter": self._filter(), "limit": _PAGE, "with_payload": payload, "with_vector": vectors}
-        offset, more = None, self._exists(name)
+        offset, more = None, True
         while more:
-            found = self._ask("POST", f"/collections/{name}/points/scroll", {**page, "offset": offset})
+            found = self._read(name, "/scroll", {**page, "offset": offset}) or {"points": []}
             yield from map(_record, found["points"])
             more = (offset := found.get("next_page_offset")) is not None
+
+    def lacks(self, name: str, ids: Sequence[str]) -> bool:
+        for start in range(0, len(ids), _COUNTED):
+            page = ids[start : start + _COUNTED]
+            found = self._read(name, "/count", {"filter": self._filter(ids=page), "exact": True}) or {"count": 0}
+            if found["count"] < len(page):
+                return True
+        return False
+
+    def _read(self, name: str, how: str, body: Mapping[str, Any]) -> Any:
+        return self._about("POST", name, f"/points{how}", body)
+
+    def _about(self, method: str, name: str, what: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Return the server's answer about the collection; None where there is no such collection."""
+        for _ in range(_TRIES):
+            try:
+                return self._ask(method, f"/collections/{name}{what}", body)
+            except Refused as error:
+                failure = error
+                if error.status_code != _ABSENT:
+                    raise
+            if not self._exists(name):  # This fails where no Qdrant server answers.
+                return None
+            # Another writer made it between our requests.
+        raise failure
 
     def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
         for part, rows in _parts(points, 1 if vectors is None else vectors.shape[1]):
             self._upsert(name, part, {} if vectors is None else vectors[rows].tolist())
 
-    def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
+    def swap(self, name: str, point: str, payload: Payload, before: str | None) -> bool:
         """Do so on a Qdrant server from version 1.16 on.
 
         With weaker ordering each replica of a collection judges the condition by itself, so two writers can both be
-        first.
+        first. A server answers a write once all replicas have it, so that any of them may be read after it.
         """
-        from qdrant_client import models
+        condition = {} if before is None else {"update_filter": {"must": [_says("state", before)]}}
+        self._upsert(name, {point: payload}, {}, strong=True, **condition)
+        found = self.get(name, [point])
+        now = found[point].payload if point in found else {}
+        return payload["state"] in (now.get("state"), *now.get("past", ()))
 
-        same = models.FieldCondition(key=field, match=models.MatchValue(value=before))
-        condition = models.Filter(must=[same])
-        self._upsert(name, {point: payload}, {}, update_filter=condition, ordering=models.WriteOrdering.STRONG)
-        return bool(self.get(name, [point])[point].payload[field] == payload[field])
-
-    def _upsert(self, name: str, points: New, vectors: Any, **more: Any) -> None:
-        from qdrant_client import models
-
+    def _upsert(self, name: str, points: New, vectors: Any, *, strong: bool = False, **more: Any) -> None:
         own = [{**payload, "tenant": self._tenant} for payload in points.values()]
-        self._client.upsert(name, models.Batch(ids=list(points), payloads=own, vectors=vectors), wait=True, **more)
+        batch = {"ids": list(points), "payloads": own, "vectors": vectors}
+        ordering = "&ordering=strong" if strong else ""
+        self._ask("PUT", f"/collections/{name}/points?wait=true{ordering}", {"batch": batch, **more})
 
     def delete(self, name: str, ids: Sequence[str]) -> None:
         if ids:
-            self._client.delete(name, list(ids), wait=True)
+            self._ask("POST", f"/collections/{name}/points/delete?wait=true", {"points": list(ids)})
 
-    def _filter(self, where: Where = Where()) -> dict[str, Any]:  # noqa: B008 (it is frozen)
-        """Return the filter of these conditions on the tenant's own points."""
+    def sweep(self, name: str, ids: Sequence[str], until: float) -> None:
+        for start in range(0, len(ids), _COUNTED):
+            own = self._filter(ids=ids[start : start + _COUNTED])
+            own["must"].append({"key": "written", "range": {"lte": until}})
+            self._delete(name, own)
+
+    def drop_all_but_states(self, name: str, but: str) -> None:
+        """Remove the tenant's points of this collection, but not one that has a `state` other than this."""
+        none = {"is_empty": {"key": "state"}}
+        self._delete(name, {**self._filter(), "should": [none, _says("state", but)]}, "&ordering=strong")
+
+    def _delete(self, name: str, filter_: Mapping[str, Any], ordering: str = "") -> None:
+        self._ask("POST", f"/collections/{name}/points/delete?wait=true{ordering}", {"filter": filter_})
+
+    def _filter(self, where: Where = Where(), ids: Sequence[str] = ()) -> dict[str, Any]:  # noqa: B008 (it is frozen)
+        """Return the filter of these conditions on the tenant's own points; ids: of these points alone."""
         must, must_not = (
             [{"key": field, "match": {"any": list(values)}} for field, values in conditions]
             for conditions in ((("tenant", (self._tenant,)), *where.all), where.none)
         )
+        must += [{"has_id": list(ids)}] if ids else []
         return {"must": must, **({"must_not": must_not} if must_not else {})}
 
     def put_searched(self, name: str, points: New, vectors: Vectors, words: Sequence[Sparse]) -> None:
@@ -189,10 +217,12 @@ class ServerPoints(Points):
         return asked
 
 
-def _shape(size: int) -> Any:
-    from qdrant_client import models
+def _shape(size: int) -> dict[str, Any]:
+    return {"size": size, "distance": "Dot"}
 
-    return models.VectorParams(size=size, distance=models.Distance.DOT)
+
+def _says(field: str, value: str) -> dict[str, Any]:
+    return {"key": field, "match": {"value": value}}
 
 
 def _parts(points: New, size: int) -> Iterator[tuple[New, slice]]:
@@ -205,14 +235,12 @@ def _parts(points: New, size: int) -> Iterator[tuple[New, slice]]:
 
 def _query(probe: Sequence[float] | Sparse) -> dict[str, Any]:
     if isinstance(probe, Mapping):
-        return {"query": {"indices": list(probe), "values": list(probe.values())}, "using": _SPARSE}
+        return {"query": _sparse(probe), "using": _SPARSE}
     return {"query": list(probe), "using": _DENSE}
 
 
-def _sparse(vector: Sparse) -> Any:
-    from qdrant_client import models
-
-    return models.SparseVector(indices=list(vector), values=list(vector.values()))
+def _sparse(vector: Sparse) -> dict[str, Any]:
+    return {"indices": list(vector), "values": list(vector.values())}
 
 
 def _record(record: Mapping[str, Any]) -> Record:

@@ -238,9 +238,9 @@ class FolderPoints(Points):
             self._new[name] = self._new.get(name, {}) | new
             self._read.get(name, {}).update(new)
 
-    def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
+    def swap(self, name: str, point: str, payload: Payload, before: str | None) -> bool:
         records = self._head.records[name]
-        if records.get(point, {}).get(field, before) != before:
+        if before is not None and records.get(point, {}).get("state", before) != before:
             return False
         records[point] = dict(payload)
         return True

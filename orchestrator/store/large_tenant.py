@@ -19,7 +19,7 @@ from orchestrator.index.documents import Document
 from orchestrator.index.index import Sizes
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.client import Probe, Search, ServerPoints, Where
-from orchestrator.store.manifest import Manifest, stored_tool, tool_payload
+from orchestrator.store.manifest import Manifest, stored_tool, tool_id, tool_payload
 from orchestrator.store.points import Points, Record, Vectors
 from orchestrator.store.qdrant import Qdrant
 
@@ -57,24 +57,28 @@ def _fields(tool: Tool) -> dict[str, Any]:
 
 def with_statistics(points: Points, before: Manifest, after: Manifest) -> Manifest:
     """Return `after` with the statistics of its tools; only tools that `before` does not count are read."""
-    had, has = ({point for point, *_ in owner.points()} for owner in (before, after))
-    counted = None
-    if before.statistics and before.collection == after.collection:
-        with suppress(*FAULTS):  # Damaged: all are counted again.
+    had, has = before.definitions(), after.definitions()
+    with suppress(*FAULTS):  # Damaged, or a tool is gone: all are counted again.
+        if before.statistics and before.collection == after.collection:
             counted = CorpusStatistics.read(before.statistics)
-    if counted is None:
-        return replace(after, statistics=_counted(points, after.collection, has).text())
-    if had == has:
-        return replace(after, statistics=before.statistics)
-    new, gone = (_counted(points, after.collection, ids) for ids in (has - had, had - has))
-    return replace(after, statistics=(counted + new - gone).text())
+            if had == has:
+                return replace(after, statistics=before.statistics)
+            new, gone = (_counted(points, after, tools) for tools in (has - had, had - has))
+            return replace(after, statistics=(counted + new - gone).text())
+    return replace(after, statistics=_counted(points, after, has).text())
 
 
-def _counted(points: Points, collection: str, ids: Collection[str]) -> CorpusStatistics:
-    found, wanted = CorpusStatistics(), sorted(ids)
+def _counted(points: Points, owner: Manifest, tools: Collection[tuple[str, str]]) -> CorpusStatistics:
+    """Return the statistics of these tools, by key and definition hash. Raises KeyError where one is not there."""
+    found, wanted = CorpusStatistics(), sorted(tool_id(owner.tenant, *tool) for tool in tools)
     for start in range(0, len(wanted), _PAGE):
-        records = points.get(collection, wanted[start : start + _PAGE], payload=["tool", "sizes"]).values()
-        read = [(tool, record.payload["sizes"][0]) for record in records if (tool := stored_tool(record.payload))]
+        page = wanted[start : start + _PAGE]
+        records = points.get(owner.collection, page, payload=["tool", "sizes"])
+        read = [
+            (tool, records[point].payload["sizes"][0])
+            for point in page
+            if (tool := stored_tool(records[point].payload))
+        ]
         found += CorpusStatistics.of([Document.of(tool) for tool, _ in read], sum(tokens for _, tokens in read))
     return found
 

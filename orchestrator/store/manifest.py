@@ -4,31 +4,43 @@ A listing is the tools of one server by one way: `SERVER:ENTRY` is what the entr
 listed, and `SERVER` what was imported. So two projects with other servers of one name each keep their own tools.
 
 A tool's point is named by its definition. Points that no manifest names are drafts of a writer, or left by a dead one.
+
+The record itself is small, so that its version is read in no time, and names parts with the content. A part is named
+by what it says, so a write adds the parts that changed before it replaces the record.
 """
 
 import json
 import logging
 import re
+import secrets
 import time
 import uuid
 from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from orchestrator.common.digests import digest, same_server
 from orchestrator.common.keys import key_of
 from orchestrator.common.tenant import SHARED
-from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
+from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, StoreBusy
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
+from orchestrator.store.drafts import Draft
 from orchestrator.store.points import Points
 from orchestrator.store.qdrant import Qdrant
 
 logger = logging.getLogger(__name__)
 CATALOGUES = "tool_catalogues"
 """The collection. It holds no vectors, so a change of the embedder does not touch it."""
+PARTS = "tool_catalogues__parts"
+"""The collection of the manifests' contents, in parts that are named by what they say and never change."""
+_TEXT, _MOST, _AT_ONCE = 1_000_000, 16_384, 16
+"""Letters of statistics and tools in a part, and parts in a request, where a Qdrant server takes 32 MB."""
+_PAST, _TRIES = 16, 100
+_READ = ["state", "past", "version", "parts", "draft", "collection", "tools"]
+"""The fields of manifests and drafts; the collection has other records, too."""
 _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]
@@ -37,7 +49,6 @@ Entries = Mapping[str, str]
 """The servers of a configuration, by name, with the identity of each one's entry."""
 Failure = tuple[str, float]
 """How the last try to list a server by an entry went: why it failed, "" where it did not, and when that was."""
-_CONTENT = TypeAdapter(tuple[dict[str, dict[str, str]], dict[str, tuple[str, ...]], str])
 _SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})\b")
 """The version of tools that a server can search, with their number."""
 _FAILURES = TypeAdapter(dict[str, Failure])
@@ -69,8 +80,8 @@ class Manifest:
     embedder, that holds the tools.
 
     Once it is `seen`, the tools are by server's name, and `entries` says which of them an entry listed. `problem` says
-    why it cannot be read; `state` names the record as it was read. `statistics`: of all tools, where a server can
-    search them, else "".
+    why it cannot be read; `state` names the record as it was read, `past` the ones before it, and `parts` its content.
+    `statistics`: of all tools, where a server can search them, else "".
     """
 
     tenant: str
@@ -81,6 +92,8 @@ class Manifest:
     statistics: str = ""
     entries: Entries = field(default_factory=dict, compare=False)
     state: str = field(default="", compare=False)
+    past: tuple[str, ...] = field(default=(), compare=False)
+    parts: tuple[str, ...] = field(default=(), compare=False)
 
     def seen(self, entries: Entries | None) -> "Manifest":
         """Return what a configuration with these entries sees: its servers, and imported ones of other names.
@@ -165,41 +178,124 @@ class Manifest:
                 key = key_of(listing.partition(":")[0], name)
                 yield tool_id(self.tenant, key, hash_), hash_, key
 
-    def payload(self) -> dict[str, str]:
-        content = json.dumps([self.tools, self.files, self.collection], ensure_ascii=False)
+    def definitions(self) -> set[tuple[str, str]]:
+        """Return key and definition hash of each tool."""
+        owned = ((listing.partition(":")[0], tools) for listing, tools in self.tools.items())
+        return {(key_of(server, name), hash_) for server, tools in owned for name, hash_ in tools.items()}
+
+    def texts(self) -> dict[str, str]:
+        """Return the content as the texts of its parts, by id."""
+        if not self.tools and not self.files:
+            return {}
+        first = {"listings": [*self.tools], "files": self.files, "collection": self.collection}
+        cut = [self.statistics[at : at + _TEXT] for at in range(0, len(self.statistics), _TEXT)]
+        contents = [first, *({"tools": own} for own in _cut(self.tools)), *({"statistics": text} for text in cut)]
+        texts = [json.dumps(content, ensure_ascii=False) for content in contents]
+        return {_part_id(self.tenant, text): text for text in texts}
+
+    def record(self, parts: Collection[str]) -> dict[str, Any]:
+        """Return the record that names these parts, to be written in place of the one of `state`."""
         known = json.dumps([self.tools, self.last, self.collection], sort_keys=True)
         version = digest(known, 16) if self.tools else ""
         version += f"+{self.count}" if self.statistics else ""
-        return {"content": content, "state": digest(content, 16), "version": version, "statistics": self.statistics}
+        past = [state for state in (self.state, *self.past) if state][:_PAST]
+        return {"state": secrets.token_hex(8), "past": past, "version": version, "parts": [*parts]}
 
 
-def owned(points: Points, tenant: str) -> Manifest:
-    """Return the tenant's own servers. Raises InvalidConfig where the record is damaged."""
-    record = points.get(CATALOGUES, [point := _id("manifest", tenant)])
+class _Part(BaseModel, extra="forbid"):
+    listings: list[str] = []
+    files: dict[str, tuple[str, ...]] = {}
+    collection: str = ""
+    tools: dict[str, dict[str, str]] = {}
+    statistics: str = ""
+
+
+def _cut(tools: Mapping[str, Definitions]) -> Iterator[dict[str, dict[str, str]]]:
+    """Yield the tools in parts of some 4,096. Certain hashes end a part, so a changed tool leaves most parts alone."""
+    part, size = dict[str, dict[str, str]](), 0
+    for listing, own in tools.items():
+        for name, hash_ in own.items():
+            part.setdefault(listing, {})[name] = hash_
+            size += 1
+            if hash_.startswith("000") or size == _MOST:
+                yield part
+                part, size = {}, 0
+    if part:
+        yield part
+
+
+def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) -> Manifest:
+    """Return the tenant's own servers. Raises InvalidConfig where the record is damaged.
+
+    record: as it was just read.
+    """
+    record = _record(points, tenant) if record is None else record
+    while True:
+        try:
+            return _read(points, tenant, record)
+        except FAULTS:
+            now = _record(points, tenant)
+            if now == record:
+                raise InvalidConfig(
+                    f"the store's list of the tools of {tenant!r} is damaged or of another form: import the tools "
+                    "again with `toolroute tools import`, or name another place with --store"
+                ) from None
+            record = now  # A writer came between our reads.
+
+
+def _record(points: Points, tenant: str) -> Mapping[str, Any]:
+    found = points.get(CATALOGUES, [point := _id("manifest", tenant)])
+    return found[point].payload if found else {}
+
+
+def _read(points: Points, tenant: str, record: Mapping[str, Any]) -> Manifest:
     if not record:
         return Manifest(tenant=tenant)
-    try:
-        content, state = record[point].payload["content"], record[point].payload["state"]
-        tools, files, collection = _CONTENT.validate_json(content)
-        if digest(content, 16) != state:
-            raise ValueError("the content is not what was written")
-    except FAULTS:
-        raise InvalidConfig(
-            f"the store's list of the tools of {tenant!r} is damaged or of another form: import the tools again with "
-            "`toolroute tools import`, or name another place with --store"
-        ) from None
-    own = {"state": state, "statistics": record[point].payload.get("statistics", "")}
-    return Manifest(tenant=tenant, tools=tools, files=files, collection=collection, **own)
+    parts, whole = tuple(record["parts"]), _Part()
+    for start in range(0, len(parts), _AT_ONCE):
+        page = parts[start : start + _AT_ONCE]
+        found = points.get(PARTS, page)
+        for part in page:
+            text = found[part].payload["text"]
+            if _part_id(tenant, text) != part:
+                raise ValueError("the content is not what was written")
+            _add(whole, _Part.model_validate_json(text))
+    tools = {listing: whole.tools.get(listing, {}) for listing in whole.listings}
+    return Manifest(
+        tenant=tenant,
+        tools=tools,
+        files=whole.files,
+        collection=whole.collection,
+        statistics=whole.statistics,
+        state=record["state"],
+        past=tuple(record["past"]),
+        parts=parts,
+    )
 
 
-def to_replace(points: Points, tenant: str) -> Manifest:
-    """Return the same to a writer, who replaces what is damaged."""
+def _add(whole: _Part, part: _Part) -> None:
+    whole.listings += part.listings
+    whole.files |= part.files
+    whole.collection += part.collection
+    whole.statistics += part.statistics
+    for listing, own in part.tools.items():
+        whole.tools[listing] = whole.tools.get(listing, {}) | own
+
+
+def to_replace(points: Points, tenant: str) -> tuple[Manifest, tuple[Draft, ...]]:
+    """Return the same to a writer, who replaces what is damaged; and the drafts of all writers."""
+    records = {record.id: record.payload for record in points.find(CATALOGUES, payload=_READ)}
+    drafts = tuple(draft for point, payload in records.items() if (draft := Draft.read(point, payload)))
+    record = records.get(point := _id("manifest", tenant), {})
     try:
-        return owned(points, tenant)
+        return owned(points, tenant, record), drafts
     except InvalidConfig as error:
         logger.warning("%s; only what is written now counts", error)
-        points.delete(CATALOGUES, [_id("manifest", tenant)])
-        return Manifest(tenant=tenant)
+        state = record.get("state")
+        if not state or not isinstance(state, str):
+            points.delete(CATALOGUES, [point])
+            state = ""
+        return Manifest(tenant=tenant, state=state), drafts
 
 
 def visible(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> tuple[Manifest, ...]:
@@ -239,24 +335,38 @@ def searched_tools(version: str) -> int:
     return int(found[1]) if found else 0
 
 
-def swap(points: Points, before: Manifest, after: Manifest) -> bool:
-    """Put one manifest in another's place; False where another writer has changed it."""
+def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] | None:
+    """Put one manifest in another's place and return its parts; None where another writer has changed it."""
     points.create(CATALOGUES)
-    return points.swap(CATALOGUES, _id("manifest", before.tenant), after.payload(), "state", before.state)
+    points.create(PARTS)
+    texts = after.texts()
+    new = [part for part in texts if part not in before.parts]
+    for start in range(0, len(new), _AT_ONCE):
+        written = int(time.time())
+        page = {part: {"text": texts[part], "written": written} for part in new[start : start + _AT_ONCE]}
+        points.put(PARTS, page)
+    record = replace(after, state=before.state, past=before.past).record(texts)
+    swapped = points.swap(CATALOGUES, _id("manifest", before.tenant), record, before.state)
+    return tuple(texts) if swapped else None
 
 
-def has_draft(points: Points, tenant: str) -> bool:
-    """Tell whether a writer has added points that no manifest names yet, or died in between."""
-    return bool(points.get(CATALOGUES, [_id("draft", tenant)], payload=False))
+def forget(qdrant: Qdrant, tenant: str) -> None:
+    """Remove all that a server keeps of the tenant.
 
-
-def mark_draft(points: Points, tenant: str) -> None:
-    points.create(CATALOGUES)
-    points.put(CATALOGUES, {_id("draft", tenant): {}})
-
-
-def clear_draft(points: Points, tenant: str) -> None:
-    points.delete(CATALOGUES, [_id("draft", tenant)])
+    First its manifest goes, so that no reader misses tools. A writer that saw tools before these went begins again,
+    as the empty manifest is replaced by another one.
+    """
+    point = _id("manifest", tenant)
+    for _ in range(_TRIES):
+        with qdrant.searching(tenant) as points:
+            points.create(CATALOGUES)
+            first = Manifest(tenant=tenant).record(())
+            points.swap(CATALOGUES, point, first, None)
+            qdrant.drop(tenant, but=CATALOGUES)
+            second = Manifest(tenant=tenant, state=first["state"]).record(())
+            if points.swap(CATALOGUES, point, second, first["state"]):
+                return points.drop_all_but_states(CATALOGUES, second["state"])
+    raise StoreBusy(f"other writers to {tenant!r} kept writing to the store {qdrant}: try again")
 
 
 def failures(points: Points, tenant: str) -> dict[str, Failure]:
@@ -312,6 +422,10 @@ def offers(points: Points, tenant: str, listings: Collection[str]) -> dict[str, 
     ids = {_id("offer", tenant, listing): listing for listing in listings}
     found = points.get(CATALOGUES, list(ids))
     return {ids[point]: record.payload.get("content", "") for point, record in found.items()}
+
+
+def _part_id(tenant: str, text: str) -> str:
+    return _id("part", tenant, digest(text, 32))
 
 
 def tool_id(tenant: str, key: str, digest: str) -> str:

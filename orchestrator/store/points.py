@@ -59,10 +59,11 @@ class Points(ABC):
         """Write points, each at once as a whole; the vectors are in the same order."""
 
     @abstractmethod
-    def swap(self, name: str, point: str, payload: Payload, field: str, before: str) -> bool:
-        """Write a point only where this field still says `before`, or where there is no such point yet.
+    def swap(self, name: str, point: str, payload: Payload, before: str | None) -> bool:
+        """Write a point only where its `state` is still this one, or where there is no such point yet.
 
-        False if another writer was first.
+        The payload's `state` is unique to this write, and its `past` names the states before. `before` of None: write
+        it whatever is there. False if another writer was first.
         """
 
     @abstractmethod
@@ -71,3 +72,14 @@ class Points(ABC):
 
         A folder then holds nothing of them on the disk. A server sees to that by itself, in time.
         """
+
+    def sweep(self, name: str, ids: Sequence[str], until: float) -> None:
+        """Remove those of these points that were `written` until then, since other writers may need younger ones.
+
+        A folder has one writer at a time, so there all of them go.
+        """
+        self.delete(name, ids)
+
+    def lacks(self, name: str, ids: Sequence[str]) -> bool:
+        """Tell whether any of these points does not exist."""
+        return len(self.get(name, ids, payload=False)) < len(ids)

@@ -3,7 +3,6 @@
 import re
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
-from orchestrator.options import at_home, store_key
+from orchestrator.options import at_home
 from orchestrator.store.client import ServerPoints
 from orchestrator.store.folder import Folder, Moved
 from orchestrator.store.patience import Persistent
@@ -25,8 +24,10 @@ TOOLS, EXPERIENCE = "tools", "experience"
 _OURS = {TOOLS: ("tool_capabilities__", "tool_catalogues", "tool_search__"), EXPERIENCE: ("tool_experience__",)}
 """What the collections on a server are called."""
 _ATTEMPTS, _SAID = 5, 200
-_NO_ANSWER = (AssertionError, RecursionError, ValueError)
-"""What qdrant-client raises over answers that it cannot read."""
+_NO_ANSWER = (AssertionError, LookupError, RecursionError, TypeError, ValueError)
+"""What an answer raises that is none of a Qdrant server."""
+_CONDITIONAL = (1, 16)
+"""The first version of Qdrant that knows conditional updates. Earlier ones ignore the condition."""
 _SECRETS = (r"(://)[^/?#\s]*@", r"(://(?:\[\S*?\]|[^\s?@:/]*)(?::\d+)?(?:/[^\s?@]*)?)\?.*", r"(://).*@")
 _ADDRESS = "give the address of its REST interface without a further path, such as http://localhost:6333"
 _T = TypeVar("_T")
@@ -44,8 +45,7 @@ class Qdrant:
         self.remote = location.startswith(("http://", "https://"))
         if "://" in location and not self.remote:
             raise InvalidConfig(f"store {str(self)!r}: give a folder, or a Qdrant server's http:// or https:// address")
-        self.timeout_s, self._making = timeout_s, threading.Lock()
-        self._client: Any = None
+        self.timeout_s = timeout_s
         self._rest = Rest(location, str(self), timeout_s)
         self._folder = None if self.remote else Folder(Path(location) if location else self._temporary())
 
@@ -86,15 +86,13 @@ class Qdrant:
         patience_s: How long each question may take, where that is less than the timeout.
         """
         with self._failures():
-            ask = partial(self._rest.ask, patience_s=patience_s) if patience_s else self._rest.ask
-            yield ServerPoints(ask, self._remote_client, tenant)
+            yield ServerPoints(partial(self._rest.ask, patience_s=patience_s) if patience_s else self._rest.ask, tenant)
 
     def _writing(self, tenant: str, part: str) -> AbstractContextManager[ServerPoints]:
         """Give the same to a writer. One of tools outlasts a minute without answers, where the server gave any yet."""
         if part != TOOLS or not self._rest.answered:
             return self.searching(tenant)
-        ask = Persistent(self._rest, str(self)).ask
-        return nullcontext(ServerPoints(ask, lambda: Persistent(self._remote_client(), str(self)), tenant))
+        return nullcontext(ServerPoints(Persistent(self._rest, str(self)).ask, tenant))
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
         """Return what `ask` finds in the tenant's points; asked again where a writer came in between."""
@@ -122,16 +120,33 @@ class Qdrant:
                 found[tenants[0]] = str(error)
         return found
 
-    def drop(self, tenant: str, parts: Sequence[str] = (TOOLS, EXPERIENCE)) -> None:
-        """Remove all that is kept of the tenant in these parts, damaged or not."""
+    def drop(self, tenant: str, parts: Sequence[str] = (TOOLS, EXPERIENCE), but: str = "") -> None:
+        """Remove all that is kept of the tenant in these parts, damaged or not.
+
+        but: a server's collection that stays.
+        """
         if self._folder is not None:
             with self._failures():
                 self._folder.drop(tenant, parts, self.timeout_s)
             return
         with self.searching(tenant) as points:
             for name in points.names():
-                if name.startswith(tuple(own for part in parts for own in _OURS[part])):
+                if name.startswith(tuple(own for part in parts for own in _OURS[part])) and name != but:
                     points.drop(name)
+
+    def check_version(self) -> None:
+        """Raise InvalidConfig where the server is too old for more than one writer at a time."""
+        if not self.remote:
+            return
+        with self._failures():
+            version = self._rest.version()
+        found = re.match(r"(\d+)\.(\d+)", version)
+        if found and (int(found[1]), int(found[2])) < _CONDITIONAL:
+            needed = ".".join(map(str, _CONDITIONAL))
+            raise InvalidConfig(
+                f"the store {self} is Qdrant {version}, which lets one writer undo another's write: upgrade the server "
+                f"to {needed} or later"
+            )
 
     @property
     def exists(self) -> bool:
@@ -148,11 +163,7 @@ class Qdrant:
         return self._folder.part(tenant, part) if self._folder and self.location else None
 
     def close(self) -> None:
-        """Close the client; a later use opens it again (and a store without a location is then empty)."""
-        with self._making:
-            if self._client is not None:
-                self._client.close()
-            self._client = None
+        """Close the connections; a later use opens new ones (and a store without a location is then empty)."""
         self._rest.close()
         if self._folder and not self.location:
             shutil.rmtree(self._folder.path / "tenants", ignore_errors=True)
@@ -162,27 +173,17 @@ class Qdrant:
         outages: tuple[type[Exception], ...] = (OSError, *(_NO_ANSWER if self.remote else ()))
         try:
             yield
-        except (*outages, *self._client_failures()) as error:
+        except outages as error:
             raise self._failure(error) from error
-
-    def _client_failures(self) -> tuple[type[Exception], ...]:
-        """Return what qdrant-client raises, once it is imported."""
-        if self._client is None:
-            return ()
-        from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-        from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
-
-        return ResponseHandlingException, UnexpectedResponse, ResourceExhaustedResponse
 
     def _failure(self, error: Exception) -> StoreUnavailable | Unauthorised:
         status = getattr(error, "status_code", None)
         if status in (401, 403):
             return Unauthorised(f"the store {self} refuses the key: set QDRANT_API_KEY to one that may read and write")
-        cause = getattr(error, "source", None) or error
-        why = f"HTTP status {status}" if status else one_line(shown(str(cause)), _SAID) or type(cause).__name__
+        why = f"HTTP status {status}" if status else one_line(shown(str(error)), _SAID) or type(error).__name__
         if not self.remote:
             what, remedy = f"cannot be used: {why}", "mend it"
-        elif isinstance(cause, _NO_ANSWER) or status in (404, 405):  # Its text may hold what others keep there.
+        elif isinstance(error, _NO_ANSWER) or status in (404, 405):  # Its text may hold what others keep there.
             what, remedy = "does not answer as a Qdrant server does", _ADDRESS
         else:
             what, remedy = f"does not answer: {why}", self._remedy(why, status)
@@ -199,22 +200,6 @@ class Qdrant:
         if "no answer within" in why or "timed out" in why:
             return "see whether it is overloaded, or whether a firewall drops what is sent to that address"
         return "start it"
-
-    def _remote_client(self) -> Any:
-        from qdrant_client import QdrantClient
-
-        timeout = max(1, round(self.timeout_s))
-        with self._making:
-            if self._client is None:
-                try:  # It warns of a key that goes unencrypted. Its own check would ask from a thread of its own.
-                    self._client = QdrantClient(
-                        url=self.location, api_key=store_key(), timeout=timeout, check_compatibility=False
-                    )
-                except ValueError:  # Its message holds the address, credentials and all.
-                    raise InvalidConfig(
-                        f"store {str(self)!r} is no address: give http://HOST:PORT or https://HOST, a port up to 65535"
-                    ) from None
-            return self._client
 
 
 def shown(text: str) -> str:

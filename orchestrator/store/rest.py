@@ -1,7 +1,7 @@
-"""Plain requests to a Qdrant server, for all that is read.
+"""Plain requests to a Qdrant server.
 
-qdrant-client stays for the writes: importing it takes longer than a first route, and reading an answer with it longer
-than the server takes to give it.
+Importing qdrant-client takes longer than a first route, and reading an answer with it longer than the server takes to
+give it.
 """
 
 import threading
@@ -37,6 +37,7 @@ class Rest:
         self._location, self._shown, self._timeout_s = location, shown, timeout_s
         self._opening = threading.Lock()
         self._opened: Client | None = None
+        self._version = ""
 
     def ask(self, method: str, path: str, body: Any = None, patience_s: float = 0.0) -> Any:
         """Return the result in the server's answer.
@@ -52,6 +53,18 @@ class Rest:
             OSError: It cannot be reached; TimeoutError where it does not answer in time.
             ValueError: The answer is none of a Qdrant server.
         """
+        answer = self._answer(method, path, body, patience_s)
+        if not isinstance(answer, dict) or "result" not in answer:
+            raise ValueError("an answer without a result")
+        self.answered = True
+        return answer["result"]
+
+    def version(self) -> str:
+        """Ask once for the version of the server."""
+        self._version = self._version or str(self._answer("GET", "/")["version"])
+        return self._version
+
+    def _answer(self, method: str, path: str, body: Any = None, patience_s: float = 0.0) -> Any:
         import httpx2
 
         timeout_s = min(patience_s or self._timeout_s, self._timeout_s)
@@ -63,11 +76,7 @@ class Rest:
             raise ConnectionError(str(error)) from error
         if response.status_code != 200:
             raise Refused(response.status_code, response.text[:1_000])
-        answer = response.json()
-        if not isinstance(answer, dict) or "result" not in answer:
-            raise ValueError("an answer without a result")
-        self.answered = True
-        return answer["result"]
+        return response.json()
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""

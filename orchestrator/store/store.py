@@ -2,14 +2,15 @@
 
 A tool's point is named by its definition, so adding points never changes what a reader reads. A write then replaces one
 record, the tenant's manifest: readers see the old catalogue or the new one, never a mixture, wherever a writer dies.
-Last, the points go that the manifest names no more.
+Last, the points go that the manifest names no more. On a server, only those go that were written long ago, because
+another writer may be about to name them again.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from platformdirs import user_cache_path
 
@@ -21,7 +22,7 @@ from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, Stor
 from orchestrator.index.changes import ChangePolicy
 from orchestrator.index.embed import Embedder
 from orchestrator.records.tool import Tool
-from orchestrator.store import large_tenant, manifest
+from orchestrator.store import drafts, large_tenant, manifest
 from orchestrator.store.large_tenant import SearchedTools
 from orchestrator.store.manifest import Changes, Definitions, Entries, Failure, Manifest, stored_tool, tool_id
 from orchestrator.store.outcomes import Outcomes
@@ -42,8 +43,6 @@ _REMEMBERED = 10_000
 _FAILURES_KEPT_S = 30 * 86_400
 _BATCH = 256
 INDEX_LIMIT = 50_000
-_DRAFT_S = 3600
-"""Points that nothing names may be another writer's, about to be named, until they are this old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +87,8 @@ class Store:
         self._entries = entries
         self._known: dict[str, tuple[str, str]] = {}
         """Tenant to the stamp that the store had, and the version of the tools that were read then."""
+        self._damaged = set[str]()
+        """Tenants of whom a record could not be read."""
 
     def __str__(self) -> str:
         """Return the location without credentials."""
@@ -238,6 +239,7 @@ class Store:
             if manifest.version(self.qdrant, tenant, self._entries) == version:
                 # A record written again makes no new version of the tools: whoever has none of it asks again.
                 self._remember(tenant, stamp, f"{version} damaged")
+                self._damaged.add(tenant)
                 return replace(stored, version=f"{version} damaged")
             version = ""
         raise StoreUnavailable(f"the store {self.qdrant} cannot be read whole, as it kept changing: try again")
@@ -290,13 +292,15 @@ class Store:
         wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
         mends = any(tools is not None for tools in servers.values())
         with self.qdrant.writing(tenant, mends=mends) as points:
-            before = manifest.to_replace(points, tenant)
-            collection, missing = self._missing(points, before, write, wanted)
-            if not missing or (len(missing) <= _BATCH and not self.embedder.remote):
-                return self._finish(points, tenant, write, wanted)
-        self._add_missing(tenant, collection, missing, on_progress)
+            found = self._found(points, tenant, write, wanted)
+            few = len(found.missing) <= _BATCH and not self.embedder.remote
+            if not found.missing or few:
+                return self._finish(points, write, wanted, found, [])
+        noted = self._add_missing(tenant, found, on_progress)
         with self.qdrant.writing(tenant, mends=mends) as points:
-            return self._finish(points, tenant, write, wanted)
+            again = self._found(points, tenant, write, wanted)
+            calm = again.before.state == found.before.state
+            return self._finish(points, write, wanted, again, noted if calm else [])
 
     def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None) -> None:
         """Keep why these servers could not be listed, "" for those that could, by which entries they were tried.
@@ -354,7 +358,11 @@ class Store:
     def drop(self, tenant: str) -> None:
         """Remove all that is kept of the tenant: its tools and its experience."""
         check_tenant(tenant, shared=True)
-        self.qdrant.drop(tenant)
+        if self.remote:
+            self.qdrant.check_version()
+            manifest.forget(self.qdrant, tenant)
+        else:
+            self.qdrant.drop(tenant)
         if (file := self.index_file(tenant)) is not None:
             file.unlink(missing_ok=True)
 
@@ -366,23 +374,25 @@ class Store:
             self.note_accepted(tenant, name, entry, {})
         return self.replace_servers(tenant, {server: None})[server]
 
-    def _missing(
-        self, points: Points, before: Manifest, write: "_Write", wanted: Mapping[str, Tool]
-    ) -> tuple[str, dict[str, Tool]]:
-        """Return the collection that the tenant's tools shall be in, and the tools, by point, that it lacks: of these,
-        and of those kept elsewhere. A tenant whose tools a server can search stays so, also with fewer tools."""
+    def _found(self, points: Points, tenant: str, write: "_Write", wanted: Mapping[str, Tool]) -> "_Found":
+        """Return the state before a write. A tenant whose tools a server can search stays so, also with fewer tools."""
+        before, noted = manifest.to_replace(points, tenant)
         collection, searched = self._tool_points.collection, self._tool_points.searched
         if self.remote and (before.collection == searched or write.on(before, "").count > self.index_limit):
             collection = searched
-        tools = {**self._tool_points.left_behind(points, before, collection), **wanted}
-        return collection, {point: tools[point] for point in self._tool_points.missing(points, collection, tools)}
+        kept = write.on(before, collection).definitions() if collection != before.collection else set[tuple[str, str]]()
+        left = self._tool_points.left_behind(points, before, collection)
+        tools = {**{point: tool for point, tool in left.items() if (tool.key, tool.hash) in kept}, **wanted}
+        named = before.definitions() if collection == before.collection else frozenset[tuple[str, str]]()
+        missing = self._tool_points.missing(points, collection, tools, named, whole=tenant not in self._damaged)
+        return _Found(before, noted, collection, {point: tools[point] for point in missing})
 
-    def _add_missing(
-        self, tenant: str, collection: str, missing: Mapping[str, Tool], on_progress: Progress | None
-    ) -> None:
-        """Write these points, chunk by chunk, so that other writers get their turn in between."""
+    def _add_missing(self, tenant: str, found: "_Found", on_progress: Progress | None) -> list[str]:
+        """Write these points, chunk by chunk, so that other writers get their turn in between; return their drafts."""
+        self.qdrant.check_version()
+        collection, missing = found.collection, found.missing
         with self.qdrant.writing(tenant, mends=True) as points:
-            manifest.mark_draft(points, tenant)
+            noted = drafts.note(points, manifest.CATALOGUES, [(collection, found.added)])
         done, ids = 0, list(missing)
         for first in range(0, len(ids), self._tool_points.chunk):
             chunk = ids[first : first + self._tool_points.chunk]
@@ -394,47 +404,88 @@ class Store:
                     done += len(part)
                     if on_progress is not None:
                         on_progress(done, len(missing))
+        return noted
 
     def _finish(
+        self, points: Points, write: "_Write", wanted: Mapping[str, Tool], found: "_Found", noted: list[str]
+    ) -> dict[str, Changes]:
+        """Add the few points that do not exist, replace the manifest, and sweep.
+
+        noted: the drafts of what this write has added so far.
+        """
+        for _ in range(_SWAPS):  # Until no other writer, on a Qdrant server, comes between.
+            before, tenant = found.before, found.before.tenant
+            after = write.on(before, found.collection)
+            removed = before.definitions() - (after.definitions() if before.collection == after.collection else set())
+            if found.missing:
+                noted = [*noted, *self._note(points, [(found.collection, found.added)])]
+                self._tool_points.add(
+                    points, found.collection, found.missing, self._tool_points.embed(list(found.missing.values()))
+                )
+            if found.collection == self._tool_points.searched:
+                after = large_tenant.with_statistics(points, before, after)
+            if (after, after.last) == (before, before.last):
+                self._sweep(points, found, after, before.parts, [], noted)
+                return write.changes(before, after)
+            going = self._note(points, [(before.collection or found.collection, removed)])
+            parts = manifest.swap(points, before, after)
+            if parts is not None:
+                if self.remote and before.parts:
+                    self._sweep(points, found, after, parts, removed, noted)
+                else:
+                    self._sweep(points, found, after, parts, removed, [*noted, *going])
+                return write.changes(before, after)
+            noted, found = [], self._found(points, tenant, write, wanted)
+        raise StoreBusy(f"other writers to {tenant!r} were first {_SWAPS} times in the store {self.qdrant}: try again")
+
+    def _note(self, points: Points, changes: Sequence[tuple[str, Collection[tuple[str, str]]]]) -> list[str]:
+        self.qdrant.check_version()
+        return drafts.note(points, manifest.CATALOGUES, changes)
+
+    def _sweep(
         self,
         points: Points,
-        tenant: str,
-        write: "_Write",
-        wanted: Mapping[str, Tool],
-    ) -> dict[str, Changes]:
-        """Add the few points that do not exist, replace the manifest, and sweep."""
-        died = manifest.has_draft(points, tenant)
-        for _ in range(_SWAPS):  # Until no other writer, on a Qdrant server, comes between.
-            before = manifest.to_replace(points, tenant)
-            collection, missing = self._missing(points, before, write, wanted)
-            if missing:
-                manifest.mark_draft(points, tenant)
-                self._tool_points.add(points, collection, missing, self._tool_points.embed(list(missing.values())))
-            after = write.on(before, collection)
-            if collection == self._tool_points.searched:
-                after = large_tenant.with_statistics(points, before, after)
-            if (after, after.last) == (before, before.last) or manifest.swap(points, before, after):
-                break
-        else:
-            raise StoreBusy(
-                f"other writers to {tenant!r} were first {_SWAPS} times in the store {self.qdrant}: try again"
-            )
-        self._sweep(points, before, after, scan=died)
-        return write.changes(before, after)
+        found: "_Found",
+        after: Manifest,
+        parts: Sequence[str],
+        removed: Collection[tuple[str, str]],
+        done: Sequence[str],
+    ) -> None:
+        """Remove the points that were named and are no more, and those that old drafts left; the drafts `done` go."""
+        before, tenant, until = found.before, after.tenant, time.time() - drafts.KEPT_S
+        if removed:
+            points.sweep(before.collection, [tool_id(tenant, *tool) for tool in removed], until)
+        if gone := set(before.parts).difference(parts):
+            points.sweep(manifest.PARTS, sorted(gone), until)
+        old = [draft for draft in found.noted if draft.at <= until]
+        for draft in old:
+            points.sweep(draft.collection, self._unnamed(points, draft, after), until)
+        if old:
+            kept = {record.id for record in points.find(manifest.PARTS, payload=False)}
+            points.sweep(manifest.PARTS, sorted(kept.difference(parts)), until)
+        points.delete(manifest.CATALOGUES, [*done, *(draft.id for draft in old)])
 
-    def _sweep(self, points: Points, before: Manifest, after: Manifest, *, scan: bool) -> None:
-        """Remove the points that were named and are no more; after a writer's death also those that never were."""
-        if before.collection not in ("", after.collection):
-            points.drop(before.collection)
-        named = {point for point, *_ in after.points()}
-        points.delete(after.collection, [point for point, *_ in before.points() if point not in named])
-        if scan:
-            unnamed = [record for record in points.find(after.collection) if record.id not in named]
-            old = [record.id for record in unnamed if record.payload["written"] <= time.time() - _DRAFT_S]
-            points.delete(after.collection, old)
-            if len(old) < len(unnamed):
-                return
-        manifest.clear_draft(points, after.tenant)
+    def _unnamed(self, points: Points, draft: drafts.Draft, after: Manifest) -> list[str]:
+        """Return the points of a draft that the manifest does not name."""
+        named = after.definitions() if draft.collection == after.collection else set[tuple[str, str]]()
+        if draft.tools is not None:
+            return [tool_id(after.tenant, *tool) for tool in draft.tools if tool not in named]
+        ids = {tool_id(after.tenant, *tool) for tool in named}
+        return [record.id for record in points.find(draft.collection, payload=False) if record.id not in ids]
+
+
+class _Found(NamedTuple):
+    """What a write finds: the manifest before it, the drafts, the collection that the tenant's tools shall be in, and
+    the tools, by point, that it lacks: of those to be written, and of those kept in another collection."""
+
+    before: Manifest
+    noted: tuple[drafts.Draft, ...]
+    collection: str
+    missing: dict[str, Tool]
+
+    @property
+    def added(self) -> list[tuple[str, str]]:
+        return [(tool.key, tool.hash) for tool in self.missing.values()]
 
 
 @dataclass(frozen=True, slots=True)

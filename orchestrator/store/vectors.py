@@ -1,7 +1,8 @@
 """The tools' points with their vectors: a collection for each embedder, of which a tenant's manifest names one."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,13 +12,15 @@ from orchestrator.index.embed import Embedder, Vectors, embed_tools
 from orchestrator.index.safety import cleaned, suspects
 from orchestrator.records.durable_names import COLLECTION, SEARCHED
 from orchestrator.records.tool import Tool
-from orchestrator.store import large_tenant
+from orchestrator.store import drafts, large_tenant
 from orchestrator.store.client import ServerPoints
 from orchestrator.store.manifest import Manifest, stored_tool, tool_payload
 from orchestrator.store.points import Points, is_whole
 from orchestrator.store.qdrant import Qdrant
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512
+_CHECKED = 1_000
+"""As many points a server gives with one request, so their records are read rather than counted."""
 
 
 def collection_of(kind: str, embedder: Embedder) -> str:
@@ -64,20 +67,37 @@ class ToolPoints:
         flagged = suspects(tools)
         return embed_tools(self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools])
 
-    def missing(self, points: Points, collection: str, wanted: Mapping[str, Tool]) -> list[str]:
+    def missing(
+        self,
+        points: Points,
+        collection: str,
+        wanted: Mapping[str, Tool],
+        named: Container[tuple[str, str]],
+        *,
+        whole: bool,
+    ) -> list[str]:
         """Return those of these points that do not exist, or whose records or vectors are damaged.
 
-        A server's vectors are left unread: keeping them whole is the server's.
+        On a server, points that the manifest does not name may be about to be removed: unless they are young, they are
+        missing, too. Its vectors are left unread, because keeping them whole is the server's.
+
+        Args:
+            named: The tools, by key and definition hash, that the manifest names in this collection.
+            whole: Nothing is known to be damaged. Of many points on a server it then counts that they are there.
         """
-        ids, here = list(wanted), not self._qdrant.remote
-        found: set[str] = set()
+        here, since, found = not self._qdrant.remote, time.time() - drafts.KEPT_S / 2, set[str]()
+        if not here and whole and len(wanted) > _CHECKED:
+            sure = [point for point, tool in wanted.items() if (tool.key, tool.hash) in named]
+            found |= set() if points.lacks(collection, sure) else set(sure)
+        ids = [point for point in wanted if point not in found]
         for start in range(0, len(ids), _CHUNK):
-            page = points.get(collection, ids[start : start + _CHUNK], payload=["tool"], vectors=here)
+            page = points.get(collection, ids[start : start + _CHUNK], payload=["tool", "written"], vectors=here)
             for point, record in page.items():
-                tool = stored_tool(record.payload)
-                if tool is not None and tool.hash == wanted[point].hash and (is_whole(record) or not here):
+                tool, kept = stored_tool(record.payload), here or record.payload.get("written", 0.0) > since
+                intact = tool is not None and tool.hash == wanted[point].hash and (is_whole(record) or not here)
+                if intact and (kept or (wanted[point].key, wanted[point].hash) in named):
                     found.add(point)
-        return [point for point in ids if point not in found]
+        return [point for point in wanted if point not in found]
 
     def add(self, points: Points, collection: str, tools: Mapping[str, Tool], vectors: Vectors) -> None:
         """Write a point for each tool, by id; the first ones make the collection."""

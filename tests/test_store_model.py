@@ -1,0 +1,295 @@
+"""A model of the Store on two replicas of a Qdrant server: writers that interleave at each request, crash and stall.
+
+`TOOLROUTE_EXAMPLES=2000` in the environment makes it look further than it does in each run of the tests.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from orchestrator.errors import StoreUnavailable
+from orchestrator.index.corpus_statistics import CorpusStatistics
+from orchestrator.index.documents import Document
+from orchestrator.store import manifest
+from orchestrator.store.client import ServerPoints, Where
+from orchestrator.store.large_tenant import SearchedTools
+from orchestrator.store.manifest import Manifest
+from orchestrator.store.rest import Rest
+from orchestrator.store.store import Store
+from tests.catalogues import tool
+from tests.qdrant_front import Engine
+from tests.qdrant_replicas import Cluster, Crash, Writer
+
+TENANT, SERVERS = "org:1", ("a", "b")
+TOOLS = st.dictionaries(st.sampled_from(("x", "y", "z")), st.integers(0, 1), max_size=3)
+Content = dict[str, dict[str, str]]
+_LATER = 1 << 30
+CLUSTER = Cluster()
+ONE = {id(engine): CLUSTER.direct((engine,)) for engine in CLUSTER.engines}
+BOTH = CLUSTER.direct(CLUSTER.engines)
+
+
+class Lengths:
+    """An embedder of two dimensions, as no search here depends on what is found first."""
+
+    id, dimension, remote = "lengths", 2, False
+
+    def embed(self, texts: Sequence[str], *_: Any, **__: Any) -> Any:
+        return np.array([[1.0, len(text)] for text in texts], np.float32)
+
+
+def definitions(server: str, editions: dict[str, int]) -> list[Any]:
+    return [tool(f"{server}:{name}", f"Edition {edition} of {name}") for name, edition in sorted(editions.items())]
+
+
+class Write:
+    """A write of a server's tools (None: the server goes), or of all that the tenant has (`servers` of both)."""
+
+    def __init__(self, begin: int, given: dict[str, dict[str, int] | None]) -> None:
+        self.begin, self.end, self.failed = begin, _LATER, False
+        self.hashes = {
+            server: {} if own is None else {one.name: one.hash for one in definitions(server, own)}
+            for server, own in given.items()
+        }
+
+
+class StoreModel(RuleBasedStateMachine):
+    """What holds at each step: the tools that a replica's manifest names are there. What holds in the end is in
+    `teardown`: each server has the tools that a last write gave it, and nothing else is left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cluster, self.clock, self.moment = CLUSTER, SimpleNamespace(now=1e9), 0
+        self.cluster.clear()
+        self.patch = pytest.MonkeyPatch()
+        time = SimpleNamespace(time=lambda: self.clock.now, sleep=lambda _: None, monotonic=lambda: 0.0)
+        for module in ("store", "manifest", "drafts", "vectors"):
+            self.patch.setattr(f"orchestrator.store.{module}.time", time)
+        for wait in ("_FIRST_S", "_LONGEST_S"):
+            self.patch.setattr(f"orchestrator.store.patience.{wait}", 0.0)
+        self.patch.setattr("orchestrator.store.store._BATCH", 1)
+        self.patch.setattr("orchestrator.store.vectors._CHUNK", 2)
+        self.live: list[tuple[Writer, Write]] = []
+        self.history = list[Write]()
+        self.torn = False
+        """A drop and a write were under way together: either may win, and only the next import makes all right."""
+
+    # --- what happens
+
+    @precondition(lambda self: len(self.live) < 3)
+    @rule(server=st.sampled_from(SERVERS), editions=TOOLS | st.none(), limit=st.sampled_from((2, 50)))
+    def write(self, server: str, editions: dict[str, int] | None, limit: int) -> None:
+        def do(store: Store) -> Any:
+            given = None if editions is None else definitions(server, editions)
+            return store.replace_servers(TENANT, {server: given})[server]
+
+        self._start({server: editions}, do, limit)
+
+    @precondition(lambda self: len(self.live) < 3)
+    @rule(often=st.integers(0, 3))
+    def drop(self, often: int) -> None:
+        if not often:
+            self._start(dict.fromkeys(SERVERS), lambda store: store.drop(TENANT), 50)
+
+    @precondition(lambda self: self.live)
+    @rule(which=st.integers(0, 2), steps=st.integers(1, 12), replica=st.integers(0, 3))
+    def go_on(self, which: int, steps: int, replica: int) -> None:
+        """Let a writer make some steps; `replica` 2 and 3: at each replica in turn."""
+        writer = self._one(which)
+        for step in range(steps):
+            if not writer.ended:
+                writer.step(replica if replica < 2 else (replica + step) % 2)
+                self.named_tools_are_there()
+        self._end()
+
+    @precondition(lambda self: self.live)
+    @rule(which=st.integers(0, 2), replica=st.integers(0, 1))
+    def go_on_to_the_end(self, which: int, replica: int) -> None:
+        self.go_on(which, 1_000, replica)
+
+    @precondition(lambda self: len(self.live) > 1)
+    @rule(steps=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), min_size=4, max_size=40))
+    def interleave(self, steps: list[tuple[int, int]]) -> None:
+        for which, replica in steps:
+            if self.live:
+                self.go_on(which, 1, replica)
+
+    @precondition(lambda self: self.live)
+    @rule(which=st.integers(0, 2), how=st.sampled_from(("crash", "lose_answer", "be_late", "", "", "")))
+    def disturb(self, which: int, how: str) -> None:
+        if how:
+            getattr(self._one(which), how)()
+            self._end()
+
+    @precondition(lambda self: self.cluster.late)
+    @rule(which=st.integers(0, 5), replica=st.integers(0, 1))
+    def land(self, which: int, replica: int) -> None:
+        late = self.cluster.late.pop(which % len(self.cluster.late))
+        while not self.cluster.apply(late, replica):
+            pass
+
+    @precondition(lambda self: not self.live and not self.cluster.late)
+    @rule()
+    def two_days_pass(self) -> None:
+        self.clock.now += 2 * 86_400
+
+    # --- what must hold
+
+    @invariant()
+    def named_tools_are_there(self) -> None:
+        for engine in () if self.torn else self.cluster.engines:
+            owner, points = self._owner(engine), self._points(engine)
+            ids = [point for point, *_ in owner.points()]
+            assert len(points.get(owner.collection, ids, payload=False)) == len(ids), "named tools are gone"
+
+    def teardown(self) -> None:
+        try:
+            self._let_all_end()
+            if self.torn:
+                with self._store(BOTH, 50) as store:
+                    store.drop(TENANT)
+            else:
+                self._check_content()
+            self._check_one_more_import()
+        finally:
+            for writer, _ in self.live:
+                writer.crash()
+            self.patch.undo()
+
+    def _let_all_end(self) -> None:
+        while self.cluster.late:
+            self.land(0, 0)
+        while self.live:
+            self.go_on(0, 1_000, 2)
+        self.named_tools_are_there()
+
+    def _check_content(self) -> None:
+        contents = [self._content(engine) for engine in self.cluster.engines]
+        assert contents[0] == contents[1], "replicas differ"
+        for server in SERVERS:
+            assert contents[0].get(server, {}) in self._possible(server), "a write is lost, or one that failed is back"
+        self._check_search()
+
+    def _check_one_more_import(self) -> None:
+        given = {"a": {"x": 0, "y": 0}, "b": {"z": 1}}
+        for _ in range(2):  # The second one finds what has become old since.
+            with self._store(BOTH, 2) as store:
+                store.replace_servers(TENANT, {server: definitions(server, own) for server, own in given.items()})
+            self.clock.now += 2 * 86_400
+        wanted = Write(0, {**given}).hashes
+        for engine in self.cluster.engines:
+            assert self._content(engine) == wanted
+            with self._store(ONE[id(engine)], 50) as store:
+                stored = store.load(TENANT)
+            assert (len(stored.tools), stored.damaged) == (3, "")
+            left = [one.payload["key"] for name in self._collections(engine) for one in self._points(engine).find(name)]
+            assert sorted(left) == ["a:x", "a:y", "b:z"], "points are left that nothing names"
+        self._check_search()
+
+    def _check_search(self) -> None:
+        for engine in self.cluster.engines:
+            owner = self._owner(engine)
+            if not owner.statistics or not owner.count:
+                continue
+            with self._store(ONE[id(engine)], 2) as store:
+                searched, stored = SearchedTools(store.qdrant, owner), store.load(TENANT)
+                assert {one.tool.key for one in searched.search([((), Where(), 50)])[0]} == {
+                    one.key for one in stored.tools
+                }
+            counted = CorpusStatistics.of([Document.of(one) for one in stored.tools], searched.statistics.tokens)
+            assert searched.statistics == counted, "the statistics are not those of the tools"
+
+    # --- how
+
+    def _start(self, given: dict[str, dict[str, int] | None], do: Any, limit: int) -> None:
+        def work() -> Any:
+            with self._store(self.cluster.client, limit) as store:
+                return do(store)
+
+        self.moment += 1
+        write = Write(self.moment, given)
+        self.history.append(write)
+        drops = len(given) > 1 or any(len(other.hashes) > 1 for _, other in self.live)
+        self.torn |= bool(self.live or self.cluster.late) and drops
+        self.live.append((Writer(self.cluster, work, self._watched), write))
+        self._end()
+
+    def _one(self, which: int) -> Writer:
+        return self.live[which % len(self.live)][0]
+
+    def _end(self) -> None:
+        self.moment += 1
+        for writer, write in [one for one in self.live if one[0].ended]:
+            self.live.remove((writer, write))
+            if writer.error is None:
+                write.end = self.moment
+                self._check_told(writer, write)
+                continue
+            write.failed = True
+            if not isinstance(writer.error, Crash | StoreUnavailable):
+                raise writer.error
+
+    def _check_told(self, writer: Writer, write: Write) -> None:
+        if writer.result is None:
+            return
+        told = {*writer.result.new, *writer.result.changed}
+        (server,) = write.hashes
+        for before, after in writer.seen:
+            was, now = before.get(server, {}), after.get(server, {})
+            assert {name for name in now if now[name] != was.get(name)} <= told, "told `same` of what it wrote"
+
+    def _possible(self, server: str) -> list[dict[str, str]]:
+        """Return what the server may have now: of each write after which no other began that succeeded."""
+        own = [write for write in self.history if server in write.hashes]
+        last = max((write.begin for write in own if not write.failed), default=0)
+        first: list[dict[str, str]] = [{}] if not last or not [w for w in own if not w.failed] else []
+        return [*first, *(write.hashes[server] for write in own if write.end > last)]
+
+    def _watched(self, engine: Engine) -> Content:
+        return {} if self.torn else self._content(engine)
+
+    def _content(self, engine: Engine) -> Content:
+        return {server: {**own} for server, own in self._owner(engine).seen(None).tools.items() if own}
+
+    def _owner(self, engine: Engine) -> Manifest:
+        if not engine.client.collection_exists(manifest.CATALOGUES):
+            return Manifest(tenant=TENANT)
+        return manifest.owned(self._points(engine), TENANT)
+
+    def _points(self, engine: Engine) -> ServerPoints:
+        rest = Rest("http://replicas", "", 1)
+        rest._opened = ONE[id(engine)]
+        return ServerPoints(rest.ask, TENANT)
+
+    def _collections(self, engine: Engine) -> list[str]:
+        names = [one.name for one in engine.client.get_collections().collections]
+        return [name for name in names if name.startswith(("tool_capabilities", "tool_search"))]
+
+    @contextmanager
+    def _store(self, client: httpx2.Client, limit: int) -> Iterator[Store]:
+        store = Store("http://replicas", embedder=Lengths(), index_limit=limit)
+        store.qdrant._rest._opened = client
+        yield store
+
+
+def test_a_server_of_two_replicas_loses_nothing() -> None:
+    more = int(os.environ.get("TOOLROUTE_EXAMPLES", "0"))
+    checked = settings(
+        max_examples=more or 20,
+        stateful_step_count=40,
+        derandomize=not more,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink] if more else [Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(StoreModel, settings=checked)
