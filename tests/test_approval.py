@@ -29,6 +29,7 @@ from tests.running import TENANT
 from tests.temporal import replays, until, working
 
 ASKED = StepStatus.NEEDS_APPROVAL
+Tool(server="first", name="tool")  # Makes the checks of its fields, which hypothesis would count as slow generation.
 FLAG = st.sampled_from([None, True, False])
 VERBS = [*READING_VERBS, "create", "getaway", "GetUser", "and", "or", "delete", "リスト"]
 TOOLS = st.builds(

@@ -157,7 +157,7 @@ def test_servers_are_taken_over_as_they_are_and_given_back(home: dict[str, Path]
     assert list(desktop["mcpServers"]) == ["toolroute"]
     ours = desktop["mcpServers"]["toolroute"]
     store = str(Path.cwd().parent / "store")
-    assert ours["args"][-7:] == ["serve", "--config", str(config), "--store", store, "--client", "claude-desktop"]
+    assert ours["args"][-7:] == ["serve", "--config", str(config), "--store", store, "--profile", "claude-desktop"]
     sets = [list(McpConfig.read(config, name).servers) for name in ("claude-desktop", "cursor", "vscode", "codex")]
     assert sets == [["quick"], ["remote"], ["quick-vscode"], ["docs"]]
     assert "env" not in ours

@@ -291,10 +291,12 @@ _FAILED_S = 600.0
 """For so long a route does not list a server again that could not be listed."""
 
 
-_hints = cache(get_type_hints)
+@cache
+def _hints(record: Any) -> dict[str, Any]:
+    return get_type_hints(record)
 
 
-def derived(record: type[Any], name: str, text: str, spelt: str = "", **more: Any) -> Callable[[Any], Any]:
+def derived(record: Any, name: str, text: str, spelt: str = "", **more: Any) -> Callable[[Any], Any]:
     """Return the option of a record's field, with the field's name, type and default.
 
     Args:
@@ -305,7 +307,7 @@ def derived(record: type[Any], name: str, text: str, spelt: str = "", **more: An
         more: Settings of `click.option` that take precedence.
     """
     own = next(own for own in fields(record) if own.name == name)
-    of = _hints(record)[name]
+    of = _hints(record)[name]  # type: ignore[arg-type]  # mypy takes classes for unhashable
     kind = next(kind for kind in (*get_args(of), of) if kind is not NoneType)
     made: dict[str, Any] = {"help": text, "type": _Given() if kind is str else kind}
     if record is not Options and own.default is not MISSING:

@@ -21,7 +21,7 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 
 @click.command()
 @taking("config", "sources")
-@click.option("--client", metavar="NAME", default="", help="Only the servers that `setup` took over from this client.")
+@click.option("--profile", metavar="NAME", default="", help="Only what this profile of the configuration file shows.")
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
 @click.option("--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]")
 @click.option(
@@ -42,7 +42,7 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 async def serve(
     place: Place,
     options: Options,
-    client: str,
+    profile: str,
     transport: str,
     host: str | None,
     port: int | None,
@@ -73,7 +73,7 @@ async def serve(
     log(logging.WARNING)
     same = ["--config", str(place.config_file().absolute())]
     same += [text for store in place.store[:1] for text in ("--store", store)]
-    watched, router = WatchedConfig(place.config_file(), client), Router(stores=place.stores, options=options)
+    watched, router = WatchedConfig(place.config_file(), profile), Router(stores=place.stores, options=options)
     if audit := Audit.named(options.audit):
         audit.check()
     gateway = Gateway(
@@ -87,15 +87,26 @@ async def serve(
     )
     async with gateway:
         if transport == "stdio":
-            served = make_server(gateway, place.tenant, approve=approve, options=same)
+            served = make_server(gateway, place.tenant, approve=approve, options=same, profile=profile)
             interrupted = await serve_stdio(gateway, served)
         else:
             token = "" if tokens else new_token()
             known = BearerTokens.read(tokens) if tokens else BearerTokens({token: place.tenant})
+            if unknown := sorted(known.profiles - watched.config.profiles.keys()):
+                raise InvalidInput(f"{tokens}: no profile {unknown[0]!r} in {place.config_file()}: add it there")
             # Of the sockets for requests under way a tenant's calls take half at most, its sessions' streams a quarter.
             most = most_pending()
-            served = make_server(gateway, approve=approve, most_calls=most, options=same)
-            app = make_app(served, known, allow_host, allow_origin, most_sessions=most // 2)
+            served = make_server(gateway, approve=approve, most_calls=most, options=same, profile=profile)
+            app = make_app(
+                served,
+                known,
+                allow_host,
+                allow_origin,
+                most_sessions=most // 2,
+                profiles=lambda: gateway.config.profiles,
+                only=profile,
+                ready=gateway.ready,
+            )
             address = host if host is not None else "127.0.0.1", 8765 if port is None else port
 
             async def stop(after_s: float) -> None:

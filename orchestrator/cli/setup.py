@@ -17,7 +17,7 @@ from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.clients import CLIENTS, OURS, UNREAD, Client, ClientFile, copies, write
-from orchestrator.mcp.config import CLIENT_SETS, McpConfig, own_config
+from orchestrator.mcp.config import PROFILES, McpConfig, own_config
 from orchestrator.mcp.takeover import Taken, served, take_over, with_usable_entry
 from orchestrator.options import set_variables
 
@@ -69,7 +69,7 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, p
         warn(["no server could be listed: nothing is written"])
         return 1
     command = [*_program(), "serve", "--config", str(config), *_options(place), *_policy()]
-    commands = [[*command, "--client", one.file.client.name] for one in taken]
+    commands = [[*command, "--profile", one.file.client.name] for one in taken]
     for one, own_command in zip(taken, commands, strict=True):
         one.text(own_command)  # An error comes before the first file is written.
     servers = {name: entry for name, entry in servers.items() if name in before or name not in unlisted}
@@ -115,24 +115,24 @@ def _check_not_in_a_project(config: Path) -> None:
         raise InvalidConfig(f"{config} is in the project {root}, where your own servers could be committed: {remedy}")
 
 
-def _keep(config: Path, own: ClientFile | None, servers: dict[str, Any], sets: dict[str, list[str]]) -> None:
+def _keep(config: Path, own: ClientFile | None, servers: dict[str, Any], sets: dict[str, Any]) -> None:
     """Write the configuration, which its owner alone can read."""
     if own is None:
-        write(config, json.dumps({"mcpServers": servers, CLIENT_SETS: sets}, indent=2, ensure_ascii=False) + "\n")
+        write(config, json.dumps({"mcpServers": servers, PROFILES: sets}, indent=2, ensure_ascii=False) + "\n")
         return
-    named = replace(own, client=replace(own.client, key=CLIENT_SETS), text=own.with_entries(servers))
+    named = replace(own, client=replace(own.client, key=PROFILES), text=own.with_entries(servers))
     if (text := named.with_entries(sets)) != own.text:
         _save(own, text, private=True)
 
 
-def _sets(own: ClientFile | None, taken: Sequence[Taken]) -> dict[str, list[str]]:
-    """Return the names of each client's servers: those that it had before, and those that are taken over now."""
-    known = ClientFile.read(replace(own.client, key=CLIENT_SETS), own.path).entries if own else {}
-    sets: dict[str, list[str]] = {**known}
+def _sets(own: ClientFile | None, taken: Sequence[Taken]) -> dict[str, Any]:
+    """Return the profile of each client: the servers that it had before, and those that are taken over now."""
+    known = ClientFile.read(replace(own.client, key=PROFILES), own.path).entries if own else {}
+    sets: dict[str, Any] = {**known}
     for one in taken:
-        had = sets.get(one.file.client.name, ()) if OURS in one.file.entries else ()  # Else they were given back.
-        names = [*had, *(move.name for move in one.moves if move.name)]
-        sets[one.file.client.name] = list(dict.fromkeys(names))
+        had = sets.get(one.file.client.name, {}) if OURS in one.file.entries else {}  # Else they were given back.
+        names = [*had.get("servers", ()), *(move.name for move in one.moves if move.name)]
+        sets[one.file.client.name] = {**had, "servers": list(dict.fromkeys(names))}
     return sets
 
 

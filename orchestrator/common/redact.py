@@ -46,6 +46,10 @@ class Secrets:
             forms = sorted({form for value in now for form in _forms(value)}, key=lambda form: (-len(form), form))
             self._pattern = re.compile("|".join(map(_escaped, forms))) if forms else None
 
+    def also(self, values: Iterable[str]) -> "Secrets":
+        """Return these secrets with further values."""
+        return Secrets(self._values.union(values))
+
     def redact(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._pattern else text
 

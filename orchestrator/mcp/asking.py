@@ -25,11 +25,12 @@ class Asker(Protocol):
     """A client whose request is under way, and which a server may therefore ask.
 
     `who` names the client's conversation: requests of one conversation may answer for each other. `log_level` is the
-    least severe log message that the client wants, "" where it did not say.
+    least severe log message that the client wants, "" where it did not say. `fixed` are values that it never reads.
     """
 
     who: object
     log_level: str
+    fixed: Secrets
 
     @property
     def is_open(self) -> bool:

@@ -7,7 +7,7 @@ started, so a variable that is missing stops that server alone, and no secret st
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -36,13 +36,14 @@ from orchestrator.mcp.launch import (
     passed_secrets,
     read_env_file,
 )
+from orchestrator.mcp.profiles import Profile, read_profiles
 from orchestrator.mcp.runners import runner_of
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")
 """Looked for in the working folder when no file is named."""
-CLIENT_SETS = "clients"
-"""The part of a file that says which of its servers each client has."""
+PROFILES = "profiles"
+"""The part of a file that says which servers and tools a client may see."""
 
 logger = logging.getLogger(__name__)
 
@@ -199,7 +200,9 @@ class ServerSpec(BaseModel):
         """
         hidden = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
         given = {**self.env, **self.headers}
-        named = {name: [found["name"] for found in VARIABLE.finditer(text)] for name, text in given.items()}
+        named = {
+            name: [found["name"] or found["file"] for found in VARIABLE.finditer(text)] for name, text in given.items()
+        }
         named = {**{name: [name] for name in self.env_pass}, **named}  # As `"env": {"NAME": "${NAME}"}`.
         meant = [hidden.redact(text) for text in (self.command, *self.args, self.url)]
         chosen = [self.only_tools and sorted(self.only_tools), sorted(self.disabled_tools), self.trust_annotations]
@@ -270,7 +273,7 @@ _OF_CLIENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """The servers of one file by name, in the file's order, without those switched `off`, whose names are known.
+    """The servers of one file by name, in the file's order, without those switched `off`, and the file's profiles.
 
     An entry that cannot be used takes no other away: it is a server whose `launch` says why.
     """
@@ -278,6 +281,7 @@ class McpConfig:
     servers: Mapping[str, ServerSpec]
     source: str = "mcpServers"
     off: frozenset[str] = frozenset()
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: "McpConfig | Mapping[str, Any] | str | Path") -> "McpConfig":
@@ -287,18 +291,18 @@ class McpConfig:
         return cls.parse(config) if isinstance(config, Mapping) else cls.read(config)
 
     @classmethod
-    def read(cls, path: str | Path, client: str = "") -> Self:
+    def read(cls, path: str | Path, profile: str = "") -> Self:
         """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy.
 
-        client: Only its servers, as `toolroute setup` has noted them in the file.
+        profile: Only its servers.
         """
         with reading(path, "give an mcpServers JSON file", InvalidConfig):
             text = Path(path).read_text(encoding="utf-8-sig")
             value = read_json(without_comments(braced(text) if Path(path).parent.name == ".gemini" else text))
-        return cls.parse(value, str(path), client)
+        return cls.parse(value, str(path), profile)
 
     @classmethod
-    def parse(cls, value: Any, source: str = "mcpServers", client: str = "") -> Self:
+    def parse(cls, value: Any, source: str = "mcpServers", profile: str = "") -> Self:
         """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`."""
         given = value if isinstance(value, dict) else {}
         entries = given.get("mcpServers", given.get("servers"))
@@ -307,15 +311,14 @@ class McpConfig:
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
-        if client:
-            sets = given.get(CLIENT_SETS)
-            if not isinstance(sets, dict) or not isinstance(chosen := sets.get(client), list):
-                named = ", ".join(sets) if isinstance(sets, dict) else "none"
-                raise InvalidConfig(f"{source}: no servers of a client {client!r}; {CLIENT_SETS!r} names: {named}")
-            entries = {name: entry for name, entry in entries.items() if name in chosen}
+        profiles = read_profiles(given.get(PROFILES, {}), source)
+        if profile:
+            if profile not in profiles:
+                raise InvalidConfig(f"{source}: no profile {profile!r}; it names: {', '.join(profiles) or 'none'}")
+            entries = {name: entry for name, entry in entries.items() if profiles[profile].has_server(name)}
         off = frozenset(name for name, entry in entries.items() if _is_off(entry))
         specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
-        return cls({spec.name: spec for spec in specs}, source, off)
+        return cls({spec.name: spec for spec in specs}, source, off, profiles)
 
     @property
     def entries(self) -> dict[str, str]:
@@ -333,7 +336,7 @@ class McpConfig:
         kept = {name: old for name, old in before.servers.items() if name in broken and not old.problem}
         for name in kept:
             logger.warning("%s; the entry that was there before stays in use", broken[name])
-        return McpConfig({**self.servers, **kept}, self.source, self.off)
+        return McpConfig({**self.servers, **kept}, self.source, self.off, self.profiles)
 
     def lacks(self, name: str) -> str:
         """Return why there is no server of this name here, as a sentence with the remedy."""

@@ -9,16 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from orchestrator.common.json_input import reading
+from orchestrator.common.json_input import reading, why_unread
 from orchestrator.common.redact import Secrets, argument_secrets, url_secrets
+from orchestrator.common.regular import regular
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.runners import runner_of
 
-VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+VARIABLE = re.compile(
+    r"\$\{(?:file:(?P<file>[^}]+)|(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?)\}"
+)
 BARE = re.compile(r"\$(?=[A-Za-z_])(\w+)")
 """A variable as Gemini CLI writes it, too."""
 _OWN = Path(sys.executable).parent
 _OF_NODE = frozenset({"node", "npm", "npx", "corepack"})
+_MOST_SECRET = 65_536
+"""Characters of a file that stands for a value."""
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
 
 
@@ -153,9 +158,12 @@ class Expansion:
         self.used: dict[str, str] = {}
         self.missing: list[str] = []
         self.unknown: list[str] = []
+        self.unread: list[str] = []
 
     def of(self, where: str, text: str) -> str:
         def value(match: re.Match[str]) -> str:
+            if path := match["file"]:
+                return self._read(where, path)
             name, default = match["name"], match["default"]
             # As in a shell, `:-` also stands in for an empty value.
             found = self._environ.get(name) or default if default is not None else self._environ.get(name)
@@ -167,11 +175,26 @@ class Expansion:
         self.unknown += [f"{left} (in {where})" for left in _LEFT_OVER.findall(VARIABLE.sub("", text))]
         return VARIABLE.sub(value, text)
 
+    def _read(self, where: str, path: str) -> str:
+        """Return a file's text without the line ends behind it, as secrets of containers are kept."""
+        try:
+            with open(at_home(path), encoding="utf-8", opener=regular) as file:
+                found = file.read(_MOST_SECRET + 1)
+        except (OSError, UnicodeDecodeError) as error:
+            self.unread.append(f"{path} (in {where}): {why_unread(error)}")
+            return ""
+        if len(found) > _MOST_SECRET:
+            self.unread.append(f"{path} (in {where}): it has more than {_MOST_SECRET:,} characters")
+        self.used[f"file {path}"] = value = found.rstrip("\r\n")
+        return value
+
     def check(self, where: str) -> None:
         """Raise InvalidConfig for variables that are missing or not understood."""
         if self.unknown:
             shown = ", ".join(self.unknown)
             raise InvalidConfig(f"{where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
+        if self.unread:
+            raise InvalidConfig(f"{where}: a file cannot be read: {'; '.join(self.unread)}; mend ${{file:PATH}}")
         if self.missing:
             shown = ", ".join(self.missing)
             raise InvalidConfig(f"{where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}")

@@ -164,7 +164,7 @@ def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
     from mcp.client.stdio import DEFAULT_INHERITED_ENV_VARS
 
     found = VARIABLE.finditer(json.dumps(entry))
-    more = [one for one in found if one["name"] not in DEFAULT_INHERITED_ENV_VARS]
+    more = [one for one in found if one["name"] and one["name"] not in DEFAULT_INHERITED_ENV_VARS]
     if client.variable:
         return {}, ""  # Its servers get all variables of its own.
     if not client.raw:
@@ -192,7 +192,7 @@ def _unusable(server: str, entry: Any, client: Client) -> str:
     return problems[0] if problems else "it is switched off"
 
 
-_THEIRS = re.compile(r"\$\{+[^}]*\}+|\{(?:env|file):[^}]*\}")
+_THEIRS = re.compile(r"\$\{+[^}]*\}+|(?<!\$)\{(?:env|file):[^}]*\}")
 """Variables that a client alone can fill in, such as `${input:key}`, `${{ secrets.KEY }}` and `{file:~/key}`."""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Annotated
 
 from annotated_types import Gt, Interval
@@ -85,6 +86,8 @@ class RouteRequest:
     ] = field(default_factory=dict)
     context_order: tuple[str, ...] = ()
     """The context's names, most important first; made of it, as JSON on its way through Temporal is sorted by name."""
+    only: Annotated[tuple[str, ...], Give("a tuple of patterns, e.g. ('github:*', '!github:delete_*')")] = ()
+    """Patterns of keys: a match fits one of them, if any is given, and none that begins with `!`."""
 
     def __post_init__(self) -> None:
         if isinstance(self.context, dict):
@@ -121,3 +124,12 @@ def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
     if not isinstance(conversation, Iterable):
         raise InvalidInput(f"conversation={conversation!r:.80}: give Turn records in a list, oldest first")
     return tuple(conversation)
+
+
+def within(key: str, patterns: Iterable[str]) -> bool:
+    """Return whether a tool's key fits the patterns of `RouteRequest.only`."""
+    given = list(patterns)
+    wanted = [pattern for pattern in given if not pattern.startswith("!")]
+    return (not wanted or any(fnmatchcase(key, pattern) for pattern in wanted)) and not any(
+        fnmatchcase(key, pattern[1:]) for pattern in given if pattern.startswith("!")
+    )

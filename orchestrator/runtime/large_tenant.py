@@ -123,6 +123,8 @@ class LargeTenant:
         """Return the candidates by key, the best first."""
         said = find_servers(asked.understood.text, self.servers)
         here = Where(tuple(("labels", (f"{name}={value}",)) for name, value in asked.request.filters.items()))
+        if servers := _servers_of(asked.request.only):
+            here = here.having("server", servers)
         if unwanted := [server for server in said.unwanted if server not in said.wanted]:
             here = here.without("server", unwanted)
         if asked.servers is not None:
@@ -201,3 +203,9 @@ class LargeTenant:
 def _of_keys(keys: Collection[str]) -> list[Search]:
     """Return the search for the tools of these keys, none for none."""
     return [((), Where().having("keys", sorted(keys)[:_MOST_NAMED]), _MOST_NAMED)] if keys else []
+
+
+def _servers_of(patterns: Sequence[str]) -> list[str]:
+    """Return the servers that patterns of keys are confined to; none where a pattern may mean any server."""
+    servers = [pattern.partition(":")[0] for pattern in patterns if not pattern.startswith("!")]
+    return [] if any("*" in server or "?" in server or "[" in server for server in servers) else servers

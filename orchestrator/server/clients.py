@@ -34,7 +34,9 @@ from mcp.types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from orchestrator.common.redact import Secrets
 from orchestrator.mcp.asking import ANSWER_S, ASKER
+from orchestrator.server.masking import masked_model
 
 Context = ServerRequestContext[Any, Any]
 R = TypeVar("R")
@@ -56,17 +58,19 @@ def is_modern(context: Context) -> bool:
 class ClientAsker:
     """A client with a request under way, as the servers that work for it may ask it (`asking.Asker`).
 
-    `context` is replaced when a client of 2026-07-28 sends its request again with answers.
+    `context` is replaced when a client of 2026-07-28 sends its request again with answers. `fixed` are values that the
+    client never reads.
     """
 
     def __init__(self, context: Context, who: object, log_level: str) -> None:
         self.who, self.log_level, self.context = who, log_level, context
-        self.is_open = True
+        self.is_open, self.fixed = True, Secrets()
         self.asked = asyncio.Event()
         self.questions: dict[str, tuple[InputRequest, asyncio.Future[InputResponse]]] = {}
 
     async def ask(self, request: InputRequest) -> InputResponse | ErrorData:
         """Ask the client, in the way of its protocol."""
+        request = masked_model(request, self.fixed)
         if lacking := _lacking(self.context, request):
             return ErrorData(code=INVALID_REQUEST, message=f"the client behind toolroute has no {lacking}")
         if is_modern(self.context):
@@ -99,6 +103,7 @@ class ClientAsker:
             if unwanted or (is_modern(self.context) and not self.log_level):
                 return
         related = self.context.request_id if self.is_open else None
+        notification = masked_model(notification, self.fixed)
         await _sent(self.context.session.send_notification(notification, related))
 
 

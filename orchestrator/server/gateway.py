@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -43,7 +43,9 @@ from orchestrator.server import shown as shown_tools
 from orchestrator.server.clients import Questions, Sessions
 from orchestrator.server.initial_sync import InitialSync, Note
 from orchestrator.server.kept_results import KeptResults
+from orchestrator.server.masking import masked_progress, masking
 from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
+from orchestrator.server.profiles import current, fitting
 from orchestrator.server.sign_in_links import SignInLink, SignInLinks
 from orchestrator.server.subscriptions import Subscriptions
 from orchestrator.server.uris import shown_uri, with_shown_links
@@ -58,6 +60,9 @@ Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
 _REMEMBERED = 10_000
 _MOST_TOKENS = 8_000
 """Of the definitions that a search shows, as of a call's result."""
+_PINNED_S = 20.0
+"""How long a list of tools waits for the servers of pinned tools to be listed."""
+_READY_S = 5.0
 _WATCH_S = 2.0
 """How often the configuration file is looked at while clients that hear of changes are connected."""
 _LOOKS = 40
@@ -136,9 +141,10 @@ class Gateway:
         """
         began = time.perf_counter()
         await self._follow()
+        profile = current()
         # Taken before routing: a server that is listed meanwhile is not among the matches, so its warning stays.
         listed = await self._listed(tenant)
-        unlisted = dict(listed.why)
+        unlisted = {server: why for server, why in listed.why.items() if profile.has_server(server)}
         await self._read_again(tenant, listed)
         asked = RouteRequest(
             query=query,
@@ -147,6 +153,7 @@ class Gateway:
             route_hint=hint,
             token_cap=3 * _MOST_TOKENS,  # What does not fit into one of them is named below.
             filters={"kind": Kind.MCP},  # Agents and integrations cannot be called here.
+            only=profile.patterns,
         )
         decision = await self._router.route(asked)
         # What is stored of a server that is yet to be listed belongs to another entry of that name.
@@ -162,20 +169,26 @@ class Gateway:
         self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
         if dropped:
-            long = ", ".join(match.tool.key for match in dropped)
+            long = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
             warnings.append(f"{long}: its definition does not fit into {_MOST_TOKENS:,} tokens; `call_tool` takes it")
         ms = (time.perf_counter() - began) * 1000
         self.audit(Entry(event="search", tenant=tenant, actor=actor, decision=named, ms=ms))
         return {
             "matches": shown_tools.matches(
-                matches, await self._stored_offers(tenant, matching), first_whole=bool(best)
+                [replace(match, tool=profile.shown(match.tool)) for match in matches],
+                await self._stored_offers(tenant, matching),
+                first_whole=bool(best),
             ),
-            "recommended": [key for key in decision.recommended if key in shown],
+            "recommended": [profile.shown_key(key) for key in decision.recommended if key in shown],
             "stage": str(decision.stage),
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": [server for server in decision.servers if server in matching],
-            "warnings": [*decision.warnings, *warnings, *self.pool(tenant).refused(matching)],
+            "warnings": [
+                *fitting(decision.warnings, profile, self.config.servers),
+                *warnings,
+                *self.pool(tenant).refused(matching),
+            ],
         }
 
     async def describe(self, tenant: str, keys: Sequence[str]) -> dict[str, Any]:
@@ -186,8 +199,11 @@ class Gateway:
             [Match(tool=tool, score=1) for tool in tools], _MOST_TOKENS, select.definition_tokens
         )
         offers = await self._stored_offers(tenant, {tool.server for tool in tools})
-        found = [shown_tools.whole(match.tool, offers.get(match.tool.server, Offer())) for match in fitting]
-        left = ", ".join(match.tool.key for match in dropped)
+        profile = current()
+        found = [
+            shown_tools.whole(profile.shown(match.tool), offers.get(match.tool.server, Offer())) for match in fitting
+        ]
+        left = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
         return {"tools": found, "warnings": [f"{left}: no more fits, describe them apart"] if left else []}
 
     async def call(
@@ -207,13 +223,15 @@ class Gateway:
         Raises UnknownTool, InvalidArguments, and what `allow` and Connections.call raise.
         """
         await self._follow()
-        tool = await self._tool(tenant, key)
+        tool, profile = await self._tool(tenant, key), current()
+        profile.check(tool, arguments)
         if is_quarantined(tool):
             tool = await self.listed_now(tenant, tool)
+        fixed = profile.fixed(tool)
         chosen = self._offered.get((tenant, tool.key), tool)
         is_same = chosen.hash == tool.hash
         # In a thread: a stranger's schema may take seconds, in which others are served.
-        given = await asyncio.to_thread(check_arguments, tool, arguments) if is_same else dict(arguments)
+        given = await asyncio.to_thread(check_arguments, profile.shown(tool), arguments) if is_same else dict(arguments)
         who = Conversation(tenant, actor, session)
         entry = Entry(event="call", tenant=tenant, actor=actor, server=tool.server, tool=tool.key)
         entry = replace(entry, arguments=arguments_digest(given), decision=self._outcomes.search_of(who, tool.key))
@@ -226,13 +244,14 @@ class Gateway:
                     line["approval"] = await allow(await self.listed_now(tenant, tool), given)
 
             call = replace(
-                Call.of(chosen, given, idempotency_key),
-                on_progress=on_progress,
+                Call.of(chosen, {**given, **fixed}, idempotency_key),
+                on_progress=masked_progress(on_progress, fixed),
                 confirm=confirm,
                 max_tokens=self.results.max_tokens,
             )
             began = time.perf_counter()
-            answered = await self.pool(tenant)._exchange(call)
+            with masking(fixed) as masked:
+                answered = masked(await self.pool(tenant)._exchange(call))
             line["result"] = TOOL_ERROR  # Unless it is an answer.
             _raise_if_links(answered)
             first = not self.results.of((tenant, actor))
@@ -247,7 +266,7 @@ class Gateway:
     def audit(self, entry: Entry) -> None:
         """Write a line into the audit log, if there is one."""
         if self._audit is not None:
-            self._audit.note(entry)
+            self._audit.note(replace(entry, profile=current().name))
 
     @contextmanager
     def _audited(self, entry: Entry) -> Iterator[dict[str, Any]]:
@@ -275,7 +294,9 @@ class Gateway:
     async def tools_beside(self, tenant: str, tool: Tool) -> list[Tool]:
         """Return the tenant's present tools of the same server, this one among them as it is given."""
         catalogue = (await self._router._index(tenant, tool.key)).catalogue
-        return [tool, *(own for own in catalogue if own.server == tool.server and own.key != tool.key)]
+        profile = current()
+        beside = [profile.shown(own) for own in catalogue if own.server == tool.server and profile.has(own.key)]
+        return [tool, *(own for own in beside if own.key != tool.key)]
 
     async def listed_now(self, tenant: str, tool: Tool) -> Tool:
         """Return the tool as its server lists it now, quarantined where it is not what was accepted."""
@@ -286,7 +307,10 @@ class Gateway:
 
     async def _tool(self, tenant: str, key: str) -> Tool:
         """Return the tool, whose server is listed first where the store does not hold what its entry names."""
+        shown, key = key, current().key(key) or key
         server, _ = split_key(key)
+        if not current().has_server(server):
+            raise UnknownTool(f"no tool {shown!r}: use `search`, and give a match's `tool` as it stands there")
         listed = await self._listed(tenant, server)
         why = listed.why.get(server)
         await self._read_again(tenant, listed)
@@ -298,9 +322,9 @@ class Gateway:
         former, key = key, catalogue.current(key)
         if former != key:
             self._note(f"{former} is called {key} now; a call of the former name is answered for the time being")
-        if key not in catalogue.positions:
-            meant = self._meant(key, catalogue)
-            raise UnknownTool(f"no tool {key!r}{meant}: use `search`, and give a match's `tool` as it stands there")
+        if key not in catalogue.positions or current().key(shown if former == key else key) != key:
+            meant = self._meant(shown, catalogue)
+            raise UnknownTool(f"no tool {shown!r}{meant}: use `search`, and give a match's `tool` as it stands there")
         tool = catalogue[key]
         if not self._callable(tool):
             is_mcp = tool.kind is Kind.MCP
@@ -319,9 +343,9 @@ class Gateway:
     def _meant(self, key: str, catalogue: Catalogue) -> str:
         """Return which of the tenant's tools may be meant by a key that none has."""
         _, name = split_key(key)
-        own = [tool for tool in catalogue if self._callable(tool)]
-        near = [tool.key for tool in own if tool.name == name][:3]
-        near = near or get_close_matches(key, [tool.key for tool in own][:2_000], n=3)
+        own = [split_key(current().shown_key(tool.key)) for tool in catalogue if self._callable(tool)]
+        near = [":".join(one) for one in own if one[1] == name][:3]
+        near = near or get_close_matches(key, [":".join(one) for one in own][:2_000], n=3)
         return f" (did you mean {' or '.join(near)}?)" if near else ""
 
     async def states(self, tenant: str) -> list[dict[str, Any]]:
@@ -330,7 +354,28 @@ class Gateway:
         pool = self.pool(tenant)
         counts = await asyncio.to_thread(self._store.servers, tenant)
         pool.know(counts, await asyncio.to_thread(self._store.failures, tenant))
-        return [state.to_json() for state in pool.states()]
+        return [state.to_json() for state in pool.states() if current().has_server(state.server)]
+
+    async def pinned(self, tenant: str) -> dict[str, Tool]:
+        """Return the tools that the profile lists beside `search`, by the names under which it lists them."""
+        profile = current()
+        if not profile.spec.pinned:
+            return {}
+        await self._follow()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PINNED_S):
+                await self._read_again(tenant, await self._listed(tenant))
+        catalogue = (await self._router._index(tenant, *profile.spec.pinned)).catalogue
+        return profile.pinned(tool for tool in catalogue if self._callable(tool))
+
+    async def ready(self) -> bool:
+        """Return whether the store answers."""
+        try:
+            async with asyncio.timeout(_READY_S):
+                await asyncio.to_thread(self._store.servers, "local")
+        except (ToolrouteError, TimeoutError):
+            return False
+        return True
 
     async def _follow(self) -> None:
         """Take a changed configuration over; what the store lacks of it is listed before the next search."""
@@ -357,7 +402,7 @@ class Gateway:
         """Return what each of the tenant's servers offers beside its tools, as it was listed last."""
         await self._follow()
         await self._listed(tenant)
-        return await self._stored_offers(tenant, self.config.servers)
+        return await self._stored_offers(tenant, filter(current().has_server, self.config.servers))
 
     async def _stored_offers(self, tenant: str, servers: Iterable[str]) -> dict[str, Offer]:
         entries = {server: self._entry(server) for server in servers}
@@ -374,7 +419,7 @@ class Gateway:
 
     def _callable(self, tool: Tool) -> bool:
         spec = self.config.servers.get(tool.server)
-        return tool.kind is Kind.MCP and spec is not None and spec.lists(tool.name)
+        return tool.kind is Kind.MCP and spec is not None and spec.lists(tool.name) and current().has(tool.key)
 
     def _entry(self, server: str) -> str:
         spec = self.config.servers.get(server)

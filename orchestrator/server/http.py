@@ -7,11 +7,12 @@ import hashlib
 import secrets
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
@@ -20,13 +21,15 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware.authentication import AuthenticationMiddleware
-from starlette.responses import PlainTextResponse
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from orchestrator.common.json_input import read_json, reading
+from orchestrator.common.json_input import first_problem, read_json, reading
 from orchestrator.common.tenant import is_tenant
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.launch import Expansion, environment
@@ -48,47 +51,76 @@ _QUEUE = 1024
 new_token = secrets.token_urlsafe
 
 
+class Grant(BaseModel):
+    """What a token of the file gives: a tenant's tools, or one profile of them, and so many calls a minute."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    tenant: str = ""
+    token: StrictStr = Field(repr=False)
+    profile: str = ""
+    calls_per_minute: Annotated[float, Field(gt=0)] | None = None
+
+
 class BearerTokens:
-    """Bearer tokens and the tenant of each, kept as digests: the token verifier of the MCP library.
+    """Bearer tokens and what each gives, kept as digests: the token verifier of the MCP library.
 
     `lasting`: a token stands for the same person after a restart, too.
     """
 
     def __init__(self, tokens: Mapping[str, str], *, lasting: bool = False) -> None:
-        self._tenants = {_digest(token): tenant for token, tenant in tokens.items()}
+        self._grants = {_digest(token): Grant(tenant=own, token="") for token, own in tokens.items()}
         self._lasting = lasting
 
     @classmethod
     def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "BearerTokens":
-        """Read a JSON file, tenant to token or tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...", "..."]}`."""
+        """Read a JSON file, tenant to token or tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...", "..."]}`.
+
+        In place of a token stands `{"token": "...", "profile": "support", "calls_per_minute": 60}`.
+        """
         with reading(path, error=InvalidConfig):
             value = read_json(path.read_text(encoding="utf-8-sig"))
         if not isinstance(value, dict) or not value:
             raise InvalidConfig(f'{path}: give an object of tenants and their tokens: {{"org:42": "${{ACME_TOKEN}}"}}')
         environ = environment() if environ is None else environ
-        tokens: dict[str, str] = {}
+        found = cls({}, lasting=True)
         for tenant, given in value.items():
             if not is_tenant(tenant):
                 raise InvalidConfig(f"{path}: tenant {tenant!r}: give org:ID or user:ID")
-            for text in given if isinstance(given, list) else [given]:
-                token = _checked(f"{path}: tenant {tenant!r}", text, environ)
-                if tokens.setdefault(token, tenant) != tenant:
-                    shared = f"{tokens[token]!r} and {tenant!r} have the same token"
+            for one in given if isinstance(given, list) else [given]:
+                grant = _granted(f"{path}: tenant {tenant!r}", tenant, one)
+                own = _digest(_checked(f"{path}: tenant {tenant!r}", grant.token, environ))
+                known = found._grants.setdefault(own, grant)
+                if known is not grant and known.tenant != tenant:
+                    shared = f"{known.tenant!r} and {tenant!r} have the same token"
                     raise InvalidConfig(f"{path}: {shared}: give each its own")
-        return cls(tokens, lasting=True)
+                if known is not grant and known.model_copy(update={"token": grant.token}) != grant:
+                    raise InvalidConfig(f"{path}: tenant {tenant!r} has a token twice: give it one profile")
+        return found
+
+    @property
+    def profiles(self) -> set[str]:
+        """The profiles that tokens are confined to."""
+        return {grant.profile for grant in self._grants.values()} - {""}
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the tenant of a token as its client, and as the subject who holds it: a lasting one by its digest."""
         own = _digest(token)
-        if (tenant := self._tenants.get(own)) is None:
+        if (grant := self._grants.get(own)) is None:
             return None
         subject = f"token {own.hex()[:12]}" if self._lasting else None
-        return AccessToken(token=token, client_id=tenant, scopes=[], subject=subject)
+        claims = {"profile": grant.profile, "calls_per_minute": grant.calls_per_minute}
+        return AccessToken(token=token, client_id=grant.tenant, scopes=[], subject=subject, claims=claims)
 
 
-def _checked(where: str, given: Any, environ: Mapping[str, str]) -> str:
-    if not isinstance(given, str):
-        raise InvalidConfig(f"{where}: a token is a text")
+def _granted(where: str, tenant: str, given: Any) -> Grant:
+    value = given if isinstance(given, dict) else {"token": given}
+    try:
+        return Grant.model_validate({**value, "tenant": tenant})
+    except ValidationError as error:
+        raise InvalidConfig(f"{where}: {first_problem(error)}") from None
+
+
+def _checked(where: str, given: str, environ: Mapping[str, str]) -> str:
     variables = Expansion(environ)
     token = variables.of("a token", given)
     variables.check(where)
@@ -108,8 +140,13 @@ def make_app(
     hosts: Iterable[str] = (),
     origins: Iterable[str] = (),
     most_sessions: int = 1_000,
+    profiles: Callable[[], Collection[str]] = tuple,
+    only: str = "",
+    ready: Callable[[], Coroutine[Any, Any, bool]] | None = None,
 ) -> Any:
-    """Return the ASGI app, streamable HTTP at /mcp.
+    """Return the ASGI app, streamable HTTP at /mcp, and at /mcp/PROFILE for each profile.
+
+    Without a token, /healthz answers while the process runs, and /readyz while requests can be answered.
 
     It answers 401 without a known token, 421 to a foreign host, and 403 to a page of a foreign origin, such as one
     whose name was led to this machine.
@@ -120,6 +157,9 @@ def make_app(
         hosts: Further host names that clients may use.
         origins: Further origins whose pages may call.
         most_sessions: The sessions that a tenant keeps. One more ends its session that was idle for longest.
+        profiles: Returns the names of the profiles.
+        only: The one profile for everyone; "" for all.
+        ready: Returns whether requests can be answered now.
     """
     known = [*_LOOPBACK, *hosts]
     pages = [f"{scheme}://{host}" for scheme in ("http", "https") for host in _LOOPBACK]
@@ -130,11 +170,44 @@ def make_app(
     # Clients before the protocol of 2026-07-28 get sessions: only there can they be asked, and cancel a call.
     manager = StreamableHTTPSessionManager(server, security_settings=guard, session_idle_timeout=_IDLE_S)
     sessions = _Sessions(manager, most_sessions)
-    routes = [Route(PATH, endpoint=RequireAuthMiddleware(sessions, []))]
+    guarded = RequireAuthMiddleware(_Profiled(sessions, profiles, only), [])
+    routes = [
+        Route(PATH, endpoint=guarded),
+        Route(f"{PATH}/{{profile}}", endpoint=guarded),
+        Route("/healthz", endpoint=_healthz),
+        Route("/readyz", endpoint=partial(_readyz, ready)),
+    ]
     app = Starlette(routes=routes, lifespan=lambda _: manager.run())
     app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(tokens))
     app.state.end_sessions = sessions.end
     return app
+
+
+async def _healthz(_: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+async def _readyz(ready: Callable[[], Coroutine[Any, Any, bool]] | None, _: Request) -> Response:
+    is_ready = ready is None or await ready()
+    return PlainTextResponse("ready\n" if is_ready else "not ready\n", 200 if is_ready else 503)
+
+
+class _Profiled:
+    """The endpoint as far as a token and a path may go: a token's profile, or everyone's, is no client's to leave."""
+
+    def __init__(self, endpoint: Any, profiles: Callable[[], Collection[str]], only: str) -> None:
+        self._endpoint, self._profiles, self._only = endpoint, profiles, only
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        asked, own = scope.get("path_params", {}).get("profile", ""), scope["user"].access_token.claims["profile"]
+        confined = {name for name in (own, self._only) if name}
+        if len(confined | ({asked} - {""})) > 1:
+            answer = PlainTextResponse("this token has no access to this profile: use the address that it is for", 403)
+            await answer(scope, receive, send)
+        elif asked and asked not in self._profiles():
+            await PlainTextResponse(f"no profile {asked!r:.80}", 404)(scope, receive, send)
+        else:
+            await self._endpoint(scope, receive, send)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import shlex
 import signal
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
@@ -34,7 +34,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from orchestrator.audit import Entry, arguments_digest
-from orchestrator.catalogue.export import read_arguments
+from orchestrator.catalogue.export import parameters, read_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
@@ -56,11 +56,13 @@ from orchestrator.records.call import Approve
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
 from orchestrator.records.tool import Tool
+from orchestrator.server import profiles
 from orchestrator.server.approvals import Approvals, mark
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.handlers import GatewayServer, Handlers
 from orchestrator.server.kept_results import ReadArguments
 from orchestrator.server.outcome_recorder import Conversation
+from orchestrator.server.profiles import RateLimit, current
 
 Context = ServerRequestContext[Any, Any]
 M = TypeVar("M", bound=BaseModel)
@@ -155,6 +157,7 @@ def make_server(
     approve: Approve = Approve.CHANGES,
     most_calls: float = math.inf,
     options: Sequence[str] = (),
+    profile: str = "",
 ) -> Server[Any]:
     """Return the MCP server.
 
@@ -164,10 +167,13 @@ def make_server(
         approve: The tools that a user approves.
         most_calls: The calls that a tenant has under way at most, so that it takes no place that others need.
         options: The options of `toolroute approvals allow` that name the same servers and store.
+        profile: The profile that everyone is confined to; "" for those of tokens and paths.
     """
-    under_way, approver = Counter[str](), _Approver(gateway, approve, options)
+    under_way, approver, rates = Counter[str](), _Approver(gateway, approve, options), RateLimit()
 
     def tenant_of(context: Context) -> str:
+        """Return the tenant that asks, and confine the request to its profile."""
+        profiles.enter(gateway.config, profiles.named(_scope(context), profile))
         return tenant or _tenant_of(context)
 
     def who_of(context: Context) -> Conversation:
@@ -176,14 +182,17 @@ def make_server(
     handlers = Handlers(gateway, tenant_of, who_of)
 
     async def list_tools(context: Context, _: Any) -> ListToolsResult:
+        pinned = await gateway.pinned(tenant_of(context))
         # Only where there is something to read: a longer list costs each request.
         has_more = gateway.results.of((tenant_of(context), _client_of(context)))
-        return ListToolsResult(tools=[*_TOOLS, _READ_RESULT] if has_more else _TOOLS)
+        own = [_pinned(name, current().shown(tool)) for name, tool in pinned.items()]
+        return ListToolsResult(tools=[*_TOOLS, *([_READ_RESULT] if has_more else []), *own])
 
     async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         result: CallToolResult | InputRequiredResult
         try:
-            owner = tenant or _tenant_of(context)
+            owner = tenant_of(context)
+            rates.take(_scope(context))
             if under_way[owner] >= most_calls:
                 raise Busy(f"{most_calls} calls of {owner} are under way, no more at the same time: call again later")
             under_way[owner] += 1
@@ -198,12 +207,15 @@ def make_server(
         except ToolrouteError as error:
             return _text(f"{type(error).__name__}: {error}", is_error=True)
 
-    names = sorted(gateway.config.servers)
+    # A client that a token or path confines to a profile learns no names of other servers.
+    names = [] if gateway.config.profiles and not (tenant or profile) else sorted(gateway.config.servers)
+    if profile:
+        names = [name for name in names if gateway.config.profiles[profile].has_server(name)]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     server = GatewayServer(
         "toolroute",
         version=version("toolroute"),
-        instructions=f"{_INSTRUCTIONS} The servers: {', '.join(names[:_MOST_NAMED]) or 'none'}{more}.",
+        instructions=_INSTRUCTIONS + (f" The servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -249,6 +261,8 @@ async def _answer(
 ) -> CallToolResult:
     tool, arguments = params.name, params.arguments or {}
     actor, session = _client_of(context), _session_of(context)
+    if (pinned := (await gateway.pinned(tenant)).get(tool)) is not None:
+        tool = current().shown_key(pinned.key)
     if tool == "call_tool":  # Models also write a tool's key in its place.
         wanted = _parsed(CallArguments, arguments)
         tool, arguments = wanted.tool, wanted.arguments
@@ -337,21 +351,24 @@ class _Approver:
         arguments: Mapping[str, Any],
     ) -> str:
         """Return how the client's user has approved this call, or that none is needed; else ask, or refuse."""
-        if not needs_approval(tool, self._policy):
+        policy, profile = current().spec.approve or self._policy, current()
+        shown = profile.shown(tool)
+        if not needs_approval(shown, policy):
             return "not needed"
         entry = self._gateway.config.servers[tool.server].identity
-        own, kept = mark(tool, entry), Approvals(who.tenant)
-        lasts = self._policy is not Approve.ALWAYS and not is_quarantined(tool)
-        allowed = kept.read().get(tool.key) if lasts else None
-        if lasts and (own in self._sessions.get(who, ()) or allowed == own):
+        own, kept = mark(shown, entry), Approvals(who.tenant)
+        lasts = policy is not Approve.ALWAYS and not is_quarantined(tool)
+        held = kept.read() if lasts else {}
+        allowed, whole = held.get(shown.key), held.get(tool.key)  # In a terminal the whole tool is allowed.
+        if lasts and (own in self._sessions.get(who, ()) or allowed == own or whole == mark(tool, entry)):
             return "kept"
-        if allowed and mark(await self._gateway.listed_now(who.tenant, tool), entry) == allowed:
+        if allowed and mark(profile.shown(await self._gateway.listed_now(who.tenant, tool)), entry) == allowed:
             return "kept"  # It was changed back.
-        changed = _changed(tool, is_other=bool(allowed))
+        changed = _changed(shown, is_other=bool(allowed))
         choices = [*_CHOICES]
         if context.request is not None and not who.session:  # Each request is a session of its own.
             choices.remove("this session")
-        answer = await self._answer(who.tenant, context, params, tool, arguments, choices if lasts else [], changed)
+        answer = await self._answer(who.tenant, context, params, shown, arguments, choices if lasts else [], changed)
         accepted = getattr(answer, "action", "") == "accept"
         chosen = (getattr(answer, "content", None) or {}).get("allow") if lasts else None
         given = chosen if chosen in choices else "this call"
@@ -359,15 +376,15 @@ class _Approver:
         about = replace(about, arguments=arguments_digest(arguments), approval=given if accepted else "declined")
         self._gateway.audit(about)
         if not accepted:
-            raise NeedsApproval(f"{tool.key} was not called: the user did not approve it. Do not try another way.")
+            raise NeedsApproval(f"{shown.key} was not called: the user did not approve it. Do not try another way.")
         if chosen == "this session" and chosen in choices:
             self._sessions.setdefault(who, set()).add(own)
             if len(self._sessions) > _MOST_SESSIONS:
                 self._sessions.popitem(last=False)
         elif chosen == "this tool":
-            kept.allow([tool], entry)
+            kept.allow([shown], entry)
         elif chosen == "this server":
-            kept.allow(await self._gateway.tools_beside(who.tenant, tool), entry)
+            kept.allow(await self._gateway.tools_beside(who.tenant, shown), entry)
         return given
 
     async def _answer(
@@ -406,7 +423,8 @@ class _Approver:
     def _cannot_ask(self, tenant: str, tool: Tool, shown: str, changed: str) -> NeedsApproval:
         key, whose = _shown(tool.key)[1:-1], [] if tenant == "local" else ["--tenant", tenant]
         words = ["tools", "accept"] if is_quarantined(tool) else ["approvals", "allow"]
-        command = shlex.join(["toolroute", *words, key, *whose, *self._options])
+        known = _shown(current().key(tool.key) or tool.key)[1:-1]
+        command = shlex.join(["toolroute", *words, known, *whose, *self._options])
         return NeedsApproval(
             f"{key} was not called: it may change something, the user decides, and this client cannot ask them. "
             f"Tell the user the following, and wait. Do not try another way.\n"
@@ -437,6 +455,23 @@ def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
         if model is CallArguments and error.errors()[0]["type"] == "extra_forbidden":
             problem = f"{error.errors()[0]['loc'][0]}: put the tool's own arguments under `arguments`"
         raise InvalidArguments(problem) from None
+
+
+def _pinned(name: str, tool: Tool) -> McpTool:
+    """Return a pinned tool as it is listed beside `search`."""
+    hints = {name: own for name, own in asdict(tool.annotations).items() if own is not None}
+    return McpTool(
+        name=name,
+        title=tool.title or None,
+        description=tool.description,
+        input_schema=parameters(tool),
+        annotations=ToolAnnotations(**{f"{name}_hint": own for name, own in hints.items()}) if hints else None,
+    )
+
+
+def _scope(context: Context) -> Any:
+    """Return the ASGI scope of a request; None over stdio."""
+    return None if context.request is None else context.request.scope
 
 
 def _tenant_of(context: Context) -> str:

@@ -13,10 +13,10 @@ logger = logging.getLogger(__name__)
 class WatchedConfig:
     """An mcpServers file that is read again when it has changed; InvalidConfig where it cannot be read at first."""
 
-    def __init__(self, path: Path, client: str = "") -> None:
-        """client: Only its servers, where the file says which it has."""
-        self._path, self._client, self._stamp = path, client, _stamp(path)
-        self.config = McpConfig.read(path, client)
+    def __init__(self, path: Path, profile: str = "") -> None:
+        """profile: Only its servers."""
+        self._path, self._profile, self._stamp = path, profile, _stamp(path)
+        self.config = McpConfig.read(path, profile)
 
     def changed(self) -> McpConfig | None:
         """Return the configuration where the file has changed; one that cannot be read is logged, once."""
@@ -24,7 +24,7 @@ class WatchedConfig:
         if self._stamp == before:
             return None
         try:
-            self.config = McpConfig.read(self._path, self._client).keeping(self.config)
+            self.config = McpConfig.read(self._path, self._profile).keeping(self.config)
         except InvalidConfig as error:
             logger.warning("%s; what it named before stays in use", error)
             return None

@@ -94,7 +94,7 @@ class Resources:
         finally:
             if self._audit is not None:
                 given = {"arguments": arguments_digest(call.arguments), "ms": (time.monotonic() - began) * 1000, **line}
-                about = {"tenant": call.tenant, "server": call.tool.server, "tool": call.tool.key}
+                about: dict[str, Any] = {"tenant": call.tenant, "server": call.tool.server, "tool": call.tool.key}
                 self._audit.note(Entry(event="call", actor=f"run {run}", **about, **given))
 
     @asynccontextmanager

@@ -1,6 +1,6 @@
 """Filters: which tools may match at all, by the request's filters, its context, and the servers that can be called."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from orchestrator.errors import InvalidInput
 from orchestrator.pipeline.state import State, Task
+from orchestrator.records.request import within
 from orchestrator.records.tool import Kind, Tool
 
 _FROM, _TO, _UNDATED = "_from", "_to", "undated"
@@ -40,17 +41,23 @@ def _filtered(state: State, context: list[tuple[str, str]]) -> State:
         having = np.zeros_like(allowed)
         having[task.index.labelled.get(label, slice(0))] = True
         allowed &= having
+    if only := task.request.only:
+        allowed &= task.index.derived(("only", only), lambda: _fitting_keys(task.index.catalogue, only))
     absent = _absent(task)
     for positions in absent.values():
         allowed[positions] = False
     if allowed.all():  # A search among all tools is faster than one among some that happen to be all.
-        state = replace(state, settled=state.settled and not task.request.filters)
+        state = replace(state, settled=state.settled and not (task.request.filters or only))
     else:
         state = state.restricted(allowed)
     if absent:
         others = f"no tool of {', '.join(absent)} is among these: the mcpServers file does not name it"
         state = replace(state, warnings=(*state.warnings, others))
     return _within_context(state, context)
+
+
+def _fitting_keys(tools: Iterable[Tool], patterns: Sequence[str]) -> NDArray[np.bool_]:
+    return np.array([within(tool.key, patterns) for tool in tools], np.bool_)
 
 
 def _absent(task: Task) -> Mapping[str, list[int]]:

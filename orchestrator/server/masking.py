@@ -1,0 +1,53 @@
+"""Masking: the fixed values of a profile stay out of what a client reads."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from orchestrator.common.redact import Secrets
+from orchestrator.errors import ToolrouteError
+from orchestrator.mcp.asking import ASKER
+from orchestrator.mcp.calls import OnProgress
+from orchestrator.mcp.profiles import secrets_of, texts
+from orchestrator.mcp.results import Answered
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def masked_model(model: M, secrets: Secrets) -> M:
+    """Return a message with these values masked in all its texts."""
+    was = model.model_dump(mode="json", by_alias=True)
+    now = secrets.redact_json(was)
+    return model if now == was else type(model).model_validate(now)
+
+
+@contextmanager
+def masking(fixed: Mapping[str, Any]) -> Iterator[Callable[[Answered], Answered]]:
+    """Yield what masks these values in a server's answer; an error on the way is masked, too."""
+    secrets = secrets_of(fixed)
+
+    def masked(answered: Answered) -> Answered:
+        return replace(answered, secrets=answered.secrets.also(texts(fixed))) if fixed else answered
+
+    if fixed and (asker := ASKER.get()) is not None:
+        asker.fixed.add(texts(fixed))
+    try:
+        yield masked
+    except ToolrouteError as error:
+        error.args = tuple(secrets.redact(own) if isinstance(own, str) else own for own in error.args)
+        raise
+
+
+def masked_progress(on_progress: OnProgress | None, fixed: Mapping[str, Any]) -> OnProgress | None:
+    """Return the same, with these values masked in the server's words."""
+    if on_progress is None or not fixed:
+        return on_progress
+    secrets = secrets_of(fixed)
+
+    async def masked(progress: float, total: float | None, message: str | None) -> None:
+        await on_progress(progress, total, message and secrets.redact(message))
+
+    return masked

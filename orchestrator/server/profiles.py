@@ -1,0 +1,71 @@
+"""The profile that a client of `toolroute serve` is confined to, and how often its token may call."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from orchestrator.errors import Busy, InvalidConfig
+from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.profiles import Profile
+
+_WHOLE = Profile()
+_CURRENT: ContextVar[Profile] = ContextVar("profile", default=_WHOLE)
+"""Set for each request, before anything is looked up for it."""
+_MOST_TOKENS = 10_000
+
+
+def current() -> Profile:
+    """Return the profile of the request that is being answered."""
+    return _CURRENT.get()
+
+
+def enter(config: McpConfig, name: str) -> Profile:
+    """Confine the request that is being answered to a profile; InvalidConfig where the file no longer has it."""
+    if name and name not in config.profiles:
+        raise InvalidConfig(f"profile {name!r} is no longer in the configuration file: ask its operator")
+    profile = config.profiles[name] if name else _WHOLE
+    _CURRENT.set(profile)
+    return profile
+
+
+def named(scope: Mapping[str, Any] | None, only: str) -> str:
+    """Return the name of the profile that a request's token, path or server confines it to; "" for none.
+
+    Args:
+        scope: The request's ASGI scope; None over stdio.
+        only: The profile of the whole server.
+    """
+    if scope is None:
+        return only
+    claims = getattr(getattr(scope.get("user"), "access_token", None), "claims", None) or {}
+    return claims.get("profile") or only or scope.get("path_params", {}).get("profile", "")
+
+
+def fitting(warnings: Iterable[str], profile: Profile, servers: Iterable[str]) -> list[str]:
+    """Return the warnings of a search that name no server outside the profile."""
+    others = [repr(server) for server in servers if not profile.has_server(server)]
+    return [warning for warning in warnings if not any(other in warning for other in others)]
+
+
+class RateLimit:
+    """Calls a minute for each token: a bucket that holds a minute's calls and refills steadily."""
+
+    def __init__(self) -> None:
+        self._left = OrderedDict[str, tuple[float, float]]()
+
+    def take(self, scope: Mapping[str, Any] | None) -> None:
+        """Count a call of a request's token. Busy says when the next one may come."""
+        token = getattr(scope.get("user"), "access_token", None) if scope else None
+        if token is None or not (most := (token.claims or {}).get("calls_per_minute")):
+            return
+        now, key = time.monotonic(), f"{token.client_id} {token.subject}"
+        left, since = self._left.pop(key, (max(most, 1.0), now))
+        left = min(max(most, 1.0), left + (now - since) * most / 60)
+        self._left[key] = (left - 1 if left >= 1 else left), now
+        if len(self._left) > _MOST_TOKENS:
+            self._left.popitem(last=False)
+        if left < 1:
+            wait = (1 - left) * 60 / most
+            raise Busy(f"this token may call {most:g} times a minute: call again in {wait:.0f} s")
