@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.keys import key_of, split_key
 from orchestrator.index.calibration import CONFIDENCE, GATE, UNKNOWN_NO_TOOL_SIMILARITY, Calibration, from_json
 from orchestrator.index.embed import Embedder, no_tool_of
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, places_among
@@ -129,7 +130,9 @@ def collect_tasks(data: Path, embedder: Embedder) -> list[Collected]:
 
 
 def _records(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+    """The labelled queries of a set. `:name` is a tool without a server, as in `toolroute eval`."""
+    records = [json.loads(line) for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [{**record, "relevant": [key_of(*split_key(key)) for key in record["relevant"]]} for record in records]
 
 
 def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Example]:

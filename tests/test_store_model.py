@@ -268,7 +268,7 @@ class StoreModel(RuleBasedStateMachine):
     def _points(self, engine: Engine) -> ServerPoints:
         rest = Rest("http://replicas", "", 1)
         rest._opened = ONE[id(engine)]
-        return ServerPoints(rest.ask, TENANT)
+        return ServerPoints(rest, TENANT)
 
     def _collections(self, engine: Engine) -> list[str]:
         names = [one.name for one in engine.client.get_collections().collections]

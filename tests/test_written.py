@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from orchestrator.catalogue.catalogue import Catalogue
 from research import sources
+from research.examples import sampled
 from research.sources import WRITTEN
 from research.tasks import tasks
 
@@ -30,6 +32,11 @@ def test_every_task_is_labelled_with_tools_of_its_servers(bench: Path) -> None:
     for own in files:
         wanted = {key for record in own.records for key in record["relevant"]}
         assert not wanted - own.catalogue.positions.keys(), own.name
+
+
+def test_labels_of_tools_without_a_server_are_their_keys(bench: Path) -> None:
+    known = Catalogue.read(bench / "api_bank").positions
+    assert all(key in known for record in sampled(bench / "api_bank") for key in record["relevant"])
 
 
 def test_nothing_is_written_of_a_server_that_has_tasks() -> None:

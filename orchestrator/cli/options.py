@@ -307,7 +307,7 @@ def derived(record: Any, name: str, text: str, spelt: str = "", **more: Any) -> 
         more: Settings of `click.option` that take precedence.
     """
     own = next(own for own in fields(record) if own.name == name)
-    of = _hints(record)[name]  # type: ignore[arg-type]  # mypy takes classes for unhashable
+    of = _hints(record)[name]  # type: ignore[arg-type, unused-ignore]  # mypy takes some classes for unhashable
     kind = next(kind for kind in (*get_args(of), of) if kind is not NoneType)
     made: dict[str, Any] = {"help": text, "type": _Given() if kind is str else kind}
     if record is not Options and own.default is not MISSING:

@@ -1,12 +1,16 @@
 """A tenant's points in a Qdrant server."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from orchestrator.store.points import Fields, New, Payload, Points, Record, Vectors
-from orchestrator.store.rest import Refused
+from orchestrator.store.rest import Refused, client_over
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
 
 Sparse = Mapping[int, float]
 """A vector by the numbers of its terms."""
@@ -59,9 +63,10 @@ class ServerPoints(Points):
     The server can search the collections that `create_searched` made.
     """
 
-    def __init__(self, ask: Callable[..., Any], tenant: str) -> None:
-        """ask: that of the server's Rest."""
-        self._ask, self._tenant = ask, tenant
+    def __init__(self, rest: Any, tenant: str, patience_s: float = 0.0) -> None:
+        """rest: the server's Rest, or what asks it again. patience_s: as `Rest.ask` has it, for what is read."""
+        self._ask: Callable[..., Any] = partial(rest.ask, patience_s=patience_s)
+        self._rest, self._tenant = rest, tenant
 
     def names(self) -> list[str]:
         """Return the names of all collections, whichever tenants have points there."""
@@ -74,13 +79,32 @@ class ServerPoints(Points):
         vectors = info["config"]["params"].get("vectors") or {}
         return int(vectors.get(_DENSE, vectors).get("size", 0))
 
+    @cached_property
+    def _client(self) -> "QdrantClient":
+        return client_over(self._rest.send)
+
+    def _write(self, call: str, name: str, **given: Any) -> None:
+        """Make this call of qdrant-client. What fails is raised as `Rest.ask` raises it."""
+        from qdrant_client.http.exceptions import ResponseHandlingException
+
+        try:
+            getattr(self._client, call)(name, **given)
+        except ResponseHandlingException as error:
+            raise error.source from None
+
     def create(self, name: str, size: int = 0) -> None:
+        from qdrant_client import models
+
         # What is read by id alone needs no graph: making one takes a server seven times as long as keeping the points.
-        self._create(name, (), {"vectors": _shape(size) if size else {}, "hnsw_config": {"m": 0}})
+        graph = models.HnswConfigDiff(m=0)
+        self._create(name, (), vectors_config=_shape(size) if size else {}, hnsw_config=graph)
 
     def create_searched(self, name: str, size: int) -> None:
         """Create a collection for dense vectors of this size and sparse ones, unless there is one."""
-        self._create(name, _FILTERED, {"vectors": {_DENSE: _shape(size)}, "sparse_vectors": {_SPARSE: {}}})
+        from qdrant_client import models
+
+        sparse = {_SPARSE: models.SparseVectorParams()}
+        self._create(name, _FILTERED, vectors_config={_DENSE: _shape(size)}, sparse_vectors_config=sparse)
 
     def _info(self, name: str) -> dict[str, Any] | None:
         """Return the server's description of the collection; None where there is none."""
@@ -90,19 +114,22 @@ class ServerPoints(Points):
     def _exists(self, name: str) -> bool:
         return bool(self._ask("GET", f"/collections/{name}/exists")["exists"])
 
-    def _create(self, name: str, filtered: Sequence[str], config: Mapping[str, Any]) -> None:
+    def _create(self, name: str, filtered: Sequence[str], **config: Any) -> None:
+        from qdrant_client import models
+
         info = self._info(name)
         if info is None:
             try:
-                self._ask("PUT", f"/collections/{name}", config)
+                self._write("create_collection", name, **config)
             except Refused:
                 if not self._exists(name):  # Another writer made it at the same moment.
                     raise
         made = (info or {}).get("payload_schema") or {}  # A writer may have died before it made all indexes.
-        schemas = {"tenant": {"type": "keyword", "is_tenant": True}, **dict.fromkeys(filtered, "keyword")}
+        tenant = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+        schemas = {"tenant": tenant, **dict.fromkeys(filtered, models.PayloadSchemaType.KEYWORD)}
         for field, schema in schemas.items():
             if field not in made:
-                self._ask("PUT", f"/collections/{name}/index?wait=true", {"field_name": field, "field_schema": schema})
+                self._write("create_payload_index", name, field_name=field, field_schema=schema)
 
     def drop(self, name: str) -> None:
         if self._exists(name):
@@ -158,21 +185,24 @@ class ServerPoints(Points):
         With weaker ordering each replica of a collection judges the condition by itself, so two writers can both be
         first. A server answers a write once all replicas have it, so that any of them may be read after it.
         """
-        condition = {} if before is None else {"update_filter": {"must": [_says("state", before)]}}
-        self._upsert(name, {point: payload}, {}, strong=True, **condition)
+        from qdrant_client import models
+
+        same = None if before is None else models.Filter.model_validate({"must": [_says("state", before)]})
+        self._upsert(name, {point: payload}, {}, update_filter=same, ordering=models.WriteOrdering.STRONG)
         found = self.get(name, [point])
         now = found[point].payload if point in found else {}
         return payload["state"] in (now.get("state"), *now.get("past", ()))
 
-    def _upsert(self, name: str, points: New, vectors: Any, *, strong: bool = False, **more: Any) -> None:
+    def _upsert(self, name: str, points: New, vectors: Any, **more: Any) -> None:
+        from qdrant_client import models
+
         own = [{**payload, "tenant": self._tenant} for payload in points.values()]
-        batch = {"ids": list(points), "payloads": own, "vectors": vectors}
-        ordering = "&ordering=strong" if strong else ""
-        self._ask("PUT", f"/collections/{name}/points?wait=true{ordering}", {"batch": batch, **more})
+        batch = models.Batch(ids=list(points), payloads=own, vectors=vectors)
+        self._write("upsert", name, points=batch, wait=True, **more)
 
     def delete(self, name: str, ids: Sequence[str]) -> None:
         if ids:
-            self._ask("POST", f"/collections/{name}/points/delete?wait=true", {"points": list(ids)})
+            self._write("delete", name, points_selector=list(ids), wait=True)
 
     def sweep(self, name: str, ids: Sequence[str], until: float) -> None:
         for start in range(0, len(ids), _COUNTED):
@@ -183,10 +213,14 @@ class ServerPoints(Points):
     def drop_all_but_states(self, name: str, but: str) -> None:
         """Remove the tenant's points of this collection, but not one that has a `state` other than this."""
         none = {"is_empty": {"key": "state"}}
-        self._delete(name, {**self._filter(), "should": [none, _says("state", but)]}, "&ordering=strong")
+        self._delete(name, {**self._filter(), "should": [none, _says("state", but)]}, strong=True)
 
-    def _delete(self, name: str, filter_: Mapping[str, Any], ordering: str = "") -> None:
-        self._ask("POST", f"/collections/{name}/points/delete?wait=true{ordering}", {"filter": filter_})
+    def _delete(self, name: str, filter_: Mapping[str, Any], *, strong: bool = False) -> None:
+        from qdrant_client import models
+
+        chosen = models.FilterSelector(filter=models.Filter.model_validate(filter_))
+        ordering = models.WriteOrdering.STRONG if strong else None
+        self._write("delete", name, points_selector=chosen, wait=True, ordering=ordering)
 
     def _filter(self, where: Where = Where(), ids: Sequence[str] = ()) -> dict[str, Any]:  # noqa: B008 (it is frozen)
         """Return the filter of these conditions on the tenant's own points; ids: of these points alone."""
@@ -217,8 +251,10 @@ class ServerPoints(Points):
         return asked
 
 
-def _shape(size: int) -> dict[str, Any]:
-    return {"size": size, "distance": "Dot"}
+def _shape(size: int) -> Any:
+    from qdrant_client import models
+
+    return models.VectorParams(size=size, distance=models.Distance.DOT)
 
 
 def _says(field: str, value: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Persistent:
 
 def passes(error: BaseException) -> bool:
     """Tell whether a failure may pass by itself: no connection, no answer, or a server that is out of order."""
-    status, source = getattr(error, "status_code", None), getattr(error, "source", None)
+    status = getattr(error, "status_code", None)
     if status is not None:
         return bool(status >= 500 or status == 429)
-    return isinstance(error, OSError) or not isinstance(source, ValueError | None)
+    return isinstance(error, OSError)

@@ -6,7 +6,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,13 +85,13 @@ class Qdrant:
         patience_s: How long each question may take, where that is less than the timeout.
         """
         with self._failures():
-            yield ServerPoints(partial(self._rest.ask, patience_s=patience_s) if patience_s else self._rest.ask, tenant)
+            yield ServerPoints(self._rest, tenant, patience_s)
 
     def _writing(self, tenant: str, part: str) -> AbstractContextManager[ServerPoints]:
         """Give the same to a writer. One of tools outlasts a minute without answers, where the server gave any yet."""
         if part != TOOLS or not self._rest.answered:
             return self.searching(tenant)
-        return nullcontext(ServerPoints(Persistent(self._rest, str(self)).ask, tenant))
+        return nullcontext(ServerPoints(Persistent(self._rest, str(self)), tenant))
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
         """Return what `ask` finds in the tenant's points; asked again where a writer came in between."""

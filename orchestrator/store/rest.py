@@ -1,12 +1,14 @@
-"""Plain requests to a Qdrant server.
+"""The connections to a Qdrant server: plain requests for what is read, and qdrant-client for what is written.
 
-Importing qdrant-client takes longer than a first route, and reading an answer with it longer than the server takes to
-give it.
+A route only reads. Importing qdrant-client takes longer than a first route, and reading an answer with it longer than
+the server takes to give it. Both use the same connections, so that both fail, and are tried again, in the same way.
 """
 
+import json
 import threading
 import warnings
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,6 +17,7 @@ from orchestrator.options import store_key
 
 if TYPE_CHECKING:
     from httpx2 import URL, Client
+    from qdrant_client import QdrantClient
 
 _PORT = 6333
 
@@ -53,7 +56,8 @@ class Rest:
             OSError: It cannot be reached; TimeoutError where it does not answer in time.
             ValueError: The answer is none of a Qdrant server.
         """
-        answer = self._answer(method, path, body, patience_s)
+        content = None if body is None else json.dumps(body).encode()
+        answer = json.loads(self.send(method, path, content, patience_s))
         if not isinstance(answer, dict) or "result" not in answer:
             raise ValueError("an answer without a result")
         self.answered = True
@@ -61,22 +65,24 @@ class Rest:
 
     def version(self) -> str:
         """Ask once for the version of the server."""
-        self._version = self._version or str(self._answer("GET", "/")["version"])
+        self._version = self._version or str(json.loads(self.send("GET", "/"))["version"])
         return self._version
 
-    def _answer(self, method: str, path: str, body: Any = None, patience_s: float = 0.0) -> Any:
+    def send(self, method: str, path: str, content: bytes | None = None, patience_s: float = 0.0) -> bytes:
+        """Return the body of the server's answer, as `ask` does."""
         import httpx2
 
-        timeout_s = min(patience_s or self._timeout_s, self._timeout_s)
+        timeout_s, kind = min(patience_s or self._timeout_s, self._timeout_s), {"content-type": "application/json"}
+        given: dict[str, Any] = {"content": content, "headers": kind} if content else {}
         try:
-            response = self._client().request(method, path.lstrip("/"), json=body, timeout=timeout_s)
+            response = self._client().request(method, path.lstrip("/"), timeout=timeout_s, **given)
         except httpx2.TimeoutException as error:
             raise TimeoutError(f"no answer within {timeout_s:g} s") from error
         except httpx2.HTTPError as error:
             raise ConnectionError(str(error)) from error
         if response.status_code != 200:
             raise Refused(response.status_code, response.text[:1_000])
-        return response.json()
+        return response.content
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""
@@ -112,3 +118,14 @@ class Rest:
             raise InvalidConfig(
                 f"store {self._shown!r} is no address: give http://HOST:PORT or https://HOST, a port up to 65535"
             ) from None
+
+
+def client_over(send: Callable[[str, str, bytes], bytes]) -> "QdrantClient":
+    """Return a client whose requests `send` carries out: that of a Rest, or of what asks it again."""
+    import httpx
+    from qdrant_client import QdrantClient
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=send(request.method, request.url.raw_path.decode(), request.read()))
+
+    return QdrantClient(url="http://store", transport=httpx.MockTransport(answer), check_compatibility=False)
