@@ -5,6 +5,7 @@ policy lets it pass. Otherwise it is quarantined: the label QUARANTINED says why
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
@@ -118,6 +119,9 @@ def _of_parameters(before: Tool, now: Tool) -> Iterator[Difference]:
         if was.get(name) != is_.get(name):
             risk = f"a further parameter {name!r}" if name not in was else ""
             yield Difference(f"parameter {name}", _shown(was, name), _shown(is_, name), risk)
+    for name in _inner_names(now) - _inner_names(before):
+        if name not in is_.keys() - was.keys():
+            yield Difference(f"inner parameter {name}", "", name, f"a further parameter {name!r}")
     rest_before, rest_now = ({**parameters(one), "properties": None} for one in (before, now))
     if rest_before != rest_now:
         yield Difference("schema", json.dumps(rest_before, sort_keys=True), json.dumps(rest_now, sort_keys=True))
@@ -129,6 +133,20 @@ def _named(tool: Tool) -> dict[str, Any]:
     required = schema.get("required")
     only_required = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
     return {**{name: {} for name in only_required}, **schema["properties"]}
+
+
+def _inner_names(tool: Tool) -> Counter[str]:
+    """Return the names of all properties at any depth of a tool's schema, and how often each occurs."""
+    found, left = Counter[str](), list[Any]([parameters(tool)])
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            for word in ("properties", "patternProperties"):
+                found.update([*own] if isinstance(own := part.get(word), dict) else ())
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+    return found
 
 
 def _shown(properties: dict[str, Any], name: str) -> str:

@@ -240,6 +240,13 @@ class Gateway:
                 line["approval"] = await allow(tool, given)
 
             async def confirm(live: Tool) -> None:
+                if live.key != tool.key:  # Approvals and profiles are by key, so it is looked up by its own.
+                    await self.pool(tenant).list_again(tool.server)
+                    raise UnknownTool(
+                        f"{profile.shown_key(tool.key)} is called {profile.shown_key(live.key)} now: use that name"
+                        if profile.has(live.key)
+                        else f"no tool {profile.shown_key(tool.key)!r} any more: use `search`"
+                    )
                 if allow is not None and as_chosen(live, tool).hash != tool.hash:
                     line["approval"] = await allow(await self.listed_now(tenant, tool), given)
 

@@ -1,4 +1,7 @@
-"""A server that lists the tools of the file DEFINITIONS as they stand there now, and notes each call in COUNT_FILE."""
+"""A server that lists the tools of the file DEFINITIONS as they stand there now, and notes each call in COUNT_FILE.
+
+It ends in the middle of a call while the file holds "end here".
+"""
 
 import json
 import os
@@ -16,6 +19,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "tools/call":
         with Path(os.environ["COUNT_FILE"]).open("a") as file:
             file.write(f"{params['name']}\n")
+        if "end here" in Path(os.environ["DEFINITIONS"]).read_text():
+            os._exit(1)
         return text("done")
     raise LookupError(method)
 
