@@ -109,8 +109,11 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
         for _ in range(3):
             answer = await client.call_tool("call_tool", call)
         assert text_of(answer) == "9423"
-        await client.call_tool("call_tool", {"tool": "quick:nothing"})
-    found = [*log.read()]
+        await client.call_tool("call_tool", {"tool": "quick:nothing-4711"})
+        await client.call_tool("call_tool", {"tool": "quick:add", "arguments": {"a": "4711 apples", "b": 1}})
+    *found, unknown, unfit = [*log.read()]
+    refused = [(line["event"], line["tool"], line["approval"], line["result"]) for line in (unknown, unfit)]
+    assert refused == [("call", "", "not asked", "UnknownTool"), ("call", "quick:add", "not asked", "InvalidArguments")]
     assert [(line["event"], line["approval"], line["result"]) for line in found] == [
         ("search", "", "ok"),
         ("approval", "declined", "ok"),
@@ -124,6 +127,7 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
     assert {line["decision"] for line in found if line["event"] in ("search", "call")} == {found[0]["decision"]}
     assert (found[-1]["bytes"], found[-1]["ms"] > 0) == (4, True)
     assert not any(value in json.dumps(found) for value in ("4711", "9423", "numbers"))
+    assert "4711" not in json.dumps([unknown, unfit])
     assert log.verify().problems == ()
 
 

@@ -10,6 +10,7 @@ import pytest
 from mcp import Client, MCPError, types
 
 from orchestrator import Router
+from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.mcp.config import McpConfig
 from orchestrator.records.run import Approve
 from orchestrator.server.gateway import Gateway
@@ -126,3 +127,19 @@ def test_a_path_to_nothing_says_what_is_there(path: str) -> None:
     handle = kept.keep(("local", ""), '{"a": {"b": [1]}}', None)
     with pytest.raises(Exception, match="path"):
         kept.read(("local", ""), ReadArguments(handle=handle, path=path))
+
+
+def test_the_places_with_a_text_stay_within_the_limit_and_lead_on() -> None:
+    kept, who = KeptResults(200), ("local", "")
+    handle = kept.keep(who, "\n".join(f"row {number} of the table" for number in range(1_000)), None)
+    seen, offset = list[str](), 0
+    for _ in range(3):
+        found = kept.read(who, ReadArguments(handle=handle, find="row", offset=offset))
+        assert count_tokens(found) < 300
+        seen += [line.partition(":")[0] for line in found.splitlines() if line.startswith("offset ")]
+        assert "places with 'row'; read on from offset " in found
+        offset = int(found.rpartition("offset ")[2].rstrip("]"))
+    assert len({*seen}) == len(seen) >= 3
+    last = kept.read(who, ReadArguments(handle=handle, find="row 999"))
+    assert last.endswith("[1 places with 'row 999']")
+    assert len(kept.read(who, ReadArguments(handle=handle, find="x" * 10_000))) < 1_000

@@ -223,32 +223,23 @@ class Gateway:
         Raises UnknownTool, InvalidArguments, and what `allow` and Connections.call raise.
         """
         await self._follow()
-        tool, profile = await self._tool(tenant, key), current()
-        profile.check(tool, arguments)
-        if is_quarantined(tool):
-            tool = await self.listed_now(tenant, tool)
-        fixed = profile.fixed(tool)
-        chosen = self._offered.get((tenant, tool.key), tool)
-        is_same = chosen.hash == tool.hash
-        # In a thread: a stranger's schema may take seconds, in which others are served.
-        given = await asyncio.to_thread(check_arguments, profile.shown(tool), arguments) if is_same else dict(arguments)
         who = Conversation(tenant, actor, session)
-        entry = Entry(event="call", tenant=tenant, actor=actor, server=tool.server, tool=tool.key)
-        entry = replace(entry, arguments=arguments_digest(given), decision=self._outcomes.search_of(who, tool.key))
+        entry = Entry(event="call", tenant=tenant, actor=actor, arguments=arguments_digest(arguments))
+        try:
+            tool, chosen, given = await self._wanted(tenant, key, arguments)
+        except ToolrouteError as error:
+            named = "" if isinstance(error, UnknownTool) else key  # What names no tool may be any text.
+            self.audit(replace(entry, tool=named, approval="not asked", result=type(error).__name__))
+            raise
+        fixed, decision = current().fixed(tool), self._outcomes.search_of(who, tool.key)
+        entry = replace(entry, server=tool.server, tool=tool.key, arguments=arguments_digest(given), decision=decision)
         with self._outcomes.call(who, tool.key) as used, self._audited(entry) as line:
             if allow is not None:
                 line["approval"] = await allow(tool, given)
 
             async def confirm(live: Tool) -> None:
-                if live.key != tool.key:  # Approvals and profiles are by key, so it is looked up by its own.
-                    await self.pool(tenant).list_again(tool.server)
-                    raise UnknownTool(
-                        f"{profile.shown_key(tool.key)} is called {profile.shown_key(live.key)} now: use that name"
-                        if profile.has(live.key)
-                        else f"no tool {profile.shown_key(tool.key)!r} any more: use `search`"
-                    )
-                if allow is not None and as_chosen(live, tool).hash != tool.hash:
-                    line["approval"] = await allow(await self.listed_now(tenant, tool), given)
+                if (now := await self._defined_otherwise(tenant, tool, live)) is not None and allow is not None:
+                    line["approval"] = await allow(now, given)
 
             call = replace(
                 Call.of(chosen, {**given, **fixed}, idempotency_key),
@@ -269,6 +260,33 @@ class Gateway:
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
             line |= {"result": TOOL_ERROR if result.is_error else "ok", "bytes": _size(result)}
         return result
+
+    async def _wanted(self, tenant: str, key: str, arguments: Mapping[str, Any]) -> tuple[Tool, Tool, dict[str, Any]]:
+        """Return the tool of a call, the definition that its client was shown, and the checked arguments."""
+        tool, profile = await self._tool(tenant, key), current()
+        profile.check(tool, arguments)
+        if is_quarantined(tool):
+            tool = await self.listed_now(tenant, tool)
+        chosen = self._offered.get((tenant, tool.key), tool)
+        if chosen.hash != tool.hash:
+            return tool, chosen, dict(arguments)
+        # In a thread: a stranger's schema may take seconds, in which others are served.
+        return tool, chosen, await asyncio.to_thread(check_arguments, profile.shown(tool), arguments)
+
+    async def _defined_otherwise(self, tenant: str, tool: Tool, live: Tool) -> Tool | None:
+        """Return the tool as its server lists it now, if that is not what was allowed.
+
+        Approvals and profiles are by key. So a tool that takes this one's place is UnknownTool: it is called by its own
+        key, once the store has it.
+        """
+        profile = current()
+        if live.key == tool.key:
+            return await self.listed_now(tenant, tool) if as_chosen(live, tool).hash != tool.hash else None
+        await self.pool(tenant).list_again(tool.server)
+        known = profile.shown_key(tool.key)
+        if not profile.has(live.key):
+            raise UnknownTool(f"no tool {known!r} any more: use `search`")
+        raise UnknownTool(f"{known} is called {profile.shown_key(live.key)} now: use that name")
 
     def audit(self, entry: Entry) -> None:
         """Write a line into the audit log, if there is one."""

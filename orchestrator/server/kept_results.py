@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.common.json_input import read_json
+from orchestrator.common.lines import one_line
 from orchestrator.errors import FAULTS, InvalidArguments
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS
 
@@ -69,7 +70,7 @@ class KeptResults:
             raise InvalidArguments(f"no result {asked.handle!r} is kept: call its tool again")
         text = kept.text if not asked.path else _at(kept, asked.path)
         if asked.find:
-            return _places(text, asked.find, asked.offset)
+            return _places(text, asked.find, asked.offset, self.max_tokens)
         shown = _within(text[asked.offset :], self.max_tokens)
         end = asked.offset + len(shown)
         more = f"; the next part begins at offset {end}" if end < len(text) else ""
@@ -84,11 +85,21 @@ def _within(text: str, max_tokens: int) -> str:
     return shown
 
 
-def _places(text: str, wanted: str, offset: int) -> str:
-    found = [match.start() for match in re.finditer(re.escape(wanted), text, re.IGNORECASE) if match.start() >= offset]
-    shown = [f"offset {at}: {text[max(0, at - _AROUND) : at + len(wanted) + _AROUND]}" for at in found[:_MOST_FOUND]]
-    more = f"; read on from offset {found[_MOST_FOUND]}" if len(found) > _MOST_FOUND else ""
-    return "\n".join([*shown, f"[{len(found)} places with {wanted!r}{more}]"])
+def _places(text: str, wanted: str, offset: int, max_tokens: int) -> str:
+    """Return the first places with a text, as many as the limit of tokens has room for, and the offset of the next."""
+    shown, found, following, left = list[str](), 0, -1, max_tokens
+    for match in re.finditer(re.escape(wanted), text[offset:], re.IGNORECASE):
+        found, at = found + 1, offset + match.start()
+        if following < 0:
+            around = text[max(0, at - _AROUND) : at + len(wanted) + _AROUND]
+            place = f"offset {at}: {_within(around, max(max_tokens // 2, 1))}"
+            left -= count_tokens(place)
+            if len(shown) == _MOST_FOUND or (shown and left < 0):
+                following = at
+            else:
+                shown.append(place)
+    more = f"; read on from offset {following}" if following >= 0 else ""
+    return "\n".join([*shown, f"[{found} places with {one_line(wanted, _AROUND)!r}{more}]"])
 
 
 def _at(kept: _Kept, path: str) -> str:

@@ -267,7 +267,8 @@ async def _answer(
         wanted = _parsed(CallArguments, arguments)
         tool, arguments = wanted.tool, wanted.arguments
     if tool == "read_result":
-        return _text(gateway.results.read((tenant, actor), _parsed(ReadArguments, arguments)))
+        # In a thread: a result may be large, and others are served meanwhile.
+        return _text(await asyncio.to_thread(gateway.results.read, (tenant, actor), _parsed(ReadArguments, arguments)))
     if tool == "search":
         asked = _parsed(SearchArguments, arguments)
         if asked.describe:
