@@ -283,7 +283,7 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
         ('{"org:1": "short"}', "16 or more"),
         ('{"org:1": "${NO_SUCH_TOKEN}"}', "not set in the environment: NO_SUCH_TOKEN"),
         ('{"org:1": "0123456789abcdef", "org:2": "0123456789abcdef"}', "have the same token"),
-        ('{"org:1": 7}', "a token is a text"),
+        ('{"org:1": 7}', "token: Input should be a valid string, but it is a number"),
     ],
 )
 def test_unusable_token_files_are_refused_and_show_no_token(tmp_path: Path, content: str, message: str) -> None:

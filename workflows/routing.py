@@ -1,6 +1,7 @@
 """The workflows `toolroute.route` and `toolroute.route_staged`: for clients, in any language, that want a Decision."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -38,9 +39,15 @@ class _Owned:
     tenant: str = ""
 
 
-def _tenant_of(request: RawValue) -> str:
-    """Return whose a request is, all else unread; "" where that cannot be read, which the activity reports."""
-    try:
-        return read(request, _Owned).tenant
-    except ValueError:
-        return ""
+def _tenant_of(request: RawValue | Any) -> str:
+    """Return whose a request is, all else unread; "" where that cannot be read, which the activity reports.
+
+    Temporal's SDK gives a workflow plain values, without their types, if it is started with fewer arguments than it has.
+    """
+    if isinstance(request, RawValue):
+        try:
+            return read(request, _Owned).tenant
+        except ValueError:
+            return ""
+    tenant = request.get("tenant") if isinstance(request, dict) else ""
+    return tenant if isinstance(tenant, str) else ""
