@@ -293,3 +293,46 @@ def test_a_server_of_two_replicas_loses_nothing() -> None:
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(StoreModel, settings=checked)
+
+
+@contextmanager
+def _modelled() -> Iterator[StoreModel]:
+    model = StoreModel()
+    try:
+        yield model
+    finally:
+        model.teardown()
+
+
+def _swap(writer: Writer) -> None:
+    """Let a writer go on until its manifest is in force, before it knows that."""
+    for strong in (False, True):
+        while writer.asked is not None and writer.asked.strong is strong:
+            writer.step(0)
+
+
+def test_a_writer_that_another_one_follows_at_once_knows_that_its_own_write_was_done() -> None:
+    with _modelled() as model:
+        model.write(server="a", editions={"x": 0}, limit=50)
+        first, _ = model.live[0]
+        _swap(first)
+        model.write(server="b", editions={"z": 0}, limit=50)
+        model.go_on_to_the_end(which=1, replica=0)
+        model.go_on_to_the_end(which=0, replica=0)
+        assert first.result == manifest.Changes(new=("x",))
+
+
+def test_a_tool_that_comes_back_stays_though_another_writer_sweeps_what_was_left_of_it() -> None:
+    with _modelled() as model:
+        for editions in ({"x": 0, "y": 0}, {"y": 0}):  # The point of `x` stays for a day.
+            model.write(server="a", editions=editions, limit=50)
+            model.go_on_to_the_end(which=0, replica=0)
+        model.two_days_pass()
+        model.write(server="b", editions={"z": 0}, limit=50)
+        sweeper, _ = model.live[0]
+        _swap(sweeper)
+        model.write(server="a", editions={"x": 0, "y": 0}, limit=50)
+        model.go_on_to_the_end(which=1, replica=0)
+        model.go_on_to_the_end(which=0, replica=0)
+        assert (sweeper.ended, sweeper.error) == (True, None)
+        assert {*model._content(CLUSTER.engines[0])["a"]} == {"x", "y"}
