@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.index import Index
 from orchestrator.index.prerequisites import BEHIND
 from orchestrator.llm.client import Models
 from orchestrator.llm.context import for_decision
@@ -110,3 +111,12 @@ async def test_a_model_reads_which_tool_gives_what_another_requires() -> None:
         async with Models(Options(model="m", model_url=server.url), api_key="k") as client:
             await choose(client, decision)
         assert line in server.asked[0].text
+
+
+def test_only_tools_of_the_same_server_are_read_for_what_a_tool_requires() -> None:
+    others = [tool(f"forum{n}:list_channels", "All there are.") for n in range(5)]
+    catalogue = Catalogue([POST, CHANNELS, *OTHERS, *others])
+    index = Index(catalogue, reading=Index(catalogue).reading)  # As from a file: no tool was read by this process.
+    (requirement,) = index.prerequisites.of(catalogue.positions[POST.key])
+    assert [catalogue.tools[place].key for place in requirement.sources] == [CHANNELS.key]
+    assert {document.tool.server for document in index.documents.known.values()} == {"chat"}

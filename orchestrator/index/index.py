@@ -74,7 +74,7 @@ class Index:
         absent = set(absent) - catalogue.places.keys()
         self.servers = servers or ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
         self.deprecation_factor = self.reading.deprecation_factor
-        self.prerequisites = Prerequisites(self.documents, catalogue.positions, self.keyword.named)
+        self.prerequisites = Prerequisites(self.documents, catalogue.positions, catalogue.places, self.keyword.named)
         self.graph = Graph(catalogue.tools, catalogue.positions, self.prerequisites)
         if (dangling := self.graph.dangling) and not servers:
             shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"

@@ -77,13 +77,17 @@ def raised_among(scores: Mapping[int, float], unmet: Callable[[int], Iterable[Re
 class Prerequisites:
     """What one catalogue's tools require of others, found for each when it is first asked for.
 
-    named: the positions of the tools whose name or server holds a term.
+    places: where each server's tools stand. named: the positions of the tools whose name or server holds a term.
     """
 
     def __init__(
-        self, documents: Documents, positions: Mapping[str, int], named: Callable[[str], Iterable[int]]
+        self,
+        documents: Documents,
+        positions: Mapping[str, int],
+        places: Mapping[str, slice],
+        named: Callable[[str], Iterable[int]],
     ) -> None:
-        self._documents, self._positions, self._named = documents, positions, named
+        self._documents, self._positions, self._places, self._named = documents, positions, places, named
         self._known: dict[int, tuple[Requirement, ...]] = {}
 
     def of(self, position: int) -> tuple[Requirement, ...]:
@@ -115,10 +119,12 @@ class Prerequisites:
 
     def _near(self, document: Document, thing: frozenset[str]) -> Iterator[int]:
         """Yield the server's tools named with one of the thing's terms that may give it unasked."""
-        for position in sorted({position for word in thing for position in self._named(word)}):
+        place = self._places[document.tool.server]  # Reading a tool takes a millisecond: no other server's is read.
+        own = range(place.start, place.stop)
+        for position in sorted({position for word in thing for position in self._named(word) if position in own}):
             other = self._documents[position]
             gives = thing <= _CREDENTIALS or _asks(other)
-            if gives and other.tool.server == document.tool.server and not _requires(other, thing, _about(other)):
+            if gives and not _requires(other, thing, _about(other)):
                 yield position
 
 

@@ -314,8 +314,8 @@ async def serve_http(
     )
     server = Stoppable(config)
     on_signals(lambda: setattr(server, "should_exit", True))
-    await asyncio.sleep(0)  # A Ctrl-C that came before ends it here, not in the midst of uvicorn's start.
-    with concurrency_limit.log_rate_limit():
+    with contextlib.closing(listening), concurrency_limit.log_rate_limit():
+        await asyncio.sleep(0)  # A Ctrl-C that came before ends it here, not in the midst of uvicorn's start.
         await server.serve([listening])
 
 
