@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -82,6 +83,36 @@ def test_a_schema_that_leads_to_more_checks_than_the_value_is_worth_is_left_to_t
 
     assert seconds(refuse) < 5
     assert check_arguments(tool("a:b", input_schema=schema), {"a": 1}) == {"a": 1}
+
+
+MANY = [f"v{number}" for number in range(30_000)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"uniqueItems": True}, [{"n": number} for number in range(8_000)]),
+        ({"items": {"required": MANY}}, [{}] * 200),
+        ({"items": {"enum": MANY}}, ["v"] * 3_000),
+        ({"allOf": [{"type": "string"}] * 900}, ["x" * 50] * 20_000),
+    ],
+    ids=["uniqueItems", "required", "enum", "message"],
+)
+def test_a_long_keyword_on_a_long_value_takes_no_time(schema: dict[str, Any], value: Any) -> None:
+    own = tool("a:b", input_schema={"type": "object", "properties": {"a": schema}})
+
+    def check() -> bool:
+        with suppress(InvalidArguments):
+            check_arguments(own, {"a": value})
+        return True
+
+    assert seconds(check) < 2
+
+
+def test_equal_items_are_found() -> None:
+    unique = {"properties": {"a": {"uniqueItems": True}}}
+    assert faults(unique, {"a": [{"b": 1, "c": 2}, {"c": 2, "b": 1}]}) == ["a: it has the same item more than once"]
+    assert faults(unique, {"a": [1, True, "1", [1]]}) == []
 
 
 def test_references_are_followed_where_that_takes_no_time() -> None:

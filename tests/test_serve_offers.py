@@ -19,7 +19,14 @@ from tests.test_serve_process import SERVE, TOKENS, name, over_http
 
 TALKING = entry("talking.py", API_KEY="s3cret-key", OWNER="Ada")
 FIRST, BY = "toolroute://talking/memo://first", "toolroute://talking/memo://by/{author}"
-KINDS = ["stdio 2026-07-28", "stdio 2025-11-25", "stdio 2025-06-18", "http 2026-07-28", "http 2025-11-25"]
+KINDS = [
+    "stdio 2026-07-28",
+    "stdio 2025-11-25",
+    "stdio 2025-06-18",
+    "http 2026-07-28",
+    "http 2025-11-25",
+    "http 2025-06-18",
+]
 
 
 class Heard:

@@ -42,7 +42,8 @@ class _Owned:
 def _tenant_of(request: RawValue | Any) -> str:
     """Return whose a request is, all else unread; "" where that cannot be read, which the activity reports.
 
-    Temporal's SDK gives a workflow plain values, without their types, if it is started with fewer arguments than it has.
+    Temporal's SDK gives a workflow plain values, without their types, if it is started with fewer arguments than it
+    has.
     """
     if isinstance(request, RawValue):
         try:

@@ -26,6 +26,7 @@ MAX_STEPS, MAX_PARTS = 40_000, 2_000
 """The most keywords that are looked at, and the most objects and lists of a schema: public tools have up to 300."""
 _ROUNDS = 4
 """How often arguments are read again: a text may hold an object with further texts."""
+_MEMBERS_A_STEP = 50
 _MATCHED_A_STEP = 100
 """Characters of a text times those of a pattern, its repetitions written out."""
 
@@ -128,6 +129,7 @@ def _validator(schema_text: str) -> Any:
     additional = Draft202012Validator.VALIDATORS["additionalProperties"]
     own = {
         "pattern": _check_pattern,
+        "uniqueItems": _check_unique,
         "additionalProperties": lambda *given: () if "patternProperties" in given[3] else additional(*given),
         # The library looks for these in ways that are not counted, or with Python's patterns.
         **dict.fromkeys(("patternProperties", "unevaluatedItems", "unevaluatedProperties"), lambda *_: ()),
@@ -139,11 +141,18 @@ def _validator(schema_text: str) -> Any:
 
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
-    def checked(*given: Any) -> Any:
-        _spend(0, 1)
-        return check(*given)
+    def checked(*given: Any) -> Iterator[Any]:
+        # A long `enum` is gone through, and a message holds the whole value.
+        _spend(0, 1 + (_size(given[1]) + _size(given[2])) // _MEMBERS_A_STEP)
+        for fault in check(*given) or ():
+            _spend(0, 1)
+            yield fault
 
     return checked
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, list | dict) else len(value) // 20 if isinstance(value, str) else 0
 
 
 def _spend(kind: int, steps: int) -> None:
@@ -151,6 +160,16 @@ def _spend(kind: int, steps: int) -> None:
     left[kind] -= steps
     if left[kind] < 0:
         raise UnusableSchema("it leads to more checks than can be made")
+
+
+def _check_unique(_: Any, wanted: Any, value: Any, __: Any) -> Iterator[Any]:
+    """Find equal items by their JSON: the library compares each item with each other one."""
+    from jsonschema import ValidationError
+
+    if wanted and isinstance(value, list):
+        texts = {json.dumps(item, sort_keys=True, default=str) for item in value}
+        if len(texts) < len(value):
+            yield ValidationError("it has the same item more than once")
 
 
 def _check_pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:
