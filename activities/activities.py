@@ -18,7 +18,7 @@ from temporalio.common import RawValue
 from orchestrator.activities.stages import StageActivities
 from orchestrator.activities.working import time_limit, working
 from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolChanged, ToolrouteError, Unavailable
-from orchestrator.index.changes import as_judged
+from orchestrator.index.changes import ChangePolicy, as_judged
 from orchestrator.llm.complete import complete
 from orchestrator.llm.plan import make_plan
 from orchestrator.mcp.calls import as_chosen
@@ -106,8 +106,9 @@ class Activities:
         if not call.replayable:
             _refuse_second(call)
         deadline_s = call.deadline_s or time_limit()
+        confirm = partial(_confirm, call, self.resources.changes())
         try:
-            return await self.resources.execute(replace(call, deadline_s=deadline_s), partial(_confirm, call))
+            return await self.resources.execute(replace(call, deadline_s=deadline_s), confirm)
         except Unavailable as error:
             late = deadline_s is not None and time.monotonic() - began >= deadline_s
             error.retry = error.retry and not (late and attempt > 1)  # what is too slow twice is so a third time
@@ -163,13 +164,15 @@ def _gives_up(error: ToolrouteError) -> bool:
     return not error.retry or info.attempt >= min(MODEL_TRIES, most)
 
 
-async def _confirm(call: ToolCall, live: Tool) -> None:
+async def _confirm(call: ToolCall, policy: ChangePolicy, live: Tool) -> None:
     """Raise where the call may not be sent to the tool as its server defines it now."""
     now = as_chosen(live, call.tool)
     if not now.replayable:
         _refuse_second(call)
-    judged = as_judged(call.tool, now, "safe")
-    if call.approve is not None and now.hash != call.tool.hash and needs_approval(judged, call.approve):
+    judged, is_other = as_judged(call.tool, now, policy), now.key != call.tool.key
+    if call.approve is None or now.hash == call.tool.hash:
+        return
+    if (is_other and call.approve != "never") or needs_approval(judged, call.approve):
         raise ToolChanged(f"{call.tool.key}: its server defines it otherwise now, and that waits for approval")
 
 

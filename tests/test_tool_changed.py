@@ -109,6 +109,18 @@ async def test_a_tool_that_still_claims_to_read_and_may_do_more_is_asked_about(s
     assert (statuses(await ended(handle)), pay.calls) == (["done"], 1)
 
 
+async def test_under_the_strict_policy_a_run_asks_about_each_changed_tool(
+    serve: Serve, pay: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLROUTE_CHANGES", "strict")
+    pay.define(READS, "Charge a card.")
+    handle = await begun(await serving(serve, pay, read_only=True))
+    step = await asked(handle)
+    assert pay.calls == 0
+    await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
+    assert (statuses(await ended(handle)), pay.calls) == (["done"], 1)
+
+
 async def test_a_worker_writes_its_calls_where_an_audit_log_is_named(
     serve: Serve, pay: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,7 +98,9 @@ class SearchArguments(BaseModel):
         RouteHint.AUTO, description="auto decides whether meaning is searched too; keyword and semantic force it."
     )
     describe: list[str] = Field(
-        default_factory=list, description="In place of a query: the tools whose whole definitions to return."
+        default_factory=list,
+        description="In place of a query: the tools whose whole definitions to return.",
+        max_length=MAX_LIMIT,
     )
 
 

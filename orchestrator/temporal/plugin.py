@@ -30,6 +30,7 @@ from orchestrator.workflows.services import CallWorkflow, PlanWorkflow, SyncWork
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
+    from orchestrator.index.changes import ChangePolicy
     from orchestrator.index.embed import Embedder
     from orchestrator.llm.client import Models
     from orchestrator.options import Options
@@ -136,7 +137,11 @@ class OrchestratorPlugin(SimplePlugin):
             first = next((str(Source.of(place).store) for place in named or stores_of(settings().store)), "http")
             return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
 
-        self.resources = Resources(make_router, mcp_servers, executors, models or make_models, results_in, warm)
+        def changes() -> "ChangePolicy":
+            return settings().changes
+
+        making = models or make_models
+        self.resources = Resources(make_router, mcp_servers, executors, making, results_in, warm, changes)
         self._registers = register
         self._nexus_tenants = None if nexus is True else tuple(nexus or ())
         super().__init__(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.audit import Audit, Entry, arguments_digest
 from orchestrator.common.threads import Threads
 from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.index.changes import ChangePolicy
 from orchestrator.mcp.calls import Confirm
 from orchestrator.mcp.config import McpConfig
 from orchestrator.options import Options, default_store
@@ -64,7 +65,10 @@ class Resources:
         make_models: "Callable[[], Models | None]" = lambda: None,
         results_in: Callable[[], str | Path] = default_store,
         warm: int = 0,
+        changes: Callable[[], ChangePolicy] = lambda: "safe",
     ) -> None:
+        self.changes = changes
+        """Returns which changed definitions wait until they are accepted."""
         self._make_router, self._make_models, self._mcp_servers = make_router, make_models, mcp_servers
         self._registered = dict(executors or {})
         self.results = Results(results_in)
