@@ -156,7 +156,10 @@ async def test_a_child_workflow_that_did_not_end_itself_may_have_taken_effect_an
     serve: Serve, ended: str
 ) -> None:
     local, limited = LocalTools(), replace(PUBLISH, labels={"timeout_s": "1"} if ended == "late" else {})
-    plugin = OrchestratorPlugin(catalogue=Catalogue([*ALL, limited]), executors=local.executors)
+    # The read is held until the end. It has a limit of its own, so that on a busy machine it does not fail before that.
+    others = [tool for tool in ALL if tool is not READ]
+    reading = replace(READ, labels={**READ.labels, "timeout_s": "300"})
+    plugin = OrchestratorPlugin(catalogue=Catalogue([*others, reading, limited]), executors=local.executors)
     runner = await serve(plugin, Patient)
     local.release.clear()
     handle = await runner.start(f"Read the file a.txt and {PUBLISHING}", call_timeout_s=0.5)
@@ -169,4 +172,4 @@ async def test_a_child_workflow_that_did_not_end_itself_may_have_taken_effect_an
     local.release.set()
     result = await asyncio.wait_for(handle.result(), 30)
     await replays(await handle.fetch_history(), [RunWorkflow])
-    assert statuses(result)[1] == "outcome_unknown"
+    assert statuses(result) == ["done", "outcome_unknown"]
