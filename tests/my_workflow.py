@@ -238,6 +238,25 @@ class OwnHandlers:
 
 
 @workflow.defn
+class MadeUp:
+    """Makes calls through Nexus of tools that no Decision gave, and returns how each ended."""
+
+    @workflow.run
+    async def run(self, endpoint: str, calls: list[ToolCall]) -> list[list[str]]:
+        toolroute = workflow.create_nexus_client(service=ToolrouteService, endpoint=endpoint)
+        within, ended = timedelta(seconds=60), []
+        for call in calls:
+            try:
+                result = await toolroute.execute_operation(
+                    ToolrouteService.call, call, schedule_to_close_timeout=within
+                )
+                ended.append(["called", result.text])
+            except NexusOperationError as error:
+                ended.append(list(why_failed(error)))
+        return ended
+
+
+@workflow.defn
 class SameKey:
     """Makes a call through Nexus twice at the same time under one key, and once more later."""
 

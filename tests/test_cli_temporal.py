@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from examples import nexus
 from orchestrator import OrchestratorPlugin
 from orchestrator.cli.temporal import Target, connect, target
 from orchestrator.errors import InvalidConfig
@@ -187,6 +188,33 @@ async def test_a_worker_takes_the_executors_of_a_module(user: User, task_queue: 
         await working.communicate()
     assert code == 0, err
     assert json.loads(out)["steps"][0]["result"]["text"] == "read a.txt"
+
+
+@pytest.mark.slow
+async def test_a_worker_serves_other_namespaces_for_the_tenants_named(user: User, task_queue: str) -> None:
+    (user.path / "desk.py").write_text("def read(path):\n    return f'read {path}'\nOWN = {'files:read_file': read}\n")
+    there = ("--address", user.address, "--task-queue", task_queue, "--catalogue", "tools.jsonl")
+    serving = await user.start("worker", *there, "--executors", "desk:OWN", "--nexus", "org:1")
+    owner = await Client.connect(user.address)
+    other = OrchestratorPlugin(register=False)
+    desk = await Client.connect(user.address, namespace=await nexus.new_namespace(owner), plugins=[other])
+    try:
+        async with (
+            nexus.new_endpoint(owner, task_queue) as endpoint,
+            working(desk, task_queue, workflows=[nexus.Desk]),
+        ):
+            given = [endpoint, "org:1", "Read the file a.txt"]
+            said = await desk.execute_workflow(nexus.Desk.run, args=given, id=task_queue, task_queue=task_queue)
+    finally:
+        serving.terminate()
+        await serving.communicate()
+    assert said == "read a.txt"
+
+
+async def test_a_worker_refuses_to_serve_a_tenant_of_another_form(user: User) -> None:
+    code, _, err = await user.toolroute("worker", "--catalogue", "tools.jsonl", "--nexus", "acme")
+    assert code == 2
+    assert "tenant 'acme': give an organization (org:ID)" in err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The Nexus service: workflows of another namespace find, plan and call with the worker of this one."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -8,10 +9,16 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 
 from examples import nexus
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
+from orchestrator.index.changes import set_apart
+from orchestrator.records import durable_names as names
+from orchestrator.records.call import ToolCall
+from orchestrator.records.tool import Kind
 from orchestrator.temporal.call import why_failed
 from orchestrator.temporal.plugin import OrchestratorPlugin
-from tests.my_workflow import SameKey
+from tests.decisions import ADD_NOTE, DELETE, PUBLISH, READ, READS
+from tests.my_workflow import MadeUp, Publish, SameKey
 from tests.running import LocalTools, plugin_over
 from tests.temporal import replays, working
 
@@ -46,6 +53,57 @@ async def test_a_workflow_of_another_namespace_finds_plans_and_calls(temporal_ad
             with pytest.raises(WorkflowFailureError) as failure:
                 await asked(tenant, task)
             assert why_failed(failure.value.cause)[0] == kind
+
+
+@pytest.mark.slow
+async def test_a_caller_calls_only_tools_that_its_tenant_has(temporal_address: str, task_queue: str) -> None:
+    local = LocalTools()
+    changed = set_apart(ADD_NOTE, "it may delete now")
+    plugin = OrchestratorPlugin(
+        catalogue=Catalogue([READ, DELETE, changed]), executors=local.executors, nexus=["org:1"]
+    )
+    owner = await Client.connect(temporal_address, plugins=[plugin])
+    other = OrchestratorPlugin(register=False)
+    desk = await Client.connect(temporal_address, namespace=await nexus.new_namespace(owner), plugins=[other])
+    of_others = replace(PUBLISH, name=names.ROUTE, input_schema=None, hash="")
+    asked = {"query": "Read the file a.txt", "tenant": "org:2"}
+    calls = [
+        ToolCall(tenant="org:1", tool=of_others, arguments=asked, idempotency_key=uuid4().hex),
+        ToolCall(tenant="org:1", tool=replace(DELETE, annotations=READS, hash=""), arguments={"path": "a.txt"}),
+        ToolCall(tenant="org:1", tool=replace(DELETE, kind=Kind.WORKFLOW), arguments={"path": "a.txt"}),
+        ToolCall(tenant="org:1", tool=changed, arguments={"title": "x"}),
+    ]
+    async with (
+        nexus.new_endpoint(owner, task_queue) as endpoint,
+        working(owner, task_queue),
+        working(desk, task_queue, workflows=[MadeUp]),
+    ):
+        ended = await desk.execute_workflow(MadeUp.run, args=[endpoint, calls], id=uuid4().hex, task_queue=task_queue)
+    assert [kind for kind, _ in ended] == ["UnknownTool", "ToolChanged", "called", "ToolChanged"]
+    assert local.calls == [("delete_file", {"path": "a.txt"})]  # by the catalogue's own definition, not a workflow
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["", "the same"])
+async def test_a_tool_that_is_a_workflow_is_called_for_another_namespace(
+    temporal_address: str, task_queue: str, key: str
+) -> None:
+    plugin = OrchestratorPlugin(catalogue=Catalogue([PUBLISH]), nexus=["org:1", "org:2"])
+    owner = await Client.connect(temporal_address, plugins=[plugin])
+    other = OrchestratorPlugin(register=False)
+    desk = await Client.connect(temporal_address, namespace=await nexus.new_namespace(owner), plugins=[other])
+    key = key and f"{key} {task_queue}"
+    calls = [
+        ToolCall(tenant=tenant, tool=PUBLISH, arguments={"title": "May"}, idempotency_key=key)
+        for tenant in ("org:1", "org:2")
+    ]
+    async with (
+        nexus.new_endpoint(owner, task_queue) as endpoint,
+        working(owner, task_queue, workflows=[Publish]),
+        working(desk, task_queue, workflows=[MadeUp]),
+    ):
+        ended = await desk.execute_workflow(MadeUp.run, args=[endpoint, calls], id=uuid4().hex, task_queue=task_queue)
+    assert [kind for kind, _ in ended] == ["called", "called"]
 
 
 def test_tenants_of_nexus_are_given_as_a_list() -> None:

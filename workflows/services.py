@@ -11,7 +11,7 @@ from orchestrator.errors import ServerUnavailable
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.run import RunRequest
-from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool
+from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, is_child
 from orchestrator.temporal.payload import NOTHING, read_input
 from orchestrator.temporal.step import MAX_REASON
 from orchestrator.temporal.stubs import MODEL_CALL, call_config
@@ -34,12 +34,16 @@ class PlanWorkflow:
 
 @workflow.defn(name=names.CALL_TOOL)
 class CallWorkflow:
-    """ToolCall -> ToolResult, with a run's timeouts and retries. A call without a key gets the workflow's id."""
+    """ToolCall -> ToolResult, with a run's timeouts and retries. A call without a key gets one of the workflow's id.
+
+    So does a call of a tool that is a workflow: its key becomes that workflow's id, which tenants must not share.
+    """
 
     @workflow.run
     async def run(self, given: RawValue = NOTHING) -> ToolResult:
         call = read_input(given, ToolCall)
-        call = replace(call, idempotency_key=call.idempotency_key or workflow.info().workflow_id)
+        if is_child(call.tool) or not call.idempotency_key:
+            call = replace(call, idempotency_key=f"{workflow.info().workflow_id}:call")
         return await call_tool(call, call_config(RunRequest(task=call.tool.key)))
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -156,6 +156,7 @@ async def make_plugin(
     every_tenant: bool = False,
     warm: int = 0,
     executors: "Mapping[str, Registered] | None" = None,
+    nexus: bool | Collection[str] = False,
 ) -> "OrchestratorPlugin":
     """Return the plugin over a catalogue file, or over the store; servers that it does not know are listed first.
 
@@ -177,7 +178,12 @@ async def make_plugin(
             remedy = "without --catalogue they are listed once and routed to as well"
             note(f"{place.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
         return OrchestratorPlugin(
-            catalogue=catalogue, options=options, mcp_servers=servers, warm=warm, executors=executors
+            catalogue=catalogue,
+            options=options,
+            mcp_servers=servers,
+            warm=warm,
+            executors=executors,
+            nexus=nexus,
         )
     try:
         await place.fill(None if every_tenant else servers, options)
@@ -195,6 +201,7 @@ async def make_plugin(
         entries=seen,
         warm=warm,
         executors=executors,
+        nexus=nexus,
     )
 
 

@@ -5,7 +5,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from importlib import import_module
@@ -18,6 +18,7 @@ import click
 from orchestrator.cli.options import Place, derived, ending_signals, taking
 from orchestrator.cli.output import log, note
 from orchestrator.cli.temporal import connect, make_plugin, target, temporal_server
+from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
@@ -39,6 +40,12 @@ _POSITIVE = click.IntRange(min=1)
 @click.option(
     "--executors", metavar="MODULE:NAME", help="A mapping of yours: who carries out tools, by key, server:* or kind."
 )
+@click.option(
+    "--nexus",
+    metavar="TENANT",
+    multiple=True,
+    help="Serve the Nexus service `toolroute` for this tenant, e.g. org:acme. May be repeated; `all` for all.",
+)
 @click.option("--grace", metavar="SECONDS", type=click.FloatRange(0), default=30.0, help="Seconds for calls to end.")
 @click.option("--deployment", metavar="NAME", help="Take part in Worker Versioning, as a version of this deployment.")
 @click.option("--build-id", metavar="ID", help="This worker's version in it. [default: toolroute's version]")
@@ -51,6 +58,7 @@ async def worker(
     task_queue: str,
     concurrency: int,
     executors: str | None,
+    nexus: tuple[str, ...],
     grace: float,
     deployment: str | None,
     build_id: str | None,
@@ -75,8 +83,9 @@ async def worker(
         stack.push_async_callback(settle)
         if check:
             return await _check(await connect(target(options)), task_queue)
-        own = _executors(executors) if executors else None
-        plugin = await make_plugin(place, options, every_tenant=not place.given, warm=warm, executors=own)
+        own, others = _executors(executors) if executors else None, _nexus(nexus)
+        every = not place.given
+        plugin = await make_plugin(place, options, every_tenant=every, warm=warm, executors=own, nexus=others)
         where = await stack.enter_async_context(temporal_server(options, dev=dev))
         client = await connect(where, plugin)
         release = released(deployment, build_id, pinned=pinned)
@@ -104,6 +113,14 @@ def _executors(named: str) -> "Mapping[str, Registered]":
     if not isinstance(found, Mapping):
         raise InvalidInput(f"--executors {named!r} is a {type(found).__name__}: let it be a dict of functions by tool")
     return found
+
+
+def _nexus(tenants: Sequence[str]) -> bool | Sequence[str]:
+    """Return the tenants that other namespaces may use, True for all."""
+    named = [tenant for tenant in tenants if tenant != "all"]
+    for tenant in named:
+        check_tenant(tenant)
+    return len(named) < len(tenants) or named
 
 
 def released(

@@ -55,7 +55,7 @@ from orchestrator.pipeline.understand import Understood, understand
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near, Outcome, OutcomeSource, Use, uses_of
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn, turns_of
-from orchestrator.records.tool import Match, Tool
+from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.large_tenant import CandidateRequest, LargeTenant
@@ -260,6 +260,10 @@ class Router:
         """Return the servers whose tools the tenant has now; "" stands for tools of no server."""
         index, _ = await self._indexes.get(tenant)
         return index.catalogue.places.keys() if isinstance(index, Index) else index.hosts
+
+    def _offers(self, tool: Tool) -> bool:
+        """Tell whether the tool's server is one whose tools may match."""
+        return tool.kind is not Kind.MCP or self._servers is None or tool.server in self._servers
 
     def _catalogue_at_hand(self, tenant: str) -> Catalogue | None:
         """Return the tenant's catalogue as it was last routed by; None where it was not, since nothing is loaded."""

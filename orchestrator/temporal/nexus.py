@@ -25,8 +25,9 @@ class ToolrouteService:
     Attributes:
         find: Returns the Decision for a task. The worker answers it at once, without a workflow of its own.
         plan: Returns steps bound to a Decision's matches. It is carried out by the workflow `toolroute.plan`.
-        call: Calls one of a Decision's tools. It is carried out by the workflow `toolroute.call_tool`, so that a call
-            that may not be repeated is sent once. Equal `idempotency_key`s of a tenant make one call.
+        call: Calls one of the tenant's tools, as the worker's catalogue defines it. It is carried out by the workflow
+            `toolroute.call_tool`, so that a call that may not be repeated is sent once. Equal `idempotency_key`s of a
+            tenant make one call.
     """
 
     find: nexusrpc.Operation[RouteRequest, Decision] = nexusrpc.Operation(name=names.NEXUS_FIND)

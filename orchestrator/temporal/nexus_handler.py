@@ -44,6 +44,10 @@ class ToolrouteHandler:
     @workflow_run_operation
     async def call(self, ctx: WorkflowRunOperationContext, call: ToolCall) -> WorkflowHandle[ToolResult]:
         self._check(call.tenant)
+        try:
+            call = await self._resources.of_catalogue(call)
+        except ToolrouteError as error:
+            _fail(error)
         key = digest(f"{call.tenant}\0{call.idempotency_key}", 32) if call.idempotency_key else ctx.request_id
         name = f"{names.CALL_TOOL}-{key}"
         try:

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.audit import Audit, Entry, arguments_digest
 from orchestrator.common.threads import Threads
-from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, ServerUnavailable, ToolrouteError, Unauthorised
-from orchestrator.index.changes import ChangePolicy
+from orchestrator.errors import (
+    FAULTS,
+    InvalidConfig,
+    InvalidInput,
+    ServerUnavailable,
+    ToolChanged,
+    ToolrouteError,
+    Unauthorised,
+    UnknownTool,
+)
+from orchestrator.index.changes import ChangePolicy, is_quarantined
 from orchestrator.mcp.calls import Confirm
 from orchestrator.mcp.config import McpConfig
 from orchestrator.options import Options, default_store
@@ -30,7 +39,6 @@ if TYPE_CHECKING:
     from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.sync import SyncReport
     from orchestrator.records.decision import Decision
-    from orchestrator.records.tool import Match
     from orchestrator.runtime.router import Router
 
 ServerConfig = McpConfig | Mapping[str, Any] | str | Path
@@ -165,20 +173,26 @@ class Resources:
         if self._mcp_servers is None or not any(match.tool.kind is Kind.MCP for match in decision.matches):
             return decision
         self._begin_to_warm(decision)
-        if time.monotonic() - self._limits_read > _LIMITS_KEPT_S:
-            self._limits, self._limits_read = {}, time.monotonic()
-        if (found := self._limits.get(decision.tenant)) is None:
-            found = self._limits[decision.tenant] = await self._limits_of(decision.tenant)
-        labels, warnings = found
+        labels, warnings = await self._limits_at_hand(decision.tenant)
         if (connections := self._tenants.get(decision.tenant)) is not None:
             warnings = (*warnings, *connections.refused(sorted({match.tool.server for match in decision.matches})))
-
-        def limited(match: "Match") -> "Match":
-            own = labels.get(match.tool.server) if match.tool.kind is Kind.MCP else None
-            return replace(match, tool=replace(match.tool, labels={**own, **match.tool.labels})) if own else match
-
-        matches = tuple(map(limited, decision.matches))
+        matches = tuple(replace(match, tool=_limited(match.tool, labels)) for match in decision.matches)
         return replace(decision, matches=matches, warnings=(*decision.warnings, *warnings))
+
+    async def of_catalogue(self, call: ToolCall) -> ToolCall:
+        """Return the call with its tool as the tenant's catalogue has it: a stranger may have made one up.
+
+        Raises UnknownTool where the tenant has no such tool, and ToolChanged where it is another one by now or waits to
+        be accepted.
+        """
+        router, key = await self.router(), call.tool.key
+        known = (await router._index(call.tenant, key)).catalogue[key]
+        if not router._offers(known):
+            raise UnknownTool(f"{key!r} is not among the servers' tools here")
+        if known.hash != call.tool.hash or is_quarantined(known):
+            raise ToolChanged(f"{key!r} is defined otherwise than the call has it, or waits to be accepted: find again")
+        labels, _ = ({}, ()) if self._mcp_servers is None else await self._limits_at_hand(call.tenant)
+        return replace(call, tool=_limited(known, labels))
 
     def _begin_to_warm(self, decision: "Decision") -> None:
         if servers := servers_to_prewarm(decision.matches, self._warm):
@@ -193,6 +207,14 @@ class Resources:
             if connections := self._tenants[tenant]:
                 connections.warm(servers)
             await self._evict()
+
+    async def _limits_at_hand(self, tenant: str) -> _Limits:
+        """Return the limits of the tenant's servers, read in the last minute."""
+        if time.monotonic() - self._limits_read > _LIMITS_KEPT_S:
+            self._limits, self._limits_read = {}, time.monotonic()
+        if (found := self._limits.get(tenant)) is None:
+            found = self._limits[tenant] = await self._limits_of(tenant)
+        return found
 
     async def _limits_of(self, tenant: str) -> _Limits:
         """Return the limits of the tenant's servers as labels, by server, and why there are none."""
@@ -310,3 +332,9 @@ class Resources:
         connections = self._tenants.get(tenant)
         spec = connections.config.servers.get(server) if connections else None
         return spec.identity if spec else ""
+
+
+def _limited(tool: Tool, labels: Mapping[str, dict[str, str]]) -> Tool:
+    """Return the tool with its server's labels, where it has none of the same name."""
+    own = labels.get(tool.server) if tool.kind is Kind.MCP else None
+    return replace(tool, labels={**own, **tool.labels}) if own else tool
