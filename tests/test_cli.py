@@ -274,6 +274,8 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         ("run q --context language=python", "No such option '--context'"),
         ("tools sync mcp.json --config mcp.json", "give one file that names all servers"),
         ("route q --filter kind", "write NAME=VALUE"),
+        ("run q --yes s1", "--yes 's1': write STEP=DIGEST, as an earlier run printed it"),
+        ("runs approve r s1", "approve 's1': write STEP=DIGEST, as `toolroute runs show r` prints it"),
         ("route q --filter kind=agent --filter kind=mcp", "--filter kind is given twice"),
         (f"route q --model m -o mcp --catalogue {CATALOGUE}", "its choice is shown as table or json"),
         ("route q --store tols", "store 'tols' does not exist: `toolroute tools import` and `tools sync` make one"),

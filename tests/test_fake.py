@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowFailureError
 
-from orchestrator.errors import ToolFailed
+from orchestrator.errors import InvalidConfig, ToolFailed
 from orchestrator.temporal.call import why_failed
 from orchestrator.testing import FakeRouting
 from tests.decisions import READ
@@ -52,6 +52,11 @@ async def test_runs_meet_errors_missing_arguments_and_unknown_tasks(serve: Serve
         "InvalidInput",
         "FakeRouting has no tools for the task 'something else'; its tasks: ['read it', 'ask', 'fail']",
     )
+
+
+def test_a_misspelt_result_is_named() -> None:
+    with pytest.raises(InvalidConfig, match="'files:read_fil'; did you mean 'files:read_file'"):
+        fake(results={"files:read_fil": "hello"})
 
 
 @pytest.mark.slow

@@ -326,10 +326,10 @@ def derived(record: Any, name: str, text: str, spelt: str = "", **more: Any) -> 
 _METAVARS = {int: "N", float: "P"}
 
 
-def pairs(name: str, given: tuple[str, ...], example: str) -> dict[str, str]:
-    """Return the values of `NAME=VALUE` by name; InvalidInput for another form, and for a name given twice."""
+def pairs(name: str, given: tuple[str, ...], example: str, form: str = "NAME=VALUE") -> dict[str, str]:
+    """Return the values by name; InvalidInput for what is not of the form, and for a name given twice."""
     if wrong := [item for item in given if "=" not in item]:
-        raise InvalidInput(f"{name} {wrong[0]!r}: write NAME=VALUE, {example}")
+        raise InvalidInput(f"{name} {wrong[0]!r}: write {form}, {example}")
     found = [item.partition("=")[::2] for item in given]
     if twice := [key for key, number in Counter(key for key, _ in found).items() if number > 1]:
         raise InvalidInput(f"{name} {twice[0]} is given twice: it has one value")

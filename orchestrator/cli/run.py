@@ -69,7 +69,7 @@ _SOON = timedelta(seconds=2)
     *("--yes", "approved"),
     multiple=True,
     metavar="STEP=DIGEST",
-    callback=lambda _, __, given: pairs("--yes", given, "as an earlier run printed it"),
+    callback=lambda _, __, given: pairs("--yes", given, "as an earlier run printed it", form="STEP=DIGEST"),
     help="Approve this call, as an earlier run named it.",
 )
 @click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
@@ -315,6 +315,8 @@ class _Reporter:
 
         from temporalio.client import WorkflowUpdateFailedError
 
+        from orchestrator.temporal.call import why_failed
+
         call = f"{step.tool} be called with {as_json(step.arguments)}"
         termios.tcflush(0, termios.TCIFLUSH)  # What was typed before the question does not answer it.
         click.echo(inline(f"{step.step} {step.task!r}: may {call}? [y/N]: "), err=True, nl=False)
@@ -323,7 +325,7 @@ class _Reporter:
         try:
             await self.handle.execute_update(names.APPROVE, word)
         except WorkflowUpdateFailedError as error:  # The step has waited too long for this word.
-            note(str(error.cause))
+            note(why_failed(error.cause)[1])
 
 
 def _reason(failure: "Failure") -> str:

@@ -116,7 +116,7 @@ async def approve(run_id: str, calls: tuple[str, ...], by: str, place: Place, op
 
     `toolroute runs show RUN` prints them with their digests.
     """
-    digests = pairs("approve", calls, f"as `toolroute runs show {run_id}` prints it")
+    digests = pairs("approve", calls, f"as `toolroute runs show {run_id}` prints it", form="STEP=DIGEST")
     await _say(run_id, [Approval(step=step, digest=digest, by=by) for step, digest in digests.items()], place, options)
 
 

@@ -15,6 +15,7 @@ from orchestrator.activities.working import working
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.catalogue.tokens import count_tokens
+from orchestrator.common.json_input import check_known
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.calls import Confirm
@@ -54,6 +55,9 @@ class FakeRouting(OrchestratorPlugin):
             Other tools take any argument, and are not known to only read.
         complete: Answers for the worker's language model. Default: the worker has none.
 
+    Raises:
+        InvalidConfig: `results` names a tool that is neither in `tasks` nor in `tools`.
+
     Attributes:
         routed: The requests that were routed, in order.
         calls: The calls that were made, in order, attempts that failed among them.
@@ -80,6 +84,9 @@ class FakeRouting(OrchestratorPlugin):
         self.synced: list[SyncRequest] = []
         self._tasks, self._results, self._complete = tasks, dict(results or {}), complete
         self._tools = {tool.key: tool for tool in Catalogue(tools)}
+        if not callable(tasks):
+            chosen = [self._tool(choice).key for choices in tasks.values() for choice in choices]
+            check_known("results", self._results, [*self._tools, *chosen])
 
     def _with_activities(self, existing: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
         given = list(existing or ())

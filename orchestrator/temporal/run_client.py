@@ -23,6 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from orchestrator.errors import InvalidInput, StepsFailed, Unavailable
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Approval, Progress, RunMemo, RunResult
+from orchestrator.temporal.call import why_failed
 
 SOON = timedelta(seconds=10)
 _WAITS = "waiting for approval"
@@ -117,7 +118,7 @@ class RunClient:
         try:
             await handle.execute_update(names.APPROVE, word, rpc_timeout=SOON)
         except WorkflowUpdateFailedError as error:
-            raise InvalidInput(f"{run_id}: {error.cause}") from None
+            raise InvalidInput(f"{run_id}: {why_failed(error.cause)[1]}") from None
         except WorkflowUpdateRPCTimeoutOrCancelledError:
             raise Unavailable(f"{run_id}: no worker takes the word; start one with `toolroute worker`") from None
         except RPCError as error:

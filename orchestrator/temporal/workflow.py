@@ -103,7 +103,7 @@ _HANDLERS: "WeakKeyDictionary[asyncio.AbstractEventLoop, Handlers]" = WeakKeyDic
 def _shown(run: Run, tenant: str, stream: WorkflowStream | None) -> AbstractAsyncContextManager[None]:
     """Show a run to those outside the calling workflow.
 
-    The patch has two uses: executions that began before toolroute showed them go on as they did, and the server's
+    The patch has two uses: an execution that is replayed from a time before it was shown is not shown, and the server's
     search attribute TemporalChangeVersion finds the others, whatever their type, without an attribute of ours.
     """
     loop = asyncio.get_running_loop()
