@@ -22,6 +22,7 @@ from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.testing import FakeRouting
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Waiting
 from tests.runner import Runner, Serve, statuses
@@ -187,6 +188,12 @@ async def test_a_misspelt_setting_of_a_tool_router_names_the_one_meant() -> None
         await ToolRouter("org:1").run("x", aprove="never")  # type: ignore[call-arg]
     with pytest.raises(UnknownSetting, match="unknown setting 'task_que'; did you mean 'task_queue'"):
         await ToolRouter("org:1").route("x", task_que="never")  # type: ignore[call-arg]
+    with pytest.raises(UnknownSetting, match="unknown setting 'retry_polcy'; did you mean 'retry_policy'"):
+        ToolRouter("org:1", route_options={"retry_polcy": None})  # type: ignore[typeddict-unknown-key]
+    with pytest.raises(UnknownSetting, match="unknown setting 'executor'; did you mean 'executors'"):
+        OrchestratorPlugin(executor={})  # type: ignore[call-arg]
+    with pytest.raises(UnknownSetting, match="unknown setting 'result'; did you mean 'results'"):
+        FakeRouting({}, result={})  # type: ignore[call-arg]
 
 
 async def test_the_example_of_own_handlers_answers_its_own_query_and_update(

@@ -198,6 +198,10 @@ def test_functions_that_only_read_are_called_without_asking() -> None:
     assert catalogue["weather"].function is not None
     with pytest.raises(InvalidCatalogue, match=r"read_only: .*send_email.* is none of the functions"):
         Catalogue.of(weather, read_only=[send_email])
+    with pytest.raises(InvalidCatalogue, match="read_only='weather': give a list of functions"):
+        Catalogue.of(weather, read_only="weather")  # type: ignore[arg-type]
+    with pytest.raises(InvalidCatalogue, match="read_only=<function weather at .*: give a list of functions"):
+        Catalogue.of(weather, read_only=weather)  # type: ignore[arg-type]
     with pytest.raises(UnknownSetting, match="unknown setting 'readonly'; did you mean 'read_only'"):
         Catalogue.of(weather, readonly=[weather])  # type: ignore[call-arg]
 

@@ -64,8 +64,11 @@ class Catalogue:
         Raises:
             InvalidCatalogue: A function cannot be a tool, two have the same name, or one that only reads is not given.
         """
+        if isinstance(read_only, str) or not isinstance(read_only, Collection):
+            raise InvalidCatalogue(f"read_only={read_only!r:.80}: give a list of functions")
         if lacking := next((own for own in read_only if own not in functions), None):
-            raise InvalidCatalogue(f"read_only: {lacking!r:.80} is none of the functions: give it before them, too")
+            remedy = "name each of them among the functions, too"
+            raise InvalidCatalogue(f"read_only: {lacking!r:.80} is none of the functions: {remedy}")
         reads = Annotations(read_only=True)
         made = [(_tool(number, own), own in read_only) for number, own in enumerate(functions, start=1)]
         tools = [altered(tool, annotations=reads, hash="") if known else tool for tool, known in made]

@@ -6,7 +6,7 @@
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, wraps
@@ -119,13 +119,18 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*given: P.args, **settings: P.kwargs) -> R:
-        for name in settings:
-            if name not in known:
-                remedy = meant(name, known) or f": give {', '.join(own for own in known if own != 'self')}"
-                raise UnknownSetting(f"unknown setting {name!r}{remedy}")
+        check_settings(settings, known)
         return function(*given, **settings)
 
     return checked
+
+
+def check_settings(given: Collection[str], known: Collection[str]) -> None:
+    """Raise UnknownSetting for the first name that is not known, with the one meant."""
+    for name in given:
+        if name not in known:
+            remedy = meant(name, known) or f": give {', '.join(own for own in known if own != 'self')}"
+            raise UnknownSetting(f"unknown setting {name!r}{remedy}")
 
 
 K = TypeVar("K")

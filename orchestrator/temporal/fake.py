@@ -15,6 +15,7 @@ from orchestrator.activities.working import working
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments, parameters
 from orchestrator.catalogue.tokens import count_tokens
+from orchestrator.common.fields import named
 from orchestrator.common.json_input import check_known
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput
@@ -69,6 +70,7 @@ class FakeRouting(OrchestratorPlugin):
         client = await Client.connect(address, plugins=[fake])
     """
 
+    @named
     def __init__(
         self,
         tasks: Tasks,

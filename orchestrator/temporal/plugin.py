@@ -16,6 +16,7 @@ from temporalio.worker import WorkerConfig, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from orchestrator.activities.activities import Activities
+from orchestrator.common.fields import named
 from orchestrator.common.json_input import check_known
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.records.run import Approval, RunRequest
@@ -75,6 +76,7 @@ class OrchestratorPlugin(SimplePlugin):
         InvalidConfig: Settings contradict each other, or the catalogue has no tool or server of a name given.
     """
 
+    @named
     def __init__(
         self,
         *,

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from temporalio import workflow
 
-from orchestrator.common.fields import named, settings
+from orchestrator.common.fields import check_settings, named, settings
 from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, ResultPage, ToolCall, ToolResult
@@ -57,6 +57,9 @@ class ActivityStubs:
     call_options: Config | None = None
 
     def __post_init__(self) -> None:
+        # Temporal refuses a wrong name with a TypeError, which leaves a workflow stuck.
+        for options in (self.route_options, self.semantic_options, self.plan_options, self.call_options):
+            check_settings(options or {}, Config.__annotations__)
         self._route: Config = {**DEFAULT, **(self.route_options or {})}
         self._semantic: Config = {**(self.semantic_options or {})}
         self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **(self.plan_options or {})}
