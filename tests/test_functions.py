@@ -200,7 +200,7 @@ def test_functions_that_only_read_are_called_without_asking() -> None:
         Catalogue.of(weather, read_only=[send_email])
     with pytest.raises(InvalidCatalogue, match="read_only='weather': give a list of functions"):
         Catalogue.of(weather, read_only="weather")  # type: ignore[arg-type]
-    with pytest.raises(InvalidCatalogue, match="read_only=<function weather at .*: give a list of functions"):
+    with pytest.raises(InvalidCatalogue, match=r"read_only=<function weather at .*: give a list of functions"):
         Catalogue.of(weather, read_only=weather)  # type: ignore[arg-type]
     with pytest.raises(UnknownSetting, match="unknown setting 'readonly'; did you mean 'read_only'"):
         Catalogue.of(weather, readonly=[weather])  # type: ignore[call-arg]
