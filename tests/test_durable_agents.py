@@ -14,10 +14,12 @@ from temporalio.worker import Replayer, Worker
 from examples.functions import FUNCTIONS
 from orchestrator import Catalogue, OrchestratorPlugin
 from orchestrator.errors import InvalidInput
+from orchestrator.integrations.durable import CatalogueTool
 from orchestrator.integrations.pydantic_ai import CatalogueToolset
 from orchestrator.records import durable_names as names
 from orchestrator.temporal.workflow import ToolRouter
 from orchestrator.testing import ScriptedModel, ToolCalls
+from tests.decisions import decision
 from tests.durable_agents import PYDANTIC, OpenAIDesk, PydanticDesk
 from tests.openai_api import OpenAIModel
 from tests.temporal import DEPLOYMENT, activities_of
@@ -52,6 +54,13 @@ async def told(
     replayer = Replayer(workflows=[flow], plugins=[*framework, *agents, ours], debug_mode=True)
     await replayer.replay_workflow(await handle.fetch_history())
     return answer, handle
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "7", '{"city": ', '"\\ud83d"'])
+async def test_arguments_that_are_no_object_are_an_answer_for_the_model(arguments: str) -> None:
+    found = decision("x")
+    tool = CatalogueTool(ToolRouter("org:1"), found, found.matches[0].tool)
+    assert (await tool.call(arguments)).startswith("time__get_current_time failed: InvalidArguments: ")
 
 
 def check_model(model: ScriptedModel) -> None:

@@ -1,13 +1,12 @@
 """The catalogue's tools for a framework's agent in a Temporal workflow: each call is an activity of toolroute."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from temporalio.exceptions import FailureError
 
-from orchestrator.catalogue.export import exported_name, parameters
+from orchestrator.catalogue.export import exported_name, parameters, read_arguments
 from orchestrator.errors import ToolrouteError
 from orchestrator.planning.approval import needs_approval
 from orchestrator.records.call import Approve
@@ -40,9 +39,9 @@ class CatalogueTool:
     async def call(self, arguments: Mapping[str, Any] | str) -> str:
         """Return the text for the model: the answer, or why there is none. Only a cancelled call raises."""
         try:
-            given = json.loads(arguments or "{}") if isinstance(arguments, str) else arguments
+            given = read_arguments(self.tool.key, arguments)
             return (await self.router.call(self.decision, self.tool.key, given)).text
-        except (FailureError, ToolrouteError, ValueError) as error:
+        except (FailureError, ToolrouteError) as error:
             if was_cancelled(error):
                 raise
             return f"{self.name} failed: {described(error)}"
