@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -21,10 +22,13 @@ from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
+from orchestrator.records.call import SyncRequest, ToolCall
+from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import Approval, Progress, RunRequest, StepStatus
 from orchestrator.temporal.run_client import Listed, RunClient, failed_result, page_of
 from orchestrator.workflows.execution import RunWorkflow
+from tests.decisions import READ, decision
 from tests.my_workflow import Assistant, OwnHandlers, Plain
 from tests.runner import Runner, Serve
 from tests.running import TENANT, plugin_over
@@ -285,6 +289,26 @@ async def test_activities_have_their_tenant_as_fairness_key(serve: Serve) -> Non
         ]
         assert {one.activity_type.name for one in found} >= {names.ROUTE, names.PLAN, names.CALL_TOOL}
         assert {one.priority.fairness_key for one in found} == {key}
+
+
+@pytest.mark.parametrize(
+    ("workflow", "given"),
+    [
+        (names.PLAN, PlanRequest(decision=decision("Read the file a.txt", [READ]))),
+        (names.SYNC_CATALOGUE, SyncRequest(tenant=TENANT)),
+        (names.CALL_TOOL, ToolCall(tenant=TENANT, tool=READ, arguments={"path": "a.txt"})),
+    ],
+)
+async def test_workflows_of_one_activity_give_it_their_tenant(runner: Runner, workflow: str, given: Any) -> None:
+    handle = await runner.begin(workflow, given)
+    with suppress(WorkflowFailureError):  # There is no store to sync.
+        await handle.result()
+    keys = [
+        event.activity_task_scheduled_event_attributes.priority.fairness_key
+        for event in (await handle.fetch_history()).events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    assert keys == [TENANT]
 
 
 async def test_a_run_without_a_step_that_was_done_fails_with_its_result(runner: Runner) -> None:

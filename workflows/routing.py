@@ -19,7 +19,7 @@ class RouteWorkflow:
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> RawValue:
-        config = fair(_tenant_of(request), DEFAULT)
+        config = fair(tenant_of(request), DEFAULT)
         decision: RawValue = await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config)
         return decision
 
@@ -30,24 +30,28 @@ class StagedRouteWorkflow:
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING, semantic_queue: str = "") -> RawValue:
-        config = fair(_tenant_of(request), DEFAULT)
+        config = fair(tenant_of(request), DEFAULT)
         return await route_staged(request, config, Config(task_queue=semantic_queue) if semantic_queue else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Owned:
     tenant: str = ""
+    decision: "_Owned | None" = None
 
 
-def _tenant_of(request: RawValue | Any) -> str:
-    """Return whose a request is, all else unread; "" where that cannot be read, which the activity reports.
+def tenant_of(request: RawValue | Any) -> str:
+    """Return the tenant of a request or of its Decision, all else unread.
+
+    It is "" where that cannot be read, which the activity reports.
 
     Temporal's SDK gives a workflow plain values, without their types, if it is started with fewer arguments than it
     has.
     """
     if isinstance(request, RawValue):
         try:
-            return read(request, _Owned).tenant
+            found = read(request, _Owned)
+            return found.tenant or (found.decision.tenant if found.decision else "")
         except ValueError:
             return ""
     tenant = request.get("tenant") if isinstance(request, dict) else ""

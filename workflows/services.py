@@ -11,10 +11,11 @@ from orchestrator.errors import ServerUnavailable
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.run import RunRequest
-from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, is_child
+from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, fair, is_child
 from orchestrator.temporal.payload import NOTHING, read_input
 from orchestrator.temporal.step import MAX_REASON
 from orchestrator.temporal.stubs import MODEL_CALL, call_config
+from orchestrator.workflows.routing import tenant_of
 
 SYNCING = Config(
     start_to_close_timeout=timedelta(minutes=15), heartbeat_timeout=timedelta(seconds=30), retry_policy=MODEL_RETRY
@@ -27,7 +28,7 @@ class PlanWorkflow:
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> RawValue:
-        config: Config = {**MODEL_CALL, "retry_policy": PATIENT}
+        config = fair(tenant_of(request), {**MODEL_CALL, "retry_policy": PATIENT})
         plan: RawValue = await workflow.execute_activity(names.PLAN, request, result_type=RawValue, **config)
         return plan
 
@@ -53,7 +54,9 @@ class SyncWorkflow:
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> dict[str, Any]:
-        report: dict[str, Any] = await workflow.execute_activity(names.SYNC_CATALOGUE, request, **SYNCING)
+        report: dict[str, Any] = await workflow.execute_activity(
+            names.SYNC_CATALOGUE, request, **fair(tenant_of(request), SYNCING)
+        )
         errors = [f"{one['server']}: {one['error']}" for one in report["servers"] if one["error"]]
         if errors and len(errors) == len(report["servers"]):
             raise ServerUnavailable(f"no server could be listed: {'; '.join(errors)}"[:MAX_REASON])
