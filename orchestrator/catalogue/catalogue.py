@@ -64,8 +64,9 @@ class Catalogue:
         Raises:
             InvalidCatalogue: A function cannot be a tool, two have the same name, or one that only reads is not given.
         """
-        if isinstance(read_only, str) or not isinstance(read_only, Collection):
-            raise InvalidCatalogue(f"read_only={read_only!r:.80}: give a list of functions")
+        given: Any = read_only
+        if isinstance(given, str) or not isinstance(given, Collection):
+            raise InvalidCatalogue(f"read_only={given!r:.80}: give a list of functions")
         if lacking := next((own for own in read_only if own not in functions), None):
             remedy = "name each of them among the functions, too"
             raise InvalidCatalogue(f"read_only: {lacking!r:.80} is none of the functions: {remedy}")
