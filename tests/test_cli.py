@@ -20,6 +20,7 @@ from orchestrator.records.relation import Relation
 from tests.catalogues import EXAMPLES, taking, tool
 from tests.command_line import COMMAND, Run, program
 from tests.imported import loaded
+from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry
 
 CATALOGUE = str(EXAMPLES / "tools.jsonl")
@@ -490,3 +491,10 @@ def test_a_text_is_exact_in_a_file_and_plain_on_a_terminal(catalogue: Path) -> N
     command.wait(60)
     assert b"laundry" in shown
     assert [sign for sign in SIGNS if sign not in "\n\t" and sign in shown.decode().replace("\r\n", "\n")] == []
+
+
+def test_the_warning_of_a_library_is_a_line_like_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    with qdrant_front(key="right") as front:
+        monkeypatch.setenv("QDRANT_API_KEY", "right")
+        listed = program("tools", "list", "--store", front.url)
+    assert listed.stderr.splitlines()[0] == "toolroute: the key of the store goes over an insecure connection"

@@ -217,3 +217,19 @@ def test_the_limit_is_read_from_the_environment() -> None:
     assert Options.from_env({"TOOLROUTE_INDEX_LIMIT": "7"}).index_limit == 7
     with pytest.raises(InvalidConfig, match="a whole number above 0"):
         Options.from_env({"TOOLROUTE_INDEX_LIMIT": "many"})
+
+
+async def test_patterns_of_keys_confine_the_search_also_to_a_tool_without_a_server(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_tenant, "LEG", 10)
+    store.index_limit = 20
+    alone = tool(":note_rent", "Note that the rent is due")
+    store.replace_servers("local", by_server([*TOOLS, alone]))
+    patterns = (("note_rent",), ("odd:*",), ("!note_rent",))
+    asked = [RouteRequest(query="read the text of a file", tenant="local", only=own) for own in patterns]
+    own, odd, others = await decided(Router(store=store), asked)
+    assert [match.tool.key for match in own.matches] == ["note_rent"]
+    assert {match.tool.server for match in odd.matches} == {"odd"}
+    assert others.matches
+    assert "note_rent" not in {match.tool.key for match in others.matches}

@@ -4,10 +4,12 @@ import errno
 import logging
 import os
 import sys
+import warnings
 from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -98,6 +100,7 @@ def main() -> None:
     Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough, 4 some servers failed, 5 a step of a
     run is waiting for input or approval, 6 a replayed task lost a tool, 130 interrupted.
     """
+    warnings.showwarning = _show_warning
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # Closed (`>&-`): other files would take its number.
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
@@ -110,6 +113,13 @@ def main() -> None:
     except OSError as error:
         code = _unwritten(error)
     sys.exit(code)
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    """Write a library's warning as one of ours, without the line of code that it is about."""
+    from orchestrator.cli.output import warn
+
+    warn([str(message)])
 
 
 def _run() -> int:

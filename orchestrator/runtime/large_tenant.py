@@ -207,5 +207,7 @@ def _of_keys(keys: Collection[str]) -> list[Search]:
 
 def _servers_of(patterns: Sequence[str]) -> list[str]:
     """Return the servers that patterns of keys are confined to; none where a pattern may mean any server."""
-    servers = [pattern.partition(":")[0] for pattern in patterns if not pattern.startswith("!")]
-    return [] if any("*" in server or "?" in server or "[" in server for server in servers) else servers
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
+    if any(not {*"*?["}.isdisjoint(pattern.partition(":")[0]) for pattern in wanted):
+        return []
+    return [split_key(pattern)[0] for pattern in wanted]  # "" for a tool without a server.
