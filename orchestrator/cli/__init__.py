@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -115,7 +114,7 @@ def main() -> None:
     sys.exit(code)
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Write a library's warning as one of ours, without the line of code that it is about."""
     from orchestrator.cli.output import warn
 
