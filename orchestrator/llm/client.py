@@ -66,7 +66,7 @@ class _Dialect:
 
 
 class Models:
-    """Name the models at one endpoint and ask them. Opens on first use, for one event loop; use `async with`.
+    """Name the models at one endpoint and ask them. Opens on first use, in each event loop anew; use `async with`.
 
     The key is read from the environment when the client opens, unless one is given; no repr, error or log shows it.
     """
@@ -82,6 +82,7 @@ class Models:
         # Most endpoints other than OpenAI's know only the older name.
         self._dialect = _Dialect() if self.url == OPENAI_URL else _Dialect(limit="max_tokens")
         self._client: AsyncOpenAI | None = None
+        self._loop: Any = None
 
     def __repr__(self) -> str:
         return f"Models(route={self.route_model!r}, plan={self.plan_model!r}, url={self.where!r})"
@@ -216,7 +217,9 @@ class Models:
             raise ModelUnavailable(f"the endpoint of model {model!r} did not answer with a chat completion") from None
 
     def _open(self) -> "AsyncOpenAI":
-        if self._client is None:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:  # A client's connections belong to one event loop.
+            self._loop = loop
             from openai import AsyncOpenAI, Timeout
 
             from orchestrator.common.bounded_http import AsyncBoundedClient
