@@ -1,7 +1,7 @@
 """`toolroute experience`: the remembered tasks of a tenant."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -226,3 +226,26 @@ def _show(found: dict[str, Any]) -> None:
     more = max(0, len(found["tools"]) - _SHOWN_TOOLS)
     lines = [f"{counted(found['tasks'], 'task')}; best tool used: {curve or '-'}"]
     out.print(dim(*([f"and {counted(more, 'tool')} more"] if more else []), *lines))
+    if tasks := found["guarantees"][0]["queries"]:
+        out.print()
+        show_guarantees(found["guarantees"], f"the latest {counted(tasks, 'task')} of this tenant with a known choice")
+
+
+def show_guarantees(found: Sequence[Mapping[str, Any]], measured_on: str) -> None:
+    """Show from which confidence on each level holds, and the scope of the promise."""
+    columns = ("level", "confidence from", "recommended", "right")
+    rows = table(*columns, right=columns)
+    for own in found:
+        shares = (own["recommended"] / own["queries"], own["right"] / own["recommended"]) if own["recommended"] else ()
+        threshold = "-" if own["threshold"] is None else f"{own['threshold']:.3f}"
+        rows.add_row(f"{own['level']:.0%}", threshold, *(map(_share, shares or (None, None))))
+    out = console()
+    out.print(rows)
+    out.print(
+        dim(
+            "level: of the tools that are recommended from this confidence on, at least this share is right",
+            "recommended: the share of tasks that reach it; right: how many of these had the right tool first",
+            f"measured on {measured_on}; it holds in the mean for further tasks like these, not for other catalogues",
+            "-: too few tasks, or too many wrong ones, for this level",
+        )
+    )
