@@ -1,4 +1,4 @@
-"""All settings, and the only place where the environment is read; docs/settings.md lists them.
+"""All settings, and the only place where the environment is read; docs/reference/settings.md lists them.
 
 Keys are never settings: QDRANT_API_KEY, OPENAI_API_KEY and TOOLROUTE_RERANK_KEY are read when a client opens, and
 TEMPORAL_API_KEY, TEMPORAL_TLS and their like by Temporal's SDK.

@@ -24,7 +24,7 @@ class Approve(StrEnum):
 class ToolCall:
     """One call of one tool, for one tenant.
 
-    `idempotency_key` is the same over attempts and resets (docs/temporal-operating.md).
+    `idempotency_key` is the same over attempts and resets (docs/how-to/temporal-operating.md).
     `max_result_tokens` cuts the result (and marks it) before it enters a history or a model's context; `deadline_s`
     bounds the whole call, connecting included. Where its server defines the tool otherwise by now, and `approve` has
     that wait for a person, it is not called (ToolChanged); without an `approve` it is, with a warning.

@@ -51,7 +51,7 @@ class Delta:
         return export(self.offered, provider)
 
     def items(self, shape: "Appended", call_id: str = "") -> list[Any]:
-        """Return the new tools as what is appended to the conversation: docs/integrations.md shows each shape.
+        """Return the new tools as what is appended to the conversation: docs/how-to/integrations.md shows each shape.
 
         `call_id` is the search call's that is answered, for `tool_search_output` and `tool_result`.
         """
