@@ -34,10 +34,10 @@ class Stage(StrEnum):
 
 
 FOUND_BY = {
-    Stage.ALWAYS: "always available for such a task",
+    Stage.ALWAYS: "an always-available tool",
     Stage.EXPLICIT: "found on a server that the task names",
-    Stage.KEYWORD: "found by keywords",
-    Stage.SEMANTIC: "found by keywords and meaning",
+    Stage.KEYWORD: "found by keyword search",
+    Stage.SEMANTIC: "found by keyword and semantic search",
     Stage.NONE: "no tool fits",
 }
 """How a Decision's matches were found, for people."""
