@@ -273,9 +273,21 @@ _OF_CLIENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """The servers of one file by name, in the file's order, without those switched `off`, and the file's profiles.
+    """The MCP servers and the profiles of one configuration file.
 
-    An entry that cannot be used takes no other away: it is a server whose `launch` says why.
+    A broken entry does not affect the others. Its `launch` raises an error with the reason.
+
+    Attributes:
+        servers: The servers by name, in the file's order, without those that are switched off.
+        source: The path of the file.
+        off: The names of the servers that are switched off.
+        profiles: The profiles by name.
+
+    Examples:
+        >>> from orchestrator import McpConfig
+        >>> config = McpConfig.parse({"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}})
+        >>> config.servers["time"].transport
+        'stdio'
     """
 
     servers: Mapping[str, ServerSpec]

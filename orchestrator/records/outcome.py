@@ -47,7 +47,11 @@ class Use:
 
 
 def uses_of(used: Any) -> tuple[Use, ...]:
-    """Return a Use for each tool. A tool is given as a key, a Tool, a record with a `tool` such as a Match, or a Use."""
+    """Return a Use for each tool.
+
+    Args:
+        used: Tools as keys, Tools, Uses, or records with a `tool`, such as a Match.
+    """
     if not isinstance(used, Sequence) or isinstance(used, str):
         raise InvalidInput(f"used={used!r:.80}: give a list of tools, e.g. ['server:name'], [] for none")
     keys: list[Any] = [getattr(getattr(one, "tool", one), "key", one) for one in used]
@@ -119,11 +123,10 @@ class Outcome:
         InvalidInput: A field has a wrong type.
 
     Examples:
-        >>> from orchestrator import Catalogue, Router
-        >>> with Router(Catalogue.read("examples/tools.jsonl")) as router:
-        ...     outcome = router.record_sync("Friday thing for the board", used=["google_drive:createFile"])
-        >>> outcome.used[0].tool
-        'google_drive:createFile'
+        >>> from orchestrator import Outcome, Use
+        >>> outcome = Outcome(id="t1", query="Friday thing for the board", used=(Use(tool="google_drive:createFile"),))
+        >>> [use.tool for use in outcome.worked]
+        ['google_drive:createFile']
     """
 
     id: str

@@ -55,7 +55,7 @@ class StepOutcome:
 
     Examples:
         >>> from orchestrator import StepOutcome, StepStatus
-        >>> StepOutcome(step="s1", tool="stripe:refund_charge", status=StepStatus.REFUSED, reason="rejected by ana").tokens
+        >>> StepOutcome(step="s1", tool="stripe:refund_charge", status=StepStatus.REFUSED, reason="rejected").tokens
         0
     """
 

@@ -79,7 +79,10 @@ class Annotations:
 
 
 class _Local:
-    """Data of a tool that only its process knows. It is no field, so no history, hash, JSON or comparison contains it."""
+    """Data of a tool that only its process knows.
+
+    It is no field, so no history, hash, JSON or comparison contains it.
+    """
 
     __slots__ = ("_function",)
 
