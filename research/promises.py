@@ -2,41 +2,69 @@
 
     python -m research.promises --data ../shared [--write docs]
 
-Each development set is one's own catalogue in turn, with maps fitted on the others. `--write` rewrites the table of
+Each development set is one's own catalogue in turn, with maps fitted on the others. `--write` rewrites the tables of
 docs/calibration.md.
 """
 
 import argparse
 import asyncio
 import random
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.page import write
 from benchmarks.quality import table
-from orchestrator.evaluate.fit import cross_validated, try_all
+from orchestrator.evaluate.fit import Trial, cross_validated, fitted, held_out, try_all
 from orchestrator.evaluate.runner import read_set
 from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import embedder_for
+from orchestrator.index.guarantee import LEVELS, guarantees
 from orchestrator.options import Options
 from research.confidence import left_out_maps
 from research.sources import SETS
 
 MOST_QUERIES = 300
+OWN, DRAWS = 100, 30
 OPTIONS = Options()
 FIGURES = ("ece", "resolved", "precision")
 
 
-async def fits_of(folder: Path, maps: Calibration) -> list[object]:
-    """Return each figure of the maps as they are, and with a fit to four fifths of the queries on the other fifth."""
+async def trials_of(folder: Path, maps: Calibration) -> list[Trial]:
+    """Return trials of the queries of a set whose tools are all there."""
     found = read_set(folder)
     known = [query for query in found.queries if query.relevant and query.relevant <= found.catalogue.positions.keys()]
     queries = random.Random(folder.name).sample(known, min(MOST_QUERIES, len(known)))
-    trials = await try_all(replace(found, queries=tuple(queries)), OPTIONS, maps=maps)
+    return await try_all(replace(found, queries=tuple(queries)), OPTIONS, maps=maps)
+
+
+def fits_of(trials: Sequence[Trial]) -> list[object]:
+    """Return each figure of the maps as they are, and with a fit to four fifths of the queries on the other fifth."""
     plain, labelled = cross_validated(trials, OPTIONS.gate)
     return [one[name] for name in FIGURES for one in (plain, labelled)]
+
+
+def kept_promises(trials: Sequence[Trial], level: float) -> list[float]:
+    """Return how often OWN queries give a threshold, and of the other queries that reach it the share that is right,
+    and their share of all; means over DRAWS draws."""
+    draw, kept = random.Random(0), []
+    for _ in range(DRAWS):
+        mixed = draw.sample(list(trials), len(trials))
+        (found,) = guarantees(held_out(mixed[:OWN], OPTIONS.gate), [level])
+        if found.threshold is not None:
+            fit = fitted(mixed[:OWN])
+            claims = [trial.under(fit, OPTIONS.gate) for trial in mixed[OWN:]]
+            came = [right for confidence, right in claims if confidence >= found.threshold]
+            kept.append((float(np.mean(came)), len(came) / len(claims)) if came else (1.0, 0.0))
+    return [len(kept) / DRAWS, *np.mean(kept or [(np.nan, np.nan)], axis=0).tolist()]
+
+
+def means(rows: Mapping[str, Sequence[Any]]) -> list[float]:
+    columns = zip(*rows.values(), strict=True)
+    return [float(np.nanmean([value for value in column if value is not None])) for column in columns]
 
 
 def main() -> None:
@@ -47,12 +75,19 @@ def main() -> None:
     given = parser.parse_args()
     embedder = embedder_for(OPTIONS)
     maps, folders = left_out_maps(given.data, embedder), {name: given.data / "bench" / name for name in given.sets}
-    rows = {name: asyncio.run(fits_of(folder, maps[name])) for name, folder in folders.items()}
+    trials = {name: asyncio.run(trials_of(folder, maps[name])) for name, folder in folders.items()}
+    rows = {name: fits_of(own) for name, own in trials.items()}
     columns = [f"{way}{name}" for name in FIGURES for way in ("", "fitted: ")]
-    mean = [
-        float(np.mean([value for value in column if value is not None])) for column in zip(*rows.values(), strict=True)
-    ]
-    text = table(columns, {**rows, "**mean**": mean})
+    large = {name: own for name, own in trials.items() if len(own) >= 2 * OWN}
+    promised = {name: [x for level in LEVELS for x in kept_promises(own, level)] for name, own in large.items()}
+    figures = [f"{level:.0%}: {name}" for level in LEVELS for name in ("given", "right", "recommended")]
+    text = "\n\n".join(
+        [
+            table(columns, {**rows, "**mean**": means(rows)}),
+            f"Thresholds from {OWN} queries, measured on the others ({DRAWS} draws a set):",
+            table(figures, {**promised, "**mean**": means(promised)}),
+        ]
+    )
     print(text)
     if given.write:
         write(given.write / "calibration.md", text)

@@ -58,7 +58,7 @@ def test_json_has_the_promised_keys_and_lines_a_query_tell_what_its_figures_were
     assert (result["set"], result["tools"], result["queries"]) == ("small", 8, 5)
     assert set(result["metrics"]) == MEASURES
     assert set(result["ceiling"]) == {"recall@5", "recall@10"}
-    assert set(result["confidence"]) == {"ece", "gate", "resolved", "precision"}
+    assert set(result["confidence"]) == {"ece", "ece_95", "gate", "resolved", "precision"}
     assert set(result["tokens"]) == {"before", "after_mean"}
     assert set(result["latency_ms"]) == {"gate_open", "semantic", "all"}
     assert set(result["latency_ms"]["all"]) == {"p50", "p95", "p99"}
@@ -82,6 +82,8 @@ def test_a_route_hint_chooses_what_is_searched(hint: str, share: float | None, f
 def test_the_tables_show_the_order_and_the_confidence(folder: Path, toolroute: Run) -> None:
     shown = toolroute("eval", folder).stdout
     assert all(word in shown for word in ("recall@5", "precision", "none, rightly", "small", "8 tools"))
+    explained = {line.split(":")[0] for line in shown.splitlines() if ": " in line}
+    assert explained >= {"recall@k", "ndcg@5", "mrr", "ece", "resolved", "precision", "none"}
 
 
 def test_a_second_stage_is_measured_beside_plain_routing(
@@ -132,8 +134,9 @@ async def test_a_query_that_no_tool_fits_counts_for_confidence_and_refusals_alon
     known = {tool.key for tool in found.catalogue}
     alone = quality(answers[4:], known=known, gate=0.0)
     assert {*alone["metrics"].values(), *alone["ceiling"].values()} == {None}
-    assert alone["confidence"] == {"ece": round(answers[4].decision.confidence, 4), "gate": 0.0, "resolved": 1.0,
-                                   "precision": 0.0}  # fmt: skip
+    error = round(answers[4].decision.confidence, 4)
+    assert alone["confidence"] == {"ece": error, "gate": 0.0, "resolved": 1.0, "precision": 0.0,
+                                   "ece_95": [error, error]}  # fmt: skip
     assert quality(answers, known=known, gate=0.7)["metrics"] == quality(
         answers[:4], known=known, gate=0.7
     )["metrics"]  # fmt: skip

@@ -16,6 +16,7 @@ from orchestrator.evaluate.fit import Trial, cross_validated, try_all
 from orchestrator.evaluate.runner import Query, QuerySet
 from orchestrator.index.calibration import Correction, Fit
 from orchestrator.index.embed import embedder_for
+from orchestrator.index.guarantee import guarantees
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.runtime.router import Router
@@ -68,6 +69,28 @@ def test_a_fit_to_claims_far_too_modest_pays_on_queries_that_it_has_not_seen() -
     assert before == {"ece": pytest.approx(0.45), "resolved": 0, "precision": None}
     assert after["ece"] is not None
     assert after["ece"] < 0.2
+
+
+def test_a_guarantee_holds_in_the_mean_for_further_tasks() -> None:
+    draw = np.random.default_rng(2)
+
+    def tasks(count: int) -> list[tuple[float, bool]]:  # The confidences are too high by .1.
+        return [(float(own), bool(draw.random() < own - 0.1)) for own in draw.uniform(0.1, 1, count)]
+
+    wrong = []
+    for _ in range(300):
+        (found,) = guarantees(tasks(60), [0.8])
+        came = [right for confidence, right in tasks(200) if confidence >= (found.threshold or 2)]
+        wrong.append(1 - float(np.mean(came)) if came else 0.0)
+    assert 0.1 < float(np.mean(wrong)) <= 0.2
+
+
+def test_a_guarantee_that_the_tasks_cannot_give_has_no_threshold() -> None:
+    few, wrong = [(0.99, True)] * 5, [(0.9, number % 2 == 0) for number in range(100)]
+    assert [own.threshold for own in guarantees(few)] == [0.99, None, None]
+    assert [own.threshold for own in (*guarantees(wrong), *guarantees([]))] == [None] * 6
+    (own,) = guarantees([(0.9, True)] * 40 + [(0.5, False)] * 40, [0.9])
+    assert (own.threshold, own.queries, own.recommended, own.right) == (0.9, 80, 40, 40)
 
 
 # --- the file
@@ -173,6 +196,9 @@ def test_eval_fit_shows_both_and_writes_what_eval_then_uses(
     assert (ran.exit_code, "held-out" in ran.stdout, "TOOLROUTE_CALIBRATION" in ran.stderr) == (0, True, True)
     found = json.loads(toolroute("eval", folder, "--fit", "-o", "json").stdout)
     assert set(found["before"]) == set(found["after"]) == {"ece", "resolved", "precision"}
+    assert json.loads(file.read_text())["about"]["guarantees"] == found["guarantees"]
+    assert "20 queries of" in ran.stdout.split("confidence from")[1]
+    assert [own["queries"] for own in found["guarantees"]] == [20, 20, 20]
     plain = json.loads(toolroute("eval", folder, "-o", "json").stdout)["confidence"]
     fitted = json.loads(toolroute("eval", folder, "-o", "json", "--calibration", file).stdout)["confidence"]
     assert fitted != plain

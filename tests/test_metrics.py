@@ -34,6 +34,19 @@ def test_each_measure_of_confidences_and_times_is_what_it_is_by_hand() -> None:
     assert metrics.percentiles([]) == {"p50": None, "p95": None, "p99": None}
 
 
+def test_the_interval_of_a_calibration_error_narrows_and_holds_the_truth() -> None:
+    draw, widths = np.random.default_rng(3), []
+    for count in (100, 4_000):
+        stated = draw.uniform(0.3, 1, count)
+        right = draw.random(count) < stated - 0.15
+        low, high = metrics.calibration_interval(stated, right)
+        assert low <= metrics.calibration_error(stated, right) <= high
+        widths.append(high - low)
+    assert low <= 0.15 <= high
+    assert widths[1] < widths[0] / 3
+    assert metrics.calibration_interval([], []) == (0, 0)
+
+
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True), st.sets(st.sampled_from("abcdefgh"), min_size=1))
 def test_measures_stay_within_bounds_and_under_the_ceiling(ranked: list[str], relevant: set[str]) -> None:
     for k in (1, 3, 5):

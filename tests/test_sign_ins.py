@@ -408,12 +408,16 @@ def test_login_opens_the_browser_and_lists_what_is_signed_in_to(
     assert toolroute("logout", "it", *options).exit_code == 0
     assert "renews itself" not in toolroute("login", *options).stdout
     again = toolroute("logout", "it", *options)
-    assert (again.exit_code, "it is not signed in to for user:ada" in again.stderr) == (0, True)
+    assert (again.exit_code, "it has no sign-in for user:ada" in again.stderr) == (0, True)
     looked = json.loads(toolroute("doctor", "--connect", "--config", file, "-o", "json").stdout)
     [found] = [one for one in looked if one["what"] == "mcp it"]
     assert found["detail"].startswith("wants a sign-in (HTTP 401 Unauthorized: Authentication required): the user has")
     assert found["remedy"] == ""
-    for name, said in (("program", "is a program"), ("token", "has an Authorization header"), ("no", "no server 'no'")):
+    for name, said in (
+        ("program", "is a local program"),
+        ("token", "has an Authorization header"),
+        ("no", "no server 'no'"),
+    ):
         refused = toolroute("login", name, *options)
         assert (refused.exit_code, said in refused.stderr) == (2, True)
 

@@ -251,7 +251,9 @@ def test_servers_that_left_the_file_are_removed_when_asked(
     command = ("tools", "sync", "--config", file, "--store", store.location, "--server", "quick")
     kept = toolroute(*command)
     assert "stored, but in no file any more: old (2 tools), left (1 tool); --prune removes" in kept.stderr
-    assert "in no file any more: old (2 tools), left (1 tool)" in toolroute("doctor", *command[2:6]).stdout
+    assert (
+        "no longer in any configuration file: old (2 tools), left (1 tool)" in toolroute("doctor", *command[2:6]).stdout
+    )
     removed = toolroute(*command, "--prune", "-o", "json")
     assert json.loads(removed.stdout)["removed"] == ["old", "left"]
     assert store.servers("local") == {"theirs": 1, "off": 1, "imported": 1, "quick": 8}

@@ -32,8 +32,7 @@ Appended = Literal["additional_tools", "tool_search_output", "inline_tools", "to
 """The type of an appended item.
 
 `additional_tools` and `tool_search_output` belong to OpenAI's Responses API. In Anthropic's Messages API,
-`inline_tools`
-and `tool_reference` belong to a system message, and `tool_result` answers a call.
+`inline_tools` and `tool_reference` belong to a system message, and `tool_result` answers a call.
 """
 
 _FORBIDDEN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}

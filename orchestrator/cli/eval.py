@@ -10,12 +10,13 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.experience import check_learns, read_log
+from orchestrator.cli.experience import check_learns, read_log, show_guarantees
 from orchestrator.cli.options import FILE, LOG, PATH, derived, taking, typed
 from orchestrator.cli.output import console, counted, dim, note, present, progress, table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report
 from orchestrator.experience.logs import Past
+from orchestrator.index.guarantee import guarantees
 from orchestrator.options import Options
 from orchestrator.pipeline.refiners.decide import UNDECIDED
 from orchestrator.records.request import RouteHint, RouteRequest
@@ -24,6 +25,17 @@ from orchestrator.runtime.router import Router
 
 _ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
 _CONFIDENCE = ("ece", "resolved", "precision")
+_MEANINGS = (
+    "recall@k: the share of a query's right tools that are among its first k matches",
+    "ndcg@5: the same for five, where an earlier place counts more; the best order has 1",
+    "mrr: one divided by the place of the first right tool; hit@1: how often a right tool is first",
+)
+_CONFIDENCE_MEANINGS = (
+    "ece: how far the confidence is from the share of right answers, with its 95 % interval; 0 is best",
+    "resolved: the share of queries with a confidence at the gate ({gate}) or above",
+    "precision: how many of the resolved ones have a right tool first",
+)
+_REFUSAL_MEANING = "none: the share that got no recommendation, of queries with a fitting tool and of those without"
 
 
 @click.command("eval")
@@ -31,8 +43,10 @@ _CONFIDENCE = ("ece", "resolved", "precision")
 @derived(RouteRequest, "route_hint", "auto: as `route` does. keyword: keywords alone. semantic: always both.")
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
 @click.option("--experience", "log", metavar="FILE", type=LOG, help="Route and record these past tasks first.")
-@click.option("--fit", is_flag=True, help="Fit gate and confidence to the queries; measured on held-out fifths.")
-@click.option("--write", metavar="FILE", type=FILE, help="Write the fit into FILE, for --calibration.")
+@click.option(
+    "--fit", is_flag=True, help="Fit gate and confidence to the queries. Measured by five-fold cross-validation."
+)
+@click.option("--write", metavar="FILE", type=FILE, help="Write the fit to FILE, for use with --calibration.")
 @taking("calibration", "output")
 def evaluate(
     folder: Path,
@@ -138,11 +152,15 @@ def _show(result: dict[str, Any]) -> None:
     sure = table("", *_CONFIDENCE, *refusals, right=(*_CONFIDENCE, *refusals))
     for name, own in {result["set"]: result, **({"decided": result["decided"]} if "decided" in result else {})}.items():
         order.add_row(name, f"{own['queries']:,}", *(_figure(own["metrics"][measure]) for measure in _ORDER))
-        figures = [*(own["confidence"][measure] for measure in _CONFIDENCE), *own["refused"].values()]
-        sure.add_row(name, *map(_figure, figures))
+        figures = [*(own["confidence"][measure] for measure in _CONFIDENCE[1:]), *own["refused"].values()]
+        low, high = own["confidence"]["ece_95"]
+        error = f"{_figure(own['confidence']['ece'])} [{_figure(low, 2)}, {_figure(high, 2)}]"
+        sure.add_row(name, error, *map(_figure, figures))
     out.print(order)
-    out.print()
+    out.print(dim(*_MEANINGS, ""))
     out.print(sure)
+    meanings = (*_CONFIDENCE_MEANINGS, _REFUSAL_MEANING)
+    out.print(dim(*(line.format(gate=result["confidence"]["gate"]) for line in meanings)))
     tokens, latencies = result["tokens"], result["latency_ms"].items()
     best = ", ".join(f"{name} {_figure(value)}" for name, value in result["ceiling"].items())
     times = ", ".join(f"{name} {' / '.join(_figure(ms, 2) for ms in values.values())}" for name, values in latencies)
@@ -156,7 +174,7 @@ def _show(result: dict[str, Any]) -> None:
 
 def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> None:
     """Fit to the set's queries, show the figures on held-out fifths, and write the fit to all of them."""
-    from orchestrator.evaluate.fit import cross_validated, fitted, try_all
+    from orchestrator.evaluate.fit import cross_validated, fitted, held_out, try_all
     from orchestrator.index.embed import embedder_id
 
     with progress("trying queries") as done:
@@ -173,16 +191,19 @@ def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> 
         "queries": len(trials),
         "before": before,
         "after": after,
+        "guarantees": [asdict(own) for own in guarantees(held_out(trials, options.gate))],
     }
-    present(output, {**about, "worse": worse}, lambda: _show_fit({"built-in": before, "fitted": after}, len(trials)))
+    present(output, {**about, "worse": worse}, lambda: _show_fit(about, options.gate))
     if write is not None:
         replace(fit, embedder=embedder_id(options), about=about).write(write)
         note(f"written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}")
 
 
-def _show_fit(worths: Mapping[str, Mapping[str, float | None]], queries: int) -> None:
-    rows = table("", *_CONFIDENCE, right=_CONFIDENCE)
-    for name, worth in worths.items():
-        rows.add_row(name, *(_figure(worth[measure]) for measure in _CONFIDENCE))
-    console().print(rows)
-    console().print(dim(f"on held-out fifths of {counted(queries, 'query', 'queries')}"), soft_wrap=True)
+def _show_fit(about: Mapping[str, Any], gate: float) -> None:
+    out, rows = console(), table("", *_CONFIDENCE, right=_CONFIDENCE)
+    for name, when in (("built-in", "before"), ("fitted", "after")):
+        rows.add_row(name, *(_figure(about[when][measure]) for measure in _CONFIDENCE))
+    scope = f"{counted(about['queries'], 'query', 'queries')} of {about['set']}, {counted(about['tools'], 'tool')}"
+    out.print(rows)
+    out.print(dim(f"on held-out fifths of {scope}", *(line.format(gate=gate) for line in _CONFIDENCE_MEANINGS), ""))
+    show_guarantees(about["guarantees"], f"held-out fifths of {scope}")

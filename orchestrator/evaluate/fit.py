@@ -85,13 +85,15 @@ def _fit(trials: Sequence[Trial]) -> Fit:
 
 def cross_validated(trials: Sequence[Trial], gate: float) -> tuple[dict[str, float | None], dict[str, float | None]]:
     """Return `worth` of the built-in numbers, and of fits to four fifths of the trials on the other fifth."""
+    return _worth([trial.under(Fit(), gate) for trial in trials], gate), _worth(held_out(trials, gate), gate)
+
+
+def held_out(trials: Sequence[Trial], gate: float) -> list[tuple[float, bool]]:
+    """Return each trial's confidence by a fit to the other fifths, and whether its best tool is right."""
     folds = [trials[number::FOLDS] for number in range(FOLDS)]
     others = [[trial for other in folds if other is not fold for trial in other] for fold in folds]
-    fits = [_fit(rest) for rest in others]
-    return worth([(Fit(), trials)], gate), worth(list(zip(fits, folds, strict=True)), gate)
+    return [trial.under(fit, gate) for fit, fold in zip(map(_fit, others), folds, strict=True) for trial in fold]
 
 
-def worth(parts: Sequence[tuple[Fit, Sequence[Trial]]], gate: float) -> dict[str, float | None]:
-    """Return calibration error, share at the gate, and how many of those are right, of fits each on its own trials."""
-    claims = [trial.under(fit, gate) for fit, fold in parts for trial in fold]
+def _worth(claims: Sequence[tuple[float, bool]], gate: float) -> dict[str, float | None]:
     return metrics.confidence(*zip(*claims, strict=True), gate=gate)

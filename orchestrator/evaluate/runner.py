@@ -203,7 +203,11 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -
         "ceiling": {
             f"recall@{k}": _mean([metrics.ceiling(relevant, known, k) for _, relevant in labelled]) for k in (5, 10)
         },
-        "confidence": {"gate": gate, **metrics.confidence(confidences, right, gate=gate)},
+        "confidence": {
+            "gate": gate,
+            **metrics.confidence(confidences, right, gate=gate),
+            "ece_95": [round(end, 4) for end in metrics.calibration_interval(confidences, right)],
+        },
         "refused": {
             "wrongly": _mean(list(compress(ended, fits))),
             "rightly": _mean(list(compress(ended, map(not_, fits)))),

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from orchestrator.experience.calls import Calls, uses_by
+from orchestrator.experience.recalibrate import LATEST, Claims
+from orchestrator.index.guarantee import guarantees
 from orchestrator.records.outcome import Outcome
 
 CURVE = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
@@ -16,6 +18,7 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Return what `toolroute experience stats -o json` prints of these Outcomes, oldest first.
 
     `right`: the share of tasks whose best tool by routing was used; `curve`: the same by the number of tasks before.
+    `guarantees`: from which confidence on the recommended tools keep a promised share of right ones.
     """
     weeks: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
@@ -30,6 +33,7 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "curve": [
             {"tasks": end, "right": _right(outcomes[start:end])} for start, end in zip(starts, ends, strict=True)
         ],
+        "guarantees": [asdict(own) for own in guarantees(_claimed(outcomes))],
         "tools": {key: asdict(Calls.of(own)) for key, own in uses_by(lambda use: use.tool, outcomes).items()},
     }
 
@@ -37,3 +41,12 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def _right(outcomes: Sequence[Outcome]) -> float | None:
     claims = [claim.right for outcome in outcomes if outcome.worked and (claim := outcome.both or outcome.words)]
     return round(sum(claims) / len(claims), 4) if claims else None
+
+
+def _claimed(outcomes: Sequence[Outcome]) -> list[tuple[float, bool]]:
+    """Return the confidences that routing states by now for the latest tasks, and which came true."""
+    claims = Claims().plus(outcomes)
+    known = [task for task in outcomes if task.worked and task.chosen][-LATEST:]
+    by_both = [(claims.confidence(task.both.chance), task.both.right) for task in known if task.both]
+    by_words = [(claims.gate(task.words.chance), task.words.right) for task in known if task.words and not task.both]
+    return [*by_both, *by_words]

@@ -1,4 +1,4 @@
-"""Changes that a connected server tells of: what it lists is read again, and passed on."""
+"""Change notifications of a connected server: its lists are read again and passed on."""
 
 import asyncio
 import logging
@@ -55,10 +55,16 @@ class Changes:
         again: Callable[[], Awaitable[Tools]],
         secrets: "Secrets",
     ) -> None:
-        """Pass on what the server lists, now and whenever it says that this changed.
+        """Pass on the server's tools now and after each change notification.
 
-        Some servers say so at each listing, so they are asked more and more seldom. What could not be passed on is
-        tried again.
+        Some servers send a notification after each listing, so the interval between listings grows. A list that could
+        not be passed on is retried.
+
+        Args:
+            known: The tools as listed on connecting.
+            pass_on: Receives the tools.
+            again: Lists the server again.
+            secrets: Values to redact in error texts.
         """
         gap = _GAP_S
         while True:
@@ -79,7 +85,7 @@ class Changes:
                 self._tools.set()
 
     async def follow_offer(self, read: Callable[[], Awaitable[Offer]], secrets: "Secrets") -> None:
-        """Have the offer read now, and after each change; more and more seldom where that shows nothing new."""
+        """Read the offer now and after each change. The interval grows while nothing new is found."""
         gap, known = _GAP_S, None
         while True:
             self._offer.clear()
@@ -95,8 +101,16 @@ class Changes:
             await anyio.sleep(gap)
 
     async def listen(self, client: "Client", over_http: bool, doubt: Callable[[], None]) -> None:
-        """Subscribe to changes, where the protocol wants that (2026-07-28); older servers just send them, over HTTP
-        once their stream is open. What changed until then reached nobody, so it is listed again."""
+        """Subscribe to change notifications (protocol 2026-07-28).
+
+        Older servers send notifications without a subscription, over HTTP once their stream is open. Changes before
+        that moment were not received, so the server is listed again.
+
+        Args:
+            client: The connected client.
+            over_http: True for a server with a URL.
+            doubt: Called when a change may have been missed.
+        """
         from mcp.client.subscriptions import ListenNotSupportedError
 
         able = client.server_capabilities

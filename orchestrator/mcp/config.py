@@ -1,7 +1,7 @@
-"""The `mcpServers` JSON that people already have, read as it is.
+"""The `mcpServers` JSON format of MCP clients.
 
-Values stay unexpanded in the records: `${NAME}`, `${NAME:-default}` and `${env:NAME}` are replaced when a server is
-started, so a variable that is missing stops that server alone, and no secret stands in a record or its repr.
+The records keep `${NAME}`, `${NAME:-default}` and `${env:NAME}` unexpanded. Variables are replaced when a server is
+started. So a missing variable affects only its server, and no secret is in a record or its repr.
 """
 
 import json
@@ -60,10 +60,11 @@ _Text = Annotated[str, BeforeValidator(_shell_text)]
 
 
 class ServerLimits(BaseModel):
-    """How long a server may take to connect, to be installed by a package runner first, and to answer, and how long it
-    stays open unused; 0 where not given.
+    """Time limits of a server in seconds: to connect, to be installed by a package runner, to answer, and to stay open
+    while idle.
 
-    The rest is for its tools' calls on Temporal, as the labels of a tool are: `labels` are those that it stands for.
+    0 means not given. The other fields are for the tool calls on Temporal, as the labels of a tool are. `labels` are
+    the labels that the fields stand for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -82,10 +83,13 @@ class ServerLimits(BaseModel):
 
 
 class OAuth(BaseModel):
-    """How to sign in to a server, as Claude Code, Gemini CLI ("oauth") and Cursor ("auth") write it. All is optional.
+    """OAuth settings of a server, in the form of Claude Code and Gemini CLI ("oauth") or Cursor ("auth"). All are
+    optional.
 
-    A `client_id` is one that the server's operator gave out, or the https address of a client-ID metadata document;
-    without one, toolroute registers itself. `callback_port` is that of the redirect http://localhost:PORT/callback.
+    Attributes:
+        client_id: An id from the server's operator, or the https address of a client-ID metadata document. Without
+            it, toolroute registers itself.
+        callback_port: The port of the redirect http://localhost:PORT/callback.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True)
@@ -116,10 +120,10 @@ class OAuth(BaseModel):
 
 
 class ServerSpec(BaseModel):
-    """One entry, unexpanded, as the common clients write it: a command to run or a URL to reach.
+    """One unexpanded entry in the form of the common clients: a command to run or a URL.
 
-    What only they use (autoApprove, icon, ...) is left alone, and `unknown` names what nobody is known to use.
-    `problem` is what makes an entry useless, as a whole sentence; such a server is known by its name alone.
+    Fields that only clients use (autoApprove, icon, ...) are ignored. `unknown` has the fields that no known client
+    uses. `problem` is a sentence about a broken entry. Of such a server only the name is known.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True)
@@ -171,11 +175,11 @@ class ServerSpec(BaseModel):
         return self
 
     def __eq__(self, other: object) -> bool:
-        """Compare all but the place that the entry stands in."""
+        """Compare everything except the position in the file."""
         return isinstance(other, ServerSpec) and dict(self, source="") == dict(other, source="")
 
     def lists(self, tool: str) -> bool:
-        """Return whether the entry leaves this tool of its server in."""
+        """Return True if the entry includes this tool of its server."""
         return tool not in self.disabled_tools and (self.only_tools is None or tool in self.only_tools)
 
     @property
@@ -185,18 +189,18 @@ class ServerSpec(BaseModel):
 
     @property
     def transport(self) -> str:
-        """`stdio`, `http` or `sse`; "" where the entry is broken."""
+        """`stdio`, `http` or `sse`, or "" if the entry is broken."""
         if not self.url:
             return "stdio" if self.command else ""
         return "sse" if self.type.lower() == "sse" else "http"
 
     @property
     def identity(self) -> str:
-        """Name what the entry starts or reaches in 16 hexadecimal digits, and which tools it chooses in 8 more.
+        """The entry's identity: 16 hexadecimal digits for the server, and 8 for the choice of its tools.
 
-        A store keeps it, so no secret counts in it: of variables and headers only names and `${NAME}`, of arguments
-        and address no secret. A new token is no new server. A word that is a file or folder seen from the working
-        folder means another one elsewhere, so that folder counts.
+        A store keeps it, so it depends on no secret: only on the names of variables and headers, on `${NAME}`
+        references, and on arguments and the address without secrets. A new token does not make a new server. If an
+        argument is a relative file or folder, the working folder counts.
         """
         hidden = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
         given = {**self.env, **self.headers}
@@ -212,7 +216,7 @@ class ServerSpec(BaseModel):
         return digest(server, OF_SERVER) + digest(json.dumps(chosen), 8)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
-        """Return the entry with its variables replaced; InvalidConfig names all that are missing or broken."""
+        """Return the entry with its variables replaced. Raises InvalidConfig with all missing or broken variables."""
         if self.problem:
             raise InvalidConfig(self.problem)
         environ = environment() if environ is None else environ
@@ -304,9 +308,13 @@ class McpConfig:
 
     @classmethod
     def read(cls, path: str | Path, profile: str = "") -> Self:
-        """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy.
+        """Read a file. Comments and trailing commas are allowed.
 
-        profile: Only its servers.
+        Args:
+            profile: Include only the servers of this profile.
+
+        Raises:
+            InvalidConfig: The file cannot be read. The error names the file and the remedy.
         """
         with reading(path, "give an mcpServers JSON file", InvalidConfig):
             text = Path(path).read_text(encoding="utf-8-sig")
@@ -315,7 +323,13 @@ class McpConfig:
 
     @classmethod
     def parse(cls, value: Any, source: str = "mcpServers", profile: str = "") -> Self:
-        """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`."""
+        """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`.
+
+        Args:
+            value: The decoded JSON.
+            source: The file's name, for errors.
+            profile: Include only the servers of this profile.
+        """
         given = value if isinstance(value, dict) else {}
         entries = given.get("mcpServers", given.get("servers"))
         if not isinstance(entries, dict):
@@ -343,7 +357,9 @@ class McpConfig:
         return "" if self.source == "mcpServers" else str(Path(self.source).absolute())
 
     def keeping(self, before: "McpConfig") -> "McpConfig":
-        """Return this one with an earlier one's entries in place of those that are broken now; a warning says so."""
+        """Return this configuration with an earlier one's entries instead of entries that are broken now. Warns about
+        them.
+        """
         broken = {name: spec.problem for name, spec in self.servers.items() if spec.problem}
         kept = {name: old for name, old in before.servers.items() if name in broken and not old.problem}
         for name in kept:
@@ -351,7 +367,7 @@ class McpConfig:
         return McpConfig({**self.servers, **kept}, self.source, self.off, self.profiles)
 
     def lacks(self, name: str) -> str:
-        """Return why there is no server of this name here, as a sentence with the remedy."""
+        """Return a sentence that explains why there is no server of this name, with the remedy."""
         if name in self.off:
             return f'server {name!r} is switched off in {self.source}: leave out its "disabled" or "enabled"'
         return f"no server {name!r} in {self.source}; it names: {', '.join(self.servers) or 'none'}"

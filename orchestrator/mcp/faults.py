@@ -24,7 +24,7 @@ _LONGEST = 500
 
 
 def is_too_much(message: bytes) -> bool:
-    """Return whether a JSON message is over the limits; its values are counted without being read."""
+    """Return True if a JSON message exceeds the limits. Values are counted without decoding them."""
     if len(message) <= 2 * MAX_VALUES:
         return False
     plain = message.replace(rb"\\", b"").replace(rb"\"", b"")
@@ -35,7 +35,15 @@ def is_too_much(message: bytes) -> bool:
 
 
 def connect_error(spec: ServerSpec, tenant: str, launch: Launch, error: Exception, hint: str) -> ToolrouteError:
-    """Return the ToolrouteError for what went wrong before the session was ready; no secrets in it."""
+    """Return the ToolrouteError for a failure before the session was ready, without secrets.
+
+    Args:
+        spec: The server's entry.
+        tenant: The tenant.
+        launch: The entry with its variables replaced, if that succeeded.
+        error: The failure.
+        hint: A further sentence for the message.
+    """
     from mcp import MCPError
     from pydantic import ValidationError
 
@@ -52,7 +60,14 @@ def connect_error(spec: ServerSpec, tenant: str, launch: Launch, error: Exceptio
 
 
 def credentials_refused(spec: ServerSpec, tenant: str, message: str) -> Unauthorised:
-    """Return the error for a server that refused who asks; it names the way to sign in, unless the entry has one."""
+    """Return the error for a server that refused the credentials. It names the way to sign in, unless the entry has
+    its own credentials.
+
+    Args:
+        spec: The server's entry.
+        tenant: The tenant.
+        message: The server's message.
+    """
     if "authorization" in map(str.lower, spec.headers):
         return Unauthorised(f"server {spec.name!r} refused the credentials ({message}): check its headers")
     command = login_command(spec, tenant)
@@ -68,12 +83,12 @@ def _spawn_problem(launch: Launch, error: OSError) -> str:
 
 
 def without_name(server: str, error: str) -> str:
-    """Return an error's text for where the server's name stands already."""
+    """Return an error's text without the server's name, for places that already show the name."""
     return re.sub(rf"^(.*?: )?server {re.escape(repr(server))}:? ", "", error, count=1)
 
 
 def in_words(error: BaseException, secrets: Secrets) -> str:
-    """Return one line for any exception, groups included; without secrets, which go before it is shortened."""
+    """Return one line for any exception or exception group. Secrets are removed before the line is shortened."""
     from mcp import MCPError
 
     cause = _leaf(error)
@@ -87,7 +102,7 @@ def in_words(error: BaseException, secrets: Secrets) -> str:
 
 
 def is_end(error: BaseException) -> bool:
-    """Return whether the server ended the connection in place of an answer."""
+    """Return True if the server ended the connection instead of answering."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
@@ -96,7 +111,7 @@ def is_end(error: BaseException) -> bool:
 
 
 def is_refused(error: BaseException) -> bool:
-    """Return whether a URL refused a message (HTTP 4xx) for another reason than who sent it."""
+    """Return True if a URL refused a message (HTTP 4xx) for a reason other than the credentials."""
     return getattr(_leaf(error), "code", None) == REFUSED
 
 

@@ -1,6 +1,7 @@
-"""A server's listing, all pages of it or an error, as Tool records.
+"""Reads a server's listing, all pages of it, as Tool records.
 
-The MCP library refuses a whole listing, or answer, for one odd part. So each is mended before the library reads it.
+The MCP library rejects a whole listing or answer because of one malformed part. Therefore each part is repaired before
+the library reads it.
 """
 
 import logging
@@ -39,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class Listing:
-    """One connection's reading of what its server lists. What is left out is logged once."""
+    """Reads the listings of one connection. Each skipped tool is logged once."""
 
     def __init__(self, spec: ServerSpec) -> None:
         self._spec = spec
@@ -80,7 +81,7 @@ class Listing:
         return not problem
 
     def _is_readable(self, tool: Any, number: int) -> bool:
-        """Return whether the library reads the tool, which is left out if not."""
+        """Return True if the library can read the tool. Otherwise the tool is skipped."""
         size = len(compact(tool))
         self._bytes += size
         if problem := _TOO_LARGE if size > MAX_DEFINITION_BYTES else _problem("tools/list", {"tools": [tool]}):
@@ -101,8 +102,11 @@ class Listing:
             logger.warning("server %s: %s and is left out", self._spec.name, self._unread)
 
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
-        """Return the tools that the entry leaves in, without those that cannot be read; InvalidCatalogue if none can,
-        and for a listing without end."""
+        """Return the tools that the entry includes and that can be read.
+
+        Raises:
+            InvalidCatalogue: No tool can be read, or the listing does not end.
+        """
         self._unread, self._bytes, self.extras, found = "", 0, {}, dict[str, Tool]()
         for number, record in enumerate(await self._records(client)):
             await _take_turns(number)
@@ -156,7 +160,9 @@ class Listing:
         return replace(tool, annotations=stricter, hash="")
 
     def _related(self, record: dict[str, Any]) -> Tool:
-        """Return the tool with what it states of its own server's others; of those elsewhere a server says nothing."""
+        """Return the tool with the relations that it states to tools of its own server. Relations to other servers are
+        ignored.
+        """
         try:
             tool = tool_from(record)
         except InvalidCatalogue as error:
@@ -175,7 +181,7 @@ _FIELDS = {"title", "description", "input_schema", "annotations", "meta"}
 
 
 async def tools_page(client: "Client", cursor: str | None = None) -> "ListToolsResult":
-    """Return a page of the listing; an empty one of a server that has only prompts or resources."""
+    """Return a page of the listing. It is empty for a server that has only prompts or resources."""
     from mcp import MCPError
     from mcp.types import METHOD_NOT_FOUND, ListToolsResult
 
@@ -188,7 +194,7 @@ async def tools_page(client: "Client", cursor: str | None = None) -> "ListToolsR
 
 
 def _trimmed(tool: Any) -> Any:
-    """Return what is used of a tool; its parameters are an object where it does not say what they are."""
+    """Return the used parts of a tool. If the type of its parameters is missing, they are an object."""
     if not isinstance(tool, dict):
         return tool
     used = {name: value for name, value in tool.items() if name in _READ and value is not None}
@@ -222,7 +228,7 @@ def _mend_answer(result: dict[str, Any]) -> None:
 
 
 def _problem(method: str, result: dict[str, Any]) -> str:
-    """Return why the library would refuse a result; empty where it would not."""
+    """Return the reason why the library would reject a result, or ""."""
     from mcp.types.methods import validate_server_result
     from pydantic import ValidationError
 
@@ -234,7 +240,7 @@ def _problem(method: str, result: dict[str, Any]) -> str:
 
 
 def _known(block: Any) -> Any:
-    """Return the block; a text of it where the library would refuse it, and with it the whole answer."""
+    """Return the block, or a text block instead of one that the library would reject."""
     if not isinstance(block, dict):
         return {"type": "text", "text": block if isinstance(block, str) else compact(block)}
     kind = block.get("type", "text")
@@ -247,7 +253,7 @@ def _known(block: Any) -> Any:
 
 
 def _redacted(value: Any, secrets: Secrets) -> Any:
-    """Redact a definition's texts; names and types stay, since a call has to hold them as the server says them."""
+    """Redact a definition's texts. Names and types are kept, because a call must use them exactly."""
     if isinstance(value, str):
         return secrets.redact(value)
     if isinstance(value, list):

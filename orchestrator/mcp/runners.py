@@ -48,7 +48,7 @@ def _program(word: str) -> str:
 
 
 class Work(NamedTuple):
-    """The processes of a session, and what they have done so far."""
+    """The processes of a session and the work that they have done."""
 
     processes: int
     cpu_s: float
@@ -56,7 +56,7 @@ class Work(NamedTuple):
     at: float
 
     def since(self, before: "Work | None") -> bool:
-        """Return whether they have done more since than waiting."""
+        """Return True if the processes have done more than wait since the earlier measurement."""
         if before is None or self.processes != before.processes:
             return True
         share = abs(self.cpu_s - before.cpu_s) / max(self.at - before.at, 1e-3)
@@ -64,7 +64,7 @@ class Work(NamedTuple):
 
 
 def work_of(session: int) -> Work | None:
-    """Return what a session's processes have done; None where there is none, or no /proc."""
+    """Measure the work of a session's processes. Returns None if there are none, or no /proc."""
     processes = ticks = moved = 0
     if not session or not Path("/proc/self/stat").exists():
         return None

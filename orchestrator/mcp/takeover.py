@@ -1,6 +1,6 @@
-"""Clients' servers taken over into one configuration, which `toolroute serve` then offers to each of these clients.
+"""Takes clients' servers over into one configuration, which `toolroute serve` then offers to each of these clients.
 
-An entry is copied as it is, with any secret in it: the configuration's owner alone can read that file.
+Entries are copied with their secrets. Only the owner of the configuration can read the file.
 """
 
 import json
@@ -24,9 +24,9 @@ class Move:
 
     Attributes:
         server: Its name in the client's file.
-        name: Its name in the configuration, "" if it stays where it is.
-        note: What a person should know about it.
-        variables: The variables of its entry that the client expands, each as it is written there.
+        name: Its name in the configuration, "" if it stays in the client's file.
+        note: A note for the user.
+        variables: The variables of its entry that the client expands, in the client's notation.
     """
 
     server: str
@@ -76,9 +76,9 @@ class Taken:
 
 
 def take_over(files: Sequence[ClientFile], servers: dict[str, Any]) -> list[Taken]:
-    """Return the plan for each file's servers, and add those that are taken over to `servers`, entries by name.
+    """Return the plan for each file's servers, and add the taken servers to `servers`.
 
-    The same entry counts once. Another entry of the same name gets the client's name behind its own.
+    Equal entries become one server. A different entry with the same name gets the client's name as a suffix.
     """
     return [Taken(file=file, moves=tuple(_moves(file, servers))) for file in files]
 
@@ -91,7 +91,7 @@ def served(files: Iterable[ClientFile]) -> Path | None:
 
 
 def with_usable_entry(file: ClientFile) -> ClientFile:
-    """Return the file; InvalidConfig if our own entry in it is broken."""
+    """Return the file. Raises InvalidConfig if the toolroute entry in it is broken."""
     if _is_ours(entry := _entry(file, file.entries.get(OURS))):
         config = McpConfig.parse({"mcpServers": {OURS: _switched_on(entry)}}, str(file.path))
         if problem := config.servers[OURS].problem:
@@ -109,7 +109,7 @@ def _words(args: Iterable[Any]) -> list[str]:
 
 
 def _entry(file: ClientFile, given: Any) -> Any:
-    """Return a client's entry as an mcpServers file has it, without what is null."""
+    """Return a client's entry in the form of an mcpServers file, without null values."""
     client = file.client
     text = json.dumps(_from_codex(given) if client.form == "toml" else given, default=str)
     if client.variable:
@@ -153,13 +153,13 @@ def _move(server: str, entry: Any, client: Client, servers: dict[str, Any]) -> M
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two entries mean the same, however they spell it."""
+    """Return True if two entries mean the same, however they are written."""
     specs = [McpConfig.parse({"mcpServers": {"it": entry}}).servers["it"] for entry in (one, other)]
     return specs[0].model_copy(update={"type": ""}) == specs[1].model_copy(update={"type": ""})
 
 
 def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
-    """Return the variables that our entry has to pass on, and what a person has to do if the client expands none."""
+    """Return the variables that the toolroute entry must pass on, and a note if the client expands none."""
     check_extra()
     from mcp.client.stdio import DEFAULT_INHERITED_ENV_VARS
 
@@ -182,7 +182,7 @@ def _is_ours(entry: Any) -> bool:
 
 
 def _unusable(server: str, entry: Any, client: Client) -> str:
-    """Return why toolroute cannot start a server as its client does; "" if it can."""
+    """Return the reason why toolroute cannot start a server as its client does, or ""."""
     if found := _THEIRS.search(VARIABLE.sub("", json.dumps(entry))):
         return f"only {client.title} can fill in {found[0]}"
     if isinstance(entry, Mapping) and entry.get("env_keys"):

@@ -115,8 +115,7 @@ class Decision:
         """Return the matches as tool definitions for a model, in the order of `offered`.
 
         The names are unique, and the provider allows them. Each definition is a dict. The type is Any so that type
-        checkers
-        accept the definitions as every provider's own types.
+        checkers accept the definitions as every provider's own types.
 
         Args:
             provider: The shape of the definitions: `openai` (Responses API), `openai-chat`, `anthropic` or `mcp`.

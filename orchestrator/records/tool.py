@@ -47,10 +47,10 @@ class Stage(StrEnum):
 
 
 FOUND_BY = {
-    Stage.ALWAYS: "always available for such a task",
+    Stage.ALWAYS: "an always-available tool",
     Stage.EXPLICIT: "found on a server that the task names",
-    Stage.KEYWORD: "found by keywords",
-    Stage.SEMANTIC: "found by keywords and meaning",
+    Stage.KEYWORD: "found by keyword search",
+    Stage.SEMANTIC: "found by keyword and semantic search",
     Stage.NONE: "no tool fits",
 }
 """How the matches of a Decision were found, in words for people."""
@@ -153,8 +153,7 @@ class Tool(_Local):
         """True if a call may be sent again after its answer was lost.
 
         The labels `read_only` and `idempotent` overrule the hints of the same name. A tool that honours the idempotency
-        key of
-        a call has the label `idempotency` with the value `key`.
+        key of a call has the label `idempotency` with the value `key`.
         """
         hints = {"read_only": self.annotations.read_only, "idempotent": self.annotations.idempotent}
         said = (self.labels.get(name, str(hint)).lower() in ("true", "yes") for name, hint in hints.items())

@@ -1,11 +1,9 @@
 """The Store: every tenant's tools and their vectors, in Qdrant. Qdrant runs in a folder or at a URL.
 
 A tool's point is named by its definition, so new points never change what a reader sees. A write then replaces one
-record,
-the tenant's manifest. Readers see the old catalogue or the new one, never a mixture, even if a writer dies. At last the
-writer deletes the points that the manifest no longer names. On a server it deletes only old ones, because another
-writer
-may be about to name the new ones.
+record, the tenant's manifest. Readers see the old catalogue or the new one, never a mixture, even if a writer dies. At
+last the writer deletes the points that the manifest no longer names. On a server it deletes only old ones, because
+another writer may be about to name the new ones.
 """
 
 import time

@@ -187,8 +187,7 @@ class HttpExecutor(Executor):
 
     The header `Idempotency-Key` contains the call's key. A JSON object or list in the reply becomes structured content.
     Headers and a secret in the URL enter no history and no log, even if the endpoint repeats them. The client opens on
-    the
-    first call and stays open as long as the executor.
+    the first call and stays open as long as the executor.
 
     Args:
         url: The address of the endpoint, http:// or https://.

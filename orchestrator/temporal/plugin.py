@@ -60,10 +60,8 @@ class OrchestratorPlugin(SimplePlugin):
     """Registers toolroute's activities and workflows with a Temporal worker.
 
     Give the plugin to the client, whose workers inherit it, or to a worker. If both get it, it registers once. The
-    plugin sets
-    no data converter. It opens the catalogue, the store and the servers when an activity first needs them, and closes
-    them when
-    the last worker ends.
+    plugin sets no data converter. It opens the catalogue, the store and the servers when an activity first needs them,
+    and closes them when the last worker ends.
 
     Args:
         catalogue: A catalogue for all tenants: a Catalogue, a tools.jsonl file or a folder of such files. Its Python

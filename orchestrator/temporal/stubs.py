@@ -160,8 +160,7 @@ class ActivityStubs:
         """Call one of the Decision's tools.
 
         The call's idempotency key is the same for all its attempts and after a reset. Another call with the same
-        arguments gets
-        another key.
+        arguments gets another key.
 
         Args:
             decision: The Decision.

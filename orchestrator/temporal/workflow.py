@@ -34,10 +34,8 @@ class ToolRouter(ActivityStubs):
     """Routes, plans and runs tasks within your workflow, with the activities that `OrchestratorPlugin` registers.
 
     The options are Temporal's own activity options, such as `task_queue`, `start_to_close_timeout` and `retry_policy`.
-    Each
-    call may override them by name. No retry policy repeats a call that may not be repeated. A failed activity raises
-    Temporal's
-    `ActivityError`, whose `cause.type` is the name of a class of `orchestrator.errors`.
+    Each call may override them by name. No retry policy repeats a call that may not be repeated. A failed activity
+    raises Temporal's `ActivityError`, whose `cause.type` is the name of a class of `orchestrator.errors`.
 
     Args:
         tenant: The tenant of requests that name none.
@@ -74,10 +72,9 @@ class ToolRouter(ActivityStubs):
         """Route, plan and carry out a task within a budget.
 
         The workflow gets the query `toolroute.progress`, the update `toolroute.approve` and the memo of
-        `toolroute.run`, so that
-        `toolroute runs`, the pages of `toolroute ui` and clients can reach its steps. Your own handlers with these
-        names stay. If
-        one execution runs tasks of several tenants, only the runs of the first tenant are shown.
+        `toolroute.run`, so that `toolroute runs`, the pages of `toolroute ui` and clients can reach its steps. Your own
+        handlers with these names stay. If one execution runs tasks of several tenants, only the runs of the first
+        tenant are shown.
 
         Args:
             request: The task as a text, or a RunRequest.

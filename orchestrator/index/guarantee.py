@@ -1,0 +1,50 @@
+"""Split-conformal thresholds: the confidence from which recommended tools keep a promised share of right ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+LEVELS = (0.8, 0.9, 0.95)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """A promise for further tasks like those that it was measured on.
+
+    Of the tools that are recommended with a confidence of `threshold` or more, a share of `level` or more is right. The
+    promise holds in the mean over many such measurements; a single one may fall below it.
+
+    Attributes:
+        level: The promised share of right tools.
+        threshold: The least confidence for which the promise holds. None: the tasks are too few or too often wrong.
+        queries: The tasks that the threshold was measured on.
+        recommended: How many of them reach the threshold.
+        right: How many of those had the right tool first.
+    """
+
+    level: float
+    threshold: float | None
+    queries: int
+    recommended: int = 0
+    right: int = 0
+
+
+def guarantees(claims: Sequence[tuple[float, bool]], levels: Sequence[float] = LEVELS) -> list[Guarantee]:
+    """Return the lowest threshold for each level; claims: confidences, each with whether the tool was right.
+
+    One further wrong claim is counted at every threshold. This bounds the mean share of wrong tools for further tasks,
+    whatever the confidences are like (selection by conformal p-values, Jin and Candès, 2023). A measurement without a
+    threshold recommends nothing and counts as none wrong.
+    """
+    return [_guarantee(sorted(claims, reverse=True), level) for level in levels]
+
+
+def _guarantee(ordered: Sequence[tuple[float, bool]], level: float) -> Guarantee:
+    count = len(ordered)
+    found, right = Guarantee(level=level, threshold=None, queries=count), 0
+    for place, (confidence, came) in enumerate(ordered, start=1):
+        right += came
+        last = place == count or ordered[place][0] < confidence  # Equal confidences are recommended together.
+        wrong = (1 + place - right) / (1 + count) * count / place
+        if last and confidence > 0 and wrong <= 1 - level + 1e-9:
+            found = Guarantee(level=level, threshold=confidence, queries=count, recommended=place, right=right)
+    return found
