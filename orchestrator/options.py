@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-"""All settings, and the only place where the environment is read; docs/reference/settings.md lists them.
-=======
 """All settings. Only this module reads the environment. docs/reference/settings.md lists the settings.
->>>>>>> main
 
 API keys are not settings. QDRANT_API_KEY, OPENAI_API_KEY and TOOLROUTE_RERANK_KEY are read when a client opens. The
 Temporal SDK reads TEMPORAL_API_KEY, TEMPORAL_TLS and similar variables.

@@ -37,29 +37,22 @@ class Approve(StrEnum):
 class ToolCall:
     """One call of one tool, for one tenant.
 
-    <<<<<<< HEAD
-        `idempotency_key` is the same over attempts and resets (docs/how-to/temporal-operating.md).
-        `max_result_tokens` cuts the result (and marks it) before it enters a history or a model's context; `deadline_s`
-        bounds the whole call, connecting included. Where its server defines the tool otherwise by now, and `approve` has
-        that wait for a person, it is not called (ToolChanged); without an `approve` it is, with a warning.
-    =======
-        Attributes:
-            tenant: The tenant for whom the tool is called.
-            tool: The tool, with its definition as it was routed.
-            arguments: The arguments by name.
-            idempotency_key: The same text for every attempt of this call (docs/how-to/temporal-operating.md).
-            max_result_tokens: The size, in tokens, at which the result is cut and marked as cut.
-            deadline_s: Seconds for the whole call, with the connection. Default: no limit.
-            approve: The approval policy. If the server's definition of the tool has changed and the policy asks a person,
-                the
-                call raises ToolChanged. Without a policy the tool is called, and the result has a warning.
+    Attributes:
+        tenant: The tenant for whom the tool is called.
+        tool: The tool, with its definition as it was routed.
+        arguments: The arguments by name.
+        idempotency_key: The same text for every attempt of this call (docs/how-to/temporal-operating.md).
+        max_result_tokens: The size, in tokens, at which the result is cut and marked as cut.
+        deadline_s: Seconds for the whole call, with the connection. Default: no limit.
+        approve: The approval policy. If the server's definition of the tool has changed and the policy asks a person,
+            the
+            call raises ToolChanged. Without a policy the tool is called, and the result has a warning.
 
-        Examples:
-            >>> from orchestrator import Tool, ToolCall
-            >>> tool = Tool(server="time", name="get_current_time")
-            >>> ToolCall(tenant="local", tool=tool, arguments={"timezone": "UTC"}).replayable
-            False
-    >>>>>>> main
+    Examples:
+        >>> from orchestrator import Tool, ToolCall
+        >>> tool = Tool(server="time", name="get_current_time")
+        >>> ToolCall(tenant="local", tool=tool, arguments={"timezone": "UTC"}).replayable
+        False
     """
 
     tenant: str
