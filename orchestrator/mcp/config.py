@@ -279,9 +279,21 @@ _OF_CLIENTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """The servers and profiles of one file, in the file's order, without servers that are switched off.
+    """The MCP servers and the profiles of one configuration file.
 
-    A broken entry does not affect the others. It becomes a server whose `launch` raises an error with the reason.
+    A broken entry does not affect the others. Its `launch` raises an error with the reason.
+
+    Attributes:
+        servers: The servers by name, in the file's order, without those that are switched off.
+        source: The path of the file.
+        off: The names of the servers that are switched off.
+        profiles: The profiles by name.
+
+    Examples:
+        >>> from orchestrator import McpConfig
+        >>> config = McpConfig.parse({"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}})
+        >>> config.servers["time"].transport
+        'stdio'
     """
 
     servers: Mapping[str, ServerSpec]

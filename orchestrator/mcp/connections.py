@@ -41,18 +41,41 @@ Config = McpConfig | Mapping[str, Any] | str | Path
 class Connections:
     """Connections to the servers of one `mcpServers` configuration, for one tenant and one event loop.
 
-    A server is connected when its tool is called, or by `warm`. An entry's own deadlines ("toolroute" in the file) take
-    precedence over the arguments. If more than `max_open` connections are open, the longest idle ones close. A
-    connection in use is never closed.
+    A server is connected when one of its tools is called or when it is `warm`ed. The limits of a server's entry in the
+    file, under "toolroute", take precedence over the arguments.
 
     Args:
-        config: The configuration, or the path of its file.
+        config: An McpConfig, its JSON as a dict, or the path of a file.
         tenant: The tenant whose sign-ins are used.
-        environ: The variables for `${NAME}`. Default: the environment of the process.
-        host: A client that servers may ask. Without it, servers learn that nobody can be asked.
+        environ: The variables for `${NAME}` in the configuration. Default: `os.environ`.
+        connect_timeout_s: Seconds for a server to start and connect.
+        install_timeout_s: Seconds for a package runner such as `npx` or `uvx` to install a server.
+        call_timeout_s: Seconds for one call.
+        idle_ttl_s: Seconds after which an unused connection closes.
+        max_open: The maximum number of open connections. The connections that are unused for longest close first. A
+            connection in use never closes.
+        max_connecting: The maximum number of servers that connect at the same time.
+        max_installing: The maximum number of servers that install at the same time.
+        backoff_s: Seconds until a server that failed is tried again. The time doubles with each failure.
+        max_backoff_s: The longest such time, in seconds.
+        on_listed: Is called with the listing of a server after it has connected.
+        host: Answers the questions of servers (elicitation, sampling). Without it, servers learn that nobody can
+            answer.
 
-        async with Connections("mcp.json") as servers:
-            result = await servers.call("time:get_current_time", {"timezone": "UTC"})
+    Raises:
+        InvalidConfig: A limit is not above 0.
+
+    Examples:
+        >>> import asyncio
+        >>> from orchestrator import Connections
+        >>> async def time_in(zone: str) -> str:
+        ...     async with Connections("examples/mcp.json") as servers:
+        ...         return (await servers.call("time:get_current_time", {"timezone": zone})).text
+        >>> async def names() -> list[str]:
+        ...     async with Connections("examples/mcp.json") as servers:
+        ...         return [state.server for state in servers.states()]
+        >>> "time" in asyncio.run(names())
+        True
     """
 
     def __init__(
