@@ -1,7 +1,7 @@
-# ruff: noqa: I001  (several names a line, each re-exported)
-"""toolroute: the few tools that fit a task, why, and only their servers connected.
+# ruff: noqa: I001  (several names on a line, each re-exported)
+"""toolroute finds the few tools that fit a task, explains the choice and names the servers to connect.
 
-A name is imported when it is first used, so that `import orchestrator` loads neither numpy nor Temporal's SDK.
+Each name is imported when you first use it, so `import orchestrator` loads neither numpy nor the Temporal SDK.
 """
 
 from importlib import import_module
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from orchestrator.temporal.workflow import ToolRouter as ToolRouter
 
     __version__: str
-else:  # Type checkers must not see this `__getattr__`: they would take every misspelt name for one of its.
+else:  # Hidden from type checkers: with a `__getattr__` they would accept every misspelt name.
     _NAMES = {
         "catalogue.catalogue": "Catalogue",
         "catalogue.export": "Appended Provider ResolvedCall",

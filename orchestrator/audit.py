@@ -1,10 +1,10 @@
 """The audit log: one JSON line for each search, call, approval, acceptance, sign-in and change of configuration.
 
-A line says who did what to which tool, and how it ended. It holds no task, no argument and no result. Each line has a
-number and the SHA-256 of the line before it, and a file beside the log names the last line. So a line that was changed
-or removed shows, unless somebody writes all later lines anew as well.
+A line records the actor, the action, the tool and the result. It contains no task, no argument and no result text. Each
+line has a number and the SHA-256 of the line before, and a second file names the last line. So a changed or removed
+line is detected, unless somebody rewrites all later lines as well.
 
-Several processes may write the same log: each line is written under a lock.
+Several processes may write the same log. Each line is written under a lock.
 """
 
 import json
@@ -36,22 +36,22 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One thing that was done.
+    """One line of the audit log.
 
     Attributes:
         event: `search`, `call`, `approval`, `acceptance`, `login` or `configuration`.
-        tenant: Whose tools it was about.
-        actor: The client or the person who did it, as far as that is known.
-        profile: The gateway's profile, "" for none.
+        tenant: The tenant.
+        actor: The client or person, if known.
+        profile: The gateway's profile, or "".
         server: The server's name.
         tool: The tool's key.
         arguments: The digest of a call's arguments.
-        decision: The fingerprint of the search that a call followed, or of the search itself.
-        approval: How a call came to be allowed: `not needed`, `this call`, `this session`, `this tool`, `this server`,
-            `kept`, `declined` or `not asked`.
+        decision: The fingerprint of the search, or of the search before a call.
+        approval: The source of a call's approval: `not needed`, `this call`, `this session`, `this tool`, `this
+            server`, `kept`, `declined` or `not asked`.
         result: `ok`, or the kind of the error.
-        ms: How long it took, in milliseconds.
-        bytes: The size of what was answered.
+        ms: The duration in milliseconds.
+        bytes: The size of the answer.
     """
 
     event: str
@@ -69,7 +69,7 @@ class Entry:
 
 
 class Verified(NamedTuple):
-    """How many lines there are, the number of the first, and what is wrong with them."""
+    """The result of a verification: the number of lines, the number of the first line, and the faults."""
 
     lines: int
     first: int
@@ -77,7 +77,7 @@ class Verified(NamedTuple):
 
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
-    """Return the digest of a call's arguments; the same arguments have the same."""
+    """Return the digest of a call's arguments. Equal arguments have equal digests."""
     return digest(json.dumps(arguments, sort_keys=True, default=str), 16)
 
 
@@ -89,7 +89,7 @@ class Audit:
 
     @classmethod
     def named(cls, place: str) -> "Audit | None":
-        """Return the log that the setting `audit` names; None for `off`."""
+        """Return the log of the setting `audit`, or None for `off`."""
         if place == "off":
             return None
         from platformdirs import user_data_path
@@ -102,7 +102,7 @@ class Audit:
         return [*sorted(self.folder.glob("audit-*.jsonl")), *filter(Path.exists, [self.folder / _FILE])]
 
     def note(self, entry: Entry) -> None:
-        """Write a line, and emit it as a log record of OpenTelemetry. An error says where no line could be written."""
+        """Write a line, and emit it as an OpenTelemetry log record. Raises an error if the line cannot be written."""
         shown = {name: own[:_LONGEST] if isinstance(own, str) else own for name, own in asdict(entry).items()}
         telemetry.logged(f"toolroute.audit.{entry.event}", shown)
         try:
@@ -115,7 +115,7 @@ class Audit:
             )
 
     def check(self) -> None:
-        """Make the folder; InvalidConfig where that does not work."""
+        """Create the folder. Raises InvalidConfig if that fails."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -214,7 +214,7 @@ def _digest(line: bytes) -> str:
 
 
 def _read(line: bytes) -> dict[str, Any] | None:
-    """Return a line's fields; None for what is no line of an audit log."""
+    """Return a line's fields, or None if it is not a line of an audit log."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -224,7 +224,7 @@ def _read(line: bytes) -> dict[str, Any] | None:
 
 
 def _last_line(file: BinaryIO) -> bytes:
-    """Return the last line of a file, with its end where it has one; empty for an empty file."""
+    """Return the last line of a file with its line end, or an empty value for an empty file."""
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - _LONGEST_LINE))
     lines = file.read().splitlines(keepends=True)

@@ -1,29 +1,29 @@
-"""What can go wrong, by what the caller can do about it.
+"""The errors of toolroute, grouped by the reaction that they ask for.
 
 ToolrouteError
 ├── InvalidInput            the caller must change something; never retried
-│   ├── InvalidCatalogue    a catalogue file, a listing or a tool definition
-│   ├── InvalidConfig       an option, an environment variable, an `mcpServers` file
-│   ├── UnknownSetting      a keyword that nothing takes; also a TypeError
-│   ├── UnknownTenant       no tenant, or what names none (org:ID, user:ID, local)
-│   ├── UnknownTool         a key that this tenant's catalogue does not hold
-│   └── InvalidArguments    arguments that do not fit the tool's input schema
+│   ├── InvalidCatalogue    a catalogue file, a listing or a tool definition is wrong
+│   ├── InvalidConfig       an option, an environment variable or an `mcpServers` file is wrong
+│   ├── UnknownSetting      no setting has this keyword; also a TypeError
+│   ├── UnknownTenant       the tenant is missing, or is not org:ID, user:ID or local
+│   ├── UnknownTool         the tenant's catalogue has no tool with this key
+│   └── InvalidArguments    the arguments do not fit the tool's input schema
 ├── Unauthorised            a credential was refused; never retried
 ├── ToolFailed              the tool ran and reported an error; never retried
-├── ModelFailed             the language model answered, but with nothing of use; never retried
-│   ├── ModelRefused        it declined
-│   ├── AnswerInvalid       not what was asked for, even after it was shown what is wrong
+├── ModelFailed             the language model answered, but its answer is of no use; never retried
+│   ├── ModelRefused        the model declined
+│   ├── AnswerInvalid       the answer has a wrong form, also after the model was shown the fault
 │   └── NoCredit            the account's quota is used up
-├── StepsFailed             none of a run's steps was done; its RunResult is in the failure's details
-├── OutcomeUnknown          a call was sent and its answer lost; never replayed
-├── ToolChanged             its server defines the tool otherwise, and that waits for a person; nothing was sent
-├── CatalogueChanged        between two stages of one route; the route starts again
-├── PayloadTooLarge         more than a workflow history may hold; never retried
+├── StepsFailed             no step of a run succeeded; the failure's details have the RunResult
+├── OutcomeUnknown          a call was sent and its answer was lost; never sent again
+├── ToolChanged             the server changed the tool's definition, and a person must accept it; nothing was sent
+├── CatalogueChanged        the catalogue changed between two stages of one route; the route starts again
+├── PayloadTooLarge         the value is too large for a workflow history; never retried
 ├── MissingExtra            an optional package is not installed; never retried
-└── Unavailable             may pass by itself; retried
+└── Unavailable             a temporary failure; retried
     ├── StoreUnavailable    Qdrant does not answer, or a folder cannot be read
-    │   └── StoreBusy       others keep it longer than one may wait (also Busy)
-    ├── Busy                others have taken what it needs; nothing was done
+    │   └── StoreBusy       another process kept the store locked for too long; also a Busy
+    ├── Busy                a needed resource is in use by others; nothing was done
     ├── EmbedderUnavailable the embedding endpoint or model does not answer
     ├── ModelUnavailable    the language model's endpoint does not answer
     └── ServerUnavailable   an MCP server cannot be connected; nothing was sent
@@ -33,9 +33,20 @@ from orchestrator.records.usage import Usage
 
 
 class ToolrouteError(Exception):
-    """Base of every error that toolroute raises on purpose. `retry` says whether trying again can help.
+    """The base class of every error that toolroute raises on purpose.
 
-    `usage` are the tokens that a language model took before the error.
+    Attributes:
+        retry: Whether trying again can help.
+        usage: The tokens that a language model used before the error.
+
+    Examples:
+        >>> from orchestrator import Router, ToolrouteError
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     try:
+        ...         router.route_sync("  ")
+        ...     except ToolrouteError as error:
+        ...         print(f"{error} (retry: {error.retry})")
+        query is empty: give the task in words (retry: False)
     """
 
     retry: bool = False
@@ -43,52 +54,68 @@ class ToolrouteError(Exception):
 
 
 class InvalidInput(ToolrouteError):
-    """Something given by the caller cannot be used; the message names the value and the remedy."""
+    """The caller gave a value that cannot be used. The message names the value and the remedy."""
 
 
-class InvalidCatalogue(InvalidInput): ...
+class InvalidCatalogue(InvalidInput):
+    """A catalogue file, a listing or a tool definition is wrong."""
 
 
-class InvalidConfig(InvalidInput): ...
+class InvalidConfig(InvalidInput):
+    """An option, an environment variable or an `mcpServers` file is wrong."""
 
 
-class UnknownSetting(InvalidInput, TypeError): ...
+class UnknownSetting(InvalidInput, TypeError):
+    """No setting has this keyword. The message names the most similar one."""
 
 
-class UnknownTenant(InvalidInput): ...
+class UnknownTenant(InvalidInput):
+    """The tenant is missing, or is not `org:ID`, `user:ID` or `local`."""
 
 
-class UnknownTool(InvalidInput): ...
+class UnknownTool(InvalidInput):
+    """The tenant's catalogue has no tool with this key."""
 
 
-class InvalidArguments(InvalidInput): ...
+class InvalidArguments(InvalidInput):
+    """The arguments of a call do not fit the tool's input schema."""
 
 
-class Unauthorised(ToolrouteError): ...
+class Unauthorised(ToolrouteError):
+    """A server refused a credential."""
 
 
-class ToolFailed(ToolrouteError): ...
+class ToolFailed(ToolrouteError):
+    """The tool ran and reported an error."""
 
 
-class ModelFailed(ToolrouteError): ...
+class ModelFailed(ToolrouteError):
+    """The language model answered, but its answer is of no use."""
 
 
-class ModelRefused(ModelFailed): ...
+class ModelRefused(ModelFailed):
+    """The language model declined to answer."""
 
 
-class AnswerInvalid(ModelFailed): ...
+class AnswerInvalid(ModelFailed):
+    """The language model's answer has a wrong form, also after the model was shown the fault."""
 
 
-class NoCredit(ModelFailed): ...
+class NoCredit(ModelFailed):
+    """The quota of the language model's account is used up."""
 
 
-class StepsFailed(ToolrouteError): ...
+class StepsFailed(ToolrouteError):
+    """No step of a run succeeded. The failure's details have the RunResult."""
 
 
 class OutcomeUnknown(ToolrouteError):
-    """A call was sent and its answer lost.
+    """A call was sent and its answer was lost, so nobody knows whether the tool ran.
 
-    `final`: by the tool's definition on its server it may not be repeated, whatever a stored definition says.
+    Attributes:
+        final: Whether the tool's definition on its server forbids to repeat the call. A stored definition that allows
+            it
+            is then ignored.
     """
 
     def __init__(self, message: str = "", *, final: bool = False) -> None:
@@ -96,21 +123,28 @@ class OutcomeUnknown(ToolrouteError):
         self.final = final
 
 
-class ToolChanged(ToolrouteError): ...
+class ToolChanged(ToolrouteError):
+    """The server changed the tool's definition, and the change waits for a person. The call was not sent."""
 
 
-class CatalogueChanged(ToolrouteError): ...
+class CatalogueChanged(ToolrouteError):
+    """The catalogue changed between two stages of one route. The route starts again."""
 
 
-class PayloadTooLarge(ToolrouteError): ...
+class PayloadTooLarge(ToolrouteError):
+    """The value is too large for a workflow history."""
 
 
 class MissingExtra(ToolrouteError):
-    """An optional package is needed; the message names the extra to install."""
+    """An optional package is not installed. The message names the extra to install."""
 
 
 class Unavailable(ToolrouteError):
-    """Something outside does not answer; trying again can help, after `retry_after_s` where that is known."""
+    """A service does not answer. Trying again can help.
+
+    Attributes:
+        retry_after_s: Seconds to wait before the next try. None if the service did not give a time.
+    """
 
     retry = True
     retry_after_s: float | None = None
@@ -120,25 +154,32 @@ class Unavailable(ToolrouteError):
         self.retry_after_s = retry_after_s
 
 
-class StoreUnavailable(Unavailable): ...
+class StoreUnavailable(Unavailable):
+    """The Qdrant server does not answer, or the store's folder cannot be read."""
 
 
 class Busy(Unavailable):
-    """Others have taken what it needs, and nothing was done: a function of yours may raise it to be called again."""
+    """A needed resource is in use by others, and nothing was done.
+
+    Your own function may raise it, and is then called again.
+    """
 
 
-class StoreBusy(Busy, StoreUnavailable): ...
+class StoreBusy(Busy, StoreUnavailable):
+    """Another process kept the store locked for too long."""
 
 
-class EmbedderUnavailable(Unavailable): ...
+class EmbedderUnavailable(Unavailable):
+    """The embedding endpoint or model does not answer."""
 
 
 class ModelUnavailable(Unavailable):
     """The language model's endpoint does not answer."""
 
 
-class ServerUnavailable(Unavailable): ...
+class ServerUnavailable(Unavailable):
+    """An MCP server cannot be connected. Nothing was sent."""
 
 
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-"""Faults of a program: the same input fails again, so they are not retried."""
+"""Errors that a bug in a program causes. The same input fails again, so they are not retried."""

@@ -1,7 +1,7 @@
-"""All settings, and the only place where the environment is read; docs/settings.md lists them.
+"""All settings. Only this module reads the environment. docs/reference/settings.md lists the settings.
 
-Keys are never settings: QDRANT_API_KEY, OPENAI_API_KEY and TOOLROUTE_RERANK_KEY are read when a client opens, and
-TEMPORAL_API_KEY, TEMPORAL_TLS and their like by Temporal's SDK.
+API keys are not settings. QDRANT_API_KEY, OPENAI_API_KEY and TOOLROUTE_RERANK_KEY are read when a client opens. The
+Temporal SDK reads TEMPORAL_API_KEY, TEMPORAL_TLS and similar variables.
 """
 
 import os
@@ -18,56 +18,91 @@ from orchestrator.errors import InvalidConfig
 @settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Settings with their defaults; a value out of range fails here. `repr` shows no key and no address."""
+    """Settings with their defaults.
+
+    `repr` does not show the addresses of the store, the models and the reranker.
+
+    Raises:
+        InvalidConfig: A value is out of range.
+
+    Examples:
+        >>> from orchestrator import Options, Router
+        >>> with Router("examples/tools.jsonl", options=Options(gate=0.8)) as router:
+        ...     router.options.gate
+        0.8
+    """
 
     store: Text = field(default="", repr=False)
+    """A folder or the URL of a Qdrant server. Commas separate several stores."""
     embedder: Text = "static"
+    """`static` (the model in the package), the path of a model2vec folder, or `openai:MODEL`."""
     model: Text = ""
+    """The language model. Empty: none."""
     model_route: Text = ""
+    """The language model that chooses between an answer, one tool and a plan. Default: `model`."""
     model_plan: Text = ""
+    """The language model that writes plans, late arguments and the answer. Default: `model`."""
     model_url: Text = field(default="", repr=False)
+    """The endpoint of the language models and of `openai:` embedders. Default: OpenAI's endpoint."""
     model_timeout_s: Seconds = 60.0
+    """Seconds for one request to a language model."""
     understand: Annotated[Literal["plain", "model"], Give("plain or model")] = "plain"
-    """`model`: a language model writes what tools a task needs, and each need is searched, too; else `plain`."""
+    """`model`: a language model writes which tools a task needs, and each of these needs is searched as well. `plain`:
+    no
+    model.
+    """
     decide: Annotated[Literal["off", "model", "rerank"], Give("off, model or rerank")] = "off"
-    """The second stage, which reads the first 20 candidates: `model`, the language model; `rerank`, a reranker."""
+    """The second stage, which reads the first 20 candidates: `model` (the language model), `rerank` (a reranker) or
+    `off`.
+    """
     rerank_url: Text = field(default="", repr=False)
+    """The address of the reranker, without the final `/rerank`."""
     rerank_model: Text = ""
+    """The name of the reranker's model, if the endpoint serves several."""
     route_timeout_s: Seconds = 10.0
-    """Seconds that a route waits for a language model, for each of its questions."""
+    """Seconds that a route waits for each answer of a language model or a reranker."""
     temporal_address: Text = ""
+    """The address of the Temporal server. Default: `localhost:7233`."""
     temporal_namespace: Text = ""
+    """The Temporal namespace. Default: `default`."""
     temporal_ui: Text = ""
-    """The address of Temporal's web UI, for links to runs; of Temporal Cloud and a local dev server it is known."""
+    """The address of Temporal's web UI, for links to runs. Needed only if it is neither Temporal Cloud nor a local dev
+    server.
+    """
     external_storage: Text = ""
-    """The bucket for payloads that a Temporal history should not hold: `s3://BUCKET` or `gs://BUCKET`."""
+    """The bucket for payloads that are too large for a Temporal history: `s3://BUCKET` or `gs://BUCKET`."""
 
     gate: Probability = 0.7
-    """The keyword leg's confidence from which on the semantic leg does not run."""
+    """The confidence of the keyword leg from which the semantic leg is skipped."""
     floor: Probability = 0.2
-    """The confidence under which nothing is good enough: stage `none`."""
+    """The confidence below which no tool is recommended, and the stage is `none`."""
     explicit_floor: Probability = 0.95
+    """The minimum score of the fitting tools of a server that the task names."""
     semantic_timeout_s: Seconds = 1.0
+    """Seconds per route for a remote embedder."""
     store_timeout_s: Seconds = 10.0
     """Seconds to wait for a locked folder or a Qdrant server."""
     cached_tenants: Count = 256
-    """The number of tenants' indexes that a process keeps; the least recently used one goes."""
+    """The number of tenants whose indexes a process keeps. The least recently used index is dropped first."""
     index_limit: Count = 50_000
-    """A Qdrant server searches the tools of tenants with more than this number; no process keeps an index of them."""
+    """The size of a large tenant. A tenant with more tools is searched inside Qdrant, and no process keeps its index.
+    """
     exact_tokens: Annotated[bool, Give("True or False")] = False
-    """Count with o200k_base (needs the extra `tokens`) instead of the estimate."""
+    """Count tokens with o200k_base instead of the estimate. Needs the extra `tokens`."""
     experience: Annotated[Literal["texts", "no-texts", "off"], Give("texts, no-texts or off")] = "texts"
-    """What is kept of finished tasks: `texts`, `no-texts` (their vectors and tools alone), or `off`."""
+    """What the store keeps of finished tasks: `texts`, `no-texts` (only their vectors and tools), or `off`."""
     pipeline: Text = "default"
     """The preset that routes: `default`, `coderag`, `fabric`, `koi`, `prismgate` or `toolpilot`."""
     experience_days: Count = 365
-    """Days for which a store keeps them."""
+    """Days for which a store keeps finished tasks."""
     changes: Annotated[Literal["strict", "safe", "open"], Give("strict, safe or open")] = "safe"
-    """The changed definitions of tools that wait until you accept them: all, those that may do more, or none."""
+    """The changed tool definitions that wait until you accept them: `strict` (all), `safe` (those that may do more) or
+    `open` (none).
+    """
     audit: Text = ""
-    """The folder of the audit log of `serve` and the commands; "": one among the user's data; `off`: there is none."""
+    """The folder of the audit log of `serve` and the commands. Empty: a folder among the user's data. `off`: no log."""
     calibration: Text = ""
-    """A file with a fit to your own queries, as `toolroute eval FOLDER --fit --write FILE` makes it."""
+    """A file with a fit to your own queries. `toolroute eval FOLDER --fit --write FILE` makes it."""
 
     def __post_init__(self) -> None:
         check(self, InvalidConfig)
@@ -76,10 +111,12 @@ class Options:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Return the environment's settings; `dataclasses.replace(Options.from_env(), gate=0.8)` changes some.
+        """Return the settings that the environment variables give.
+
+        To change some of them, write `dataclasses.replace(Options.from_env(), gate=0.8)`.
 
         Args:
-            environ: Variables by name. Default: those of the process, `os.environ`.
+            environ: Variables by name. Default: `os.environ`.
         """
         return cls(**_found(os.environ if environ is None else environ))
 
@@ -103,12 +140,12 @@ def _found(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def options_over(given: Mapping[str, Any]) -> Options:
-    """Return the environment's settings, then those given (None is "not given")."""
+    """Return the settings of the environment, replaced by the given ones. A value of None counts as not given."""
     return Options(**{**_found(os.environ), **{name: value for name, value in given.items() if value is not None}})
 
 
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return variables that begin like ours and that nothing reads, each with the nearest of ours, or ""."""
+    """Return each variable that begins with `TOOLROUTE_` but is no setting, with the most similar setting or ""."""
     known = sorted((*_VARIABLES.values(), "TOOLROUTE_RERANK_KEY"))
     environ = os.environ if environ is None else environ
     unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in known)
@@ -116,61 +153,67 @@ def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def stores_of(text: str) -> tuple[str, ...]:
-    """Return the stores that a setting names, with commas between them."""
+    """Split a setting that names several stores at its commas."""
     return tuple(at_home(place) for own in text.split(",") if (place := own.strip()))
 
 
 def at_home(path: str) -> str:
-    """Return `~/x` in the user's home, where no shell has done so: in an environment file, or with `--store=~/x`."""
+    """Replace a leading `~` by the user's home.
+
+    A shell does not do this in an environment file or in `--store=~/x`.
+    """
     try:
         return str(Path(path).expanduser()) if path.startswith("~") else path
-    except RuntimeError:  # There is no such user: it stays as it is, as in a shell.
+    except RuntimeError:  # There is no such user. A shell leaves the path unchanged, too.
         return path
 
 
 def set_variables() -> dict[str, str]:
-    """Return the environment for others who read it: a variable that is empty counts as not set."""
+    """Return the environment variables that are set. An empty variable counts as not set."""
     return {name: value for name, value in os.environ.items() if value}
 
 
 def store_key() -> str | None:
-    """Return the Qdrant server's key; read when a client opens, never kept in a record."""
+    """Return the API key of the Qdrant server. It is read when a client opens, and no record contains it."""
     return os.environ.get("QDRANT_API_KEY", "").strip() or None
 
 
 def model_key() -> str | None:
-    """Return the model endpoint's key; read when a client opens, never kept in a record."""
+    """Return the API key of the language model. It is read when a client opens, and no record contains it."""
     return os.environ.get("OPENAI_API_KEY", "").strip() or None
 
 
 def rerank_key() -> str | None:
-    """Return the reranker's key; read when a client opens, never kept in a record."""
+    """Return the API key of the reranker. It is read when a client opens, and no record contains it."""
     return os.environ.get("TOOLROUTE_RERANK_KEY", "").strip() or None
 
 
 def captures_content() -> bool:
-    """Tell whether traces hold texts, by the variable that OpenTelemetry's own GenAI instrumentations read."""
+    """Return True if traces may contain texts. OpenTelemetry's GenAI instrumentations read the same variable."""
     wanted = os.environ.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "").lower()
     return wanted in ("true", "1", "span_only", "span_and_event")
 
 
 def collector() -> str:
-    """Return the variable that names where traces and metrics go; "" for none, or where OpenTelemetry is disabled."""
+    """Return the name of the variable with the address for traces and metrics.
+
+    It is "" if no variable is set or OpenTelemetry is disabled.
+    """
     names = (f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
     off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
     return "" if off else next((name for name in names if os.environ.get(name)), "")
 
 
 def collector_timeout() -> float | None:
-    """Return the seconds that a sending has; None where OpenTelemetry's own variable says so.
+    """Return the seconds that one export may take, or None if OpenTelemetry's own variable sets them.
 
-    Its default of 10 would keep a command waiting at its end for a collector that is away.
+    With OpenTelemetry's default of 10 seconds, a command would wait at its end for a collector that does not answer.
     """
     return None if os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT") else 2.0
 
 
 def default_store() -> str:
-    """Return TOOLROUTE_STORE, which may name several, else a folder in the user's data."""
+    """Return TOOLROUTE_STORE, which may name several stores. Without it, return a folder among the user's data."""
     from platformdirs import user_data_path
 
     return os.environ.get("TOOLROUTE_STORE") or str(Path(user_data_path("toolroute")) / "store")

@@ -82,7 +82,7 @@ def test_nothing_good_enough_ends_with_3_and_says_so_on_standard_error(route: Ru
     assert (done.exit_code, found["stage"]) == (3, "none")
     assert all(match["why"].startswith("low: ") for match in found["matches"])
     assert done.stderr == f"toolroute: {found['warnings'][0]}\n"
-    assert "no tool fits; the nearest:" in route("qwertzuiop").stdout
+    assert "no tool fits; the nearest tools:" in route("qwertzuiop").stdout
 
 
 def test_the_options_of_a_request_reach_the_router(route: Run) -> None:
@@ -110,12 +110,12 @@ def test_a_context_is_printed_as_markdown_with_the_recommended_tools_first(route
 
 def test_a_screen_names_each_figure_once(route: Run, toolroute: Run) -> None:
     shown = route("the boardroom is ice cold, warm it up").stdout
-    assert re.search(r"found by meaning; \d+% sure that the first tool is right\n", shown)
-    assert re.search(r"keywords alone were \d+% sure, and 70% would have settled it\n", shown)
+    assert re.search(r"found by semantic search; confidence \d+%\n", shown)
+    assert re.search(r"keyword search alone: confidence \d+%, below the gate of 70%\n", shown)
     assert "no server needed; " in shown
-    assert "found by keywords and meaning; " in route("ring my mum").stdout
+    assert "found by keyword and semantic search; " in route("ring my mum").stdout
     assert "enough to suggest it; a plan needs 30%" in route("what now").stdout
-    assert "fit: each tool's own evidence" in shown
+    assert "prob.: probability that the tool is needed" in shown
     explained = toolroute("explain", REFUND, "--catalogue", CATALOGUE, "--limit", "2").stdout
     for part in ("name: ", "Not among the matches", "lacks ", "milliseconds: "):
         assert part in explained
@@ -270,7 +270,10 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         ("route deploy the api", "unexpected extra arguments (the api)\nQuote a task of several words."),
         (f"route q --limit 0 --catalogue {CATALOGUE}", "limit=0: give 1 to 50"),
         ("tools remove a --tenant shared --user u", "--tenant shared: leave out --organization and --user"),
-        ("tools list --tenant shared", "only `tools import` and `tools remove` take it; name a tenant"),
+        (
+            "tools list --tenant shared",
+            "only `tools import` and `tools remove` accept this tenant; give another tenant",
+        ),
         ("route q --tenant acme", "tenant 'acme': give an organization (org:ID), a user (user:ID), or local"),
         ("run q --context language=python", "No such option '--context'"),
         ("tools sync mcp.json --config mcp.json", "give one file that names all servers"),
@@ -278,8 +281,11 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         ("run q --yes s1", "--yes 's1': write STEP=DIGEST, as an earlier run printed it"),
         ("runs approve r s1", "approve 's1': write STEP=DIGEST, as `toolroute runs show r` prints it"),
         ("route q --filter kind=agent --filter kind=mcp", "--filter kind is given twice"),
-        (f"route q --model m -o mcp --catalogue {CATALOGUE}", "its choice is shown as table or json"),
-        ("route q --store tols", "store 'tols' does not exist: `toolroute tools import` and `tools sync` make one"),
+        (f"route q --model m -o mcp --catalogue {CATALOGUE}", "a model's choice is shown with -o table or -o json"),
+        (
+            "route q --store tols",
+            "store 'tols' does not exist: `toolroute tools import` and `toolroute tools sync` create a store",
+        ),
         ("route q --store ftp://me:secret@there", "store 'ftp://there': give a folder, or a Qdrant server's"),
         (
             f"route q --config mcp.json --catalogue {CATALOGUE}",
@@ -294,8 +300,8 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         (f"tools list --catalogue {CATALOGUE} --server jirra", "no tools of a server 'jirra'; did you mean jira?"),
         ("servers --config mcp.json --config other.json", "mcp.json, other.json: give one file that names all servers"),
         ("run q --config .", "File '.' is a directory"),
-        ("serve --tokens tokens.json", "--tokens is for HTTP: give --transport http, too, or leave it out"),
-        ("doctor --catalogue http://me:secret@there:6333", "an address is not a file of tools: give a file"),
+        ("serve --tokens tokens.json", "--tokens works with HTTP only: add --transport http, or leave it out"),
+        ("doctor --catalogue http://me:secret@there:6333", "a URL is not a file of tools: give a file"),
         (f"plan q --catalogue {CATALOGUE} --min-confidence 7", "min_confidence=7.0: give a probability, 0 to 1"),
         (f"plan q --catalogue {CATALOGUE} --arg a=1 --arg a=2", "--arg a is given twice"),
     ],
@@ -314,13 +320,13 @@ def test_a_mistake_ends_with_2_and_its_remedy(toolroute: Run, mcp_file: Path, co
 def test_a_place_that_is_empty_as_an_unset_variable_is_refused(toolroute: Run, mcp_file: Path, command: str) -> None:
     result = toolroute(*command.split(), "")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "it is empty; is a variable unset?" in result.stderr
+    assert "the value is empty. Is an environment variable unset?" in result.stderr
 
 
 def test_a_user_given_with_an_organization_counts_for_nothing_and_a_warning_says_so(toolroute: Run) -> None:
     result = toolroute("route", REFUND, "--catalogue", CATALOGUE, "--user", "7", "--organization", "42")
     assert result.exit_code == 0
-    assert "--user 7 not used: with --organization the tools are those of 42" in result.stderr
+    assert "--user 7 ignored, because --organization 42 is given" in result.stderr
 
 
 def test_a_broken_catalogue_ends_with_2_and_a_store_that_is_away_with_1(tmp_path: Path, toolroute: Run) -> None:

@@ -21,7 +21,7 @@ def test_doctor_names_a_model_that_is_named_without_a_key(
     monkeypatch.setenv("TOOLROUTE_MODEL", "big")
     result = toolroute("doctor")
     assert result.exit_code == 1
-    assert "!! model: big is named, and there is no key for it\n   -> set OPENAI_API_KEY, or" in result.stdout
+    assert "!! model: big is configured without an API key\n   -> set OPENAI_API_KEY, or" in result.stdout
 
 
 @pytest.mark.parametrize("command", [("worker", "--check"), ("doctor",)])
@@ -53,7 +53,7 @@ def test_doctor_names_a_variable_that_nothing_reads(
     result = toolroute("doctor", "-o", "json")
     findings: list[dict[str, Any]] = json.loads(result.stdout)
     printed = [found for found in findings if found["what"] == "environment"]
-    assert [found["detail"] for found in printed] == [f"{variable} is set, and nothing reads it"]
+    assert [found["detail"] for found in printed] == [f"{variable} is set, but no setting has this name"]
     assert [found["remedy"] for found in printed] == [remedy]
     assert result.exit_code == exit_code
 
@@ -119,7 +119,9 @@ def test_a_url_counts_as_unchecked_until_it_is_connected(toolroute: Run, tmp_pat
     file = tmp_path / "servers.json"
     file.write_text(json.dumps(config(gone={"url": f"http://127.0.0.1:{free_port()}/mcp"}, quick=entry("quick.py"))))
     looked = toolroute("doctor", "--config", str(file))
-    assert "-- mcp gone: not checked: it is reached by URL\n   -> `toolroute doctor --connect`" in looked.stdout
+    assert (
+        "-- mcp gone: not checked: a remote server\n   -> check it with `toolroute doctor --connect`" in looked.stdout
+    )
     assert f"ok mcp quick: its command {sys.executable!r} is there (not started)" in looked.stdout
     connected = toolroute("doctor", "--config", str(file), "--connect")
     assert connected.exit_code == 1

@@ -44,7 +44,7 @@ def test_a_route_asks_a_model_only_with_the_option() -> None:
         assert (code, "choice" in json.loads(printed), model.asked) == (0, False, [])
         _, shown, _ = toolroute(model, "route", TASK, "--model", "small")
     assert [asked.model for asked in model.asked] == ["small"]
-    assert "model small: plan, 93% sure" in shown
+    assert "model small: plan, confidence 93%" in shown
     assert "A refund, then a message." in shown
 
 
@@ -72,7 +72,7 @@ def test_a_failing_endpoint_is_reported_with_the_deterministic_plan() -> None:
     assert _column(plan["steps"], "tool")[0] == "stripe:refund_charge"
     assert "refused the key" in plan["warnings"][0]
     gone = " ".join(toolroute(model, "plan", TASK)[1].split())
-    assert "no model: arguments are only what stands in the task" in gone
+    assert "no model: arguments are taken from the task's text only" in gone
     assert "! decided without a model" in gone
     assert "did not answer: the connection failed" in gone
 

@@ -144,7 +144,7 @@ async def test_an_operator_approves_refuses_and_cancels_by_command(serve: Serve,
     other = await waiting(runner)
     code, out, _ = await said("list", "--waiting", "-o", "json")
     assert (code, other.id in {one["id"] for one in json.loads(out)}) == (0, True)
-    assert (await said("cancel", other.id))[::2] == (0, f"{other.id} is asked to stop\n")
+    assert (await said("cancel", other.id))[::2] == (0, f"{other.id} is being cancelled\n")
     with pytest.raises(Exception, match="Workflow execution failed"):
         await other.result()
     assert (await other.describe()).status is WorkflowExecutionStatus.CANCELED
@@ -156,7 +156,7 @@ async def test_a_run_that_no_worker_takes_ends_in_time_and_says_what_to_do(user:
         *("run", "Read the file a.txt", "--address", user.address, "--task-queue", task_queue, "--start-within", "1")
     )
     assert (code, out) == (1, "")
-    start = f"start one with `toolroute worker --task-queue {task_queue}`, or give --start-within more seconds"
+    start = f"start one with `toolroute worker --task-queue {task_queue}`, or increase --start-within"
     assert f"toolroute: no worker took the run within 1 s, nothing was done: {start}\n" in err
     run_id = err.split()[1]
     described = await (await Client.connect(user.address)).get_workflow_handle(run_id).describe()

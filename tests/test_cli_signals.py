@@ -102,7 +102,7 @@ async def test_an_interrupted_run_stops_its_call_and_tells_how_each_step_ended(u
     assert process.stderr is not None
     await user.is_waiting()
     process.send_signal(signal.SIGINT)
-    again = b"Ctrl-C again leaves at once; follow it with `toolroute runs show toolroute-run-"
+    again = b"press Ctrl-C again to leave at once; follow the run with `toolroute runs show toolroute-run-"
     async with asyncio.timeout(30):
         while again not in (line := await process.stderr.readline()):
             assert line, "the run ended"

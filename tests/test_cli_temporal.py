@@ -77,8 +77,8 @@ async def test_the_profile_of_temporals_own_file_is_read(cloud: Variables, tmp_p
 @pytest.mark.parametrize(
     ("command", "variables", "code", "said"),
     [
-        (("worker",), {"TEMPORAL_NAMESPACE": "nope"}, 2, "has no namespace 'nope': name another with --namespace"),
-        (("run", "x", "--namespace", "nope"), {}, 2, "has no namespace 'nope': name another with --namespace"),
+        (("worker",), {"TEMPORAL_NAMESPACE": "nope"}, 2, "has no namespace 'nope': use another with --namespace"),
+        (("run", "x", "--namespace", "nope"), {}, 2, "has no namespace 'nope': use another with --namespace"),
         (
             ("run", "x", "--task-queue", "q"),
             {"TEMPORAL_API_KEY": "old-key"},
@@ -172,7 +172,7 @@ async def test_a_run_tells_what_is_tried_again_and_why(temporal_address: str, ta
         _, line = [(await asyncio.wait_for(process.stderr.readline(), 60)).decode() for _ in range(2)]
         process.kill()
         await process.communicate()
-    assert line.startswith("toolroute.route failed and is tried again (Ctrl-C ends the run): ")
+    assert line.startswith("toolroute.route failed and is retried (Ctrl-C ends the run): ")
     assert f"the store {AWAY} does not answer: " in line
 
 

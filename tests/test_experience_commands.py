@@ -63,7 +63,7 @@ def test_eval_routes_and_records_the_past_first(
     ran = toolroute("eval", folder, "--experience", tmp_path / "past.jsonl", "--per-query", each, "-o", "json")
     assert (before["metrics"]["hit@1"], json.loads(ran.stdout)["metrics"]["hit@1"]) == (0.0, 1.0)
     assert json.loads(each.read_text())["ranked"][0] == MEANT
-    assert "1 name of no known tool, or of several, left out, e.g. 'gone:tool'" in ran.stderr
+    assert "1 name skipped, because they fit no known tool or several, e.g. 'gone:tool'" in ran.stderr
     monkeypatch.setenv("TOOLROUTE_EXPERIENCE", "off")
     ran = toolroute("eval", folder, "--experience", tmp_path / "past.jsonl")
     assert (ran.exit_code, ran.stdout, "TOOLROUTE_EXPERIENCE=off" in ran.stderr) == (2, "", True)
@@ -129,7 +129,7 @@ def test_chat_logs_are_imported_as_they_are_listed_counted_and_forgotten(tmp_pat
     _write(tmp_path / "log.jsonl", [OPENAI, ANTHROPIC, {"query": JARGON[2], "used": ["nobody:nothing", MEANT]}])
     for again in range(2):
         ran = toolroute("experience", "import", tmp_path / "log.jsonl", *place)
-        assert ran.stdout == f"local: {('3 tasks remembered, 0', '0 tasks remembered, 3')[again]} known before\n", (
+        assert ran.stdout == f"local: {('3 tasks remembered, 0', '0 tasks remembered, 3')[again]} already known\n", (
             ran.stderr
         )
         assert "'nobody:nothing'" in ran.stderr
@@ -152,7 +152,7 @@ def test_chat_logs_are_imported_as_they_are_listed_counted_and_forgotten(tmp_pat
     assert toolroute("experience", "forget", "--actor", "ann", *place).stdout == "local: 1 task forgotten\n"
     assert toolroute("experience", "forget", "--all", *place).stdout == "local: 2 tasks forgotten\n"
     (tmp_path / "log.jsonl").write_text(exported)
-    for said in ("3 tasks remembered, 0 known before", "0 tasks remembered, 3 known before"):
+    for said in ("3 tasks remembered, 0 already known", "0 tasks remembered, 3 already known"):
         ran = toolroute("experience", "import", tmp_path / "log.jsonl", *place)
         assert ran.stdout == f"local: {said}\n", ran.stderr
     assert toolroute("experience", "export", *place).stdout.replace('"import"', '"api"') == exported.replace(
@@ -175,8 +175,8 @@ def test_a_log_keeps_what_it_can_and_says_what_it_leaves_out(
     place = ("--store", own, "--store", f"{shared}#local", "--user", "ann")
     Store(own, embedder=shipped()).replace_servers("user:ann", by_server([tool("x:y", "z")]))
     ran = subprocess.run([COMMAND, "experience", "import", "-", *place], input=text, capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout) == (0, "user:ann: 3 tasks remembered, 0 known before\n"), ran.stderr
-    assert "1 task without a text left out" in ran.stderr
+    assert (ran.returncode, ran.stdout) == (0, "user:ann: 3 tasks remembered, 0 already known\n"), ran.stderr
+    assert "1 task without text skipped" in ran.stderr
     listed = json.loads(toolroute("experience", "list", *place[:2], *place[4:], "-o", "json").stdout)["tasks"]
     kept = {(task["query"], *task["used"], len(task["failed"])) for task in listed}
     assert kept == {("any task", MEANT, 0), ("any task", 1), (JARGON[0], MEANT, 0)}

@@ -51,7 +51,7 @@ def test_tools_that_say_what_they_do_are_all_found(tmp_path: Path, toolroute: Ru
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("--catalogue", "TOOLS", "--user", "7"), "without --store, --config and a tenant"),
+        (("--catalogue", "TOOLS", "--user", "7"), "Leave out --store, --config and the tenant"),
         (("--catalogue", "EMPTY"), "has no tools"),
         (("--catalogue", "nowhere.jsonl"), "nowhere.jsonl: there is no such file or folder in /"),
     ],

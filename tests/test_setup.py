@@ -122,10 +122,10 @@ def test_a_plan_is_shown_and_nothing_is_written(home: dict[str, Path], toolroute
     }
     assert plan == {
         ("claude-desktop", "quick"): ("quick", ""),
-        ("claude-code", "quick"): ("quick", "the same entry is there"),
+        ("claude-code", "quick"): ("quick", "the same entry already exists"),
         ("cursor", "remote"): ("remote", ""),
         ("cursor", "gone"): ("gone", ""),
-        ("vscode", "quick"): ("quick-vscode", "another is called quick"),
+        ("vscode", "quick"): ("quick-vscode", "another server is named quick"),
         ("vscode", "asks"): ("", "only VS Code can fill in ${input:key}"),
         ("codex", "docs"): ("docs", ""),
         ("codex", "local"): ("", "it is switched off"),
@@ -143,7 +143,7 @@ def test_servers_are_taken_over_as_they_are_and_given_back(home: dict[str, Path]
     assert "gone: cannot be connected" in done.stderr
     config = Path.home() / ".config" / "toolroute" / "mcp.json"
     assert not [secret for secret in SECRETS if secret in done.stdout + done.stderr]
-    assert f"copied as they are, secrets included, into {config}, which only you can read" in done.stderr
+    assert f"copied with their secrets into {config}, which only you can read" in done.stderr
     assert (config.stat().st_mode & 0o777, list(Path.cwd().iterdir())) == (0o600, [])
     servers = McpConfig.read(config).servers
     assert list(servers) == ["quick", "remote", "quick-vscode", "docs"]
@@ -194,7 +194,7 @@ def test_a_broken_file_is_named_and_left_alone(home: dict[str, Path], toolroute:
     home["cursor"].write_text(text)
     shown = toolroute("setup", "--client", "cursor", "--write")
     assert "Cursor is left alone: " in shown.stderr
-    assert "no server to take over" in shown.stderr
+    assert "no servers to take over" in shown.stderr
     assert home["cursor"].read_text() == text
 
 
@@ -341,7 +341,7 @@ PATHS = {"command": "/x/bin/mytime", "env": {"PATH": "/opt/tools/bin:${PATH}", "
     ("name", "passed", "note"),
     [
         ("cursor", {"TOKEN": "${env:TOKEN}", "ZONE": "${ZONE:-UTC}"}, ""),
-        ("claude-desktop", {}, "write TOKEN into our entry's env: Claude Desktop expands no variable"),
+        ("claude-desktop", {}, "write TOKEN into the env of the toolroute entry: Claude Desktop expands no variables"),
     ],
 )
 def test_only_variables_that_a_client_expands_and_does_not_pass_on_anyway_are_named_in_our_entry(
@@ -416,7 +416,7 @@ def test_an_empty_file_of_a_client_has_no_servers(home: dict[str, Path], toolrou
     home["windsurf"].parent.mkdir(parents=True)
     home["windsurf"].write_text(text)
     shown = toolroute("setup", "--client", "windsurf")
-    assert (shown.exit_code, shown.stderr) == (0, "no server to take over\n")
+    assert (shown.exit_code, shown.stderr) == (0, "no servers to take over\n")
 
 
 def test_a_projects_file_is_written_only_when_asked_and_a_served_one_is_not_swapped(
@@ -433,7 +433,7 @@ def test_a_projects_file_is_written_only_when_asked_and_a_served_one_is_not_swap
     ours = {"command": "toolroute", "args": ["serve", "--config", str(theirs)]}
     home["cursor"].write_text(written_as("mcpServers", {"one": QUICK, "toolroute": ours}))
     left = toolroute(*only)
-    assert f"Cursor is left alone: it is served from {theirs}; give --config {theirs}" in left.stderr
+    assert f"Cursor is left alone: it uses {theirs}; give --config {theirs}" in left.stderr
     assert list(McpConfig.read(theirs).servers) == ["team"]
     assert toolroute(*only, "--config", theirs, "--project").exit_code == 0
     assert list(McpConfig.read(theirs).servers) == ["team", "one"]
@@ -483,6 +483,6 @@ def test_undo_loses_no_comment_nor_mark_of_a_file(home: dict[str, Path], toolrou
 def test_a_person_at_a_terminal_says_which_calls_wait(home: dict[str, Path], answer: str, option: list[str]) -> None:
     words = ("setup", "--write", "--client", "claude-desktop")
     code, shown = at_terminal(answer, "[changes]: ", *words)
-    assert (code, "what is not known to only read" in shown) == (0, True), shown
+    assert (code, "calls not known to be read-only" in shown) == (0, True), shown
     arguments = json.loads(home["claude-desktop"].read_text())["mcpServers"]["toolroute"]["args"]
     assert [word for word in arguments if word in ("--approve", "always")] == option

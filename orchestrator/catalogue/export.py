@@ -1,7 +1,7 @@
-"""Tools in each provider's shape, and a model's call mapped back to a tool.
+"""Tool definitions in each provider's shape, and the way back from a model's call to a tool.
 
-Names: OpenAI and Anthropic allow `[a-zA-Z0-9_-]{1,64}`, MCP allows `[A-Za-z0-9._-]{1,128}`. A name that had to be
-changed carries a hash of the key, so it stays unique and the same in every Decision.
+OpenAI and Anthropic allow names of the form `[a-zA-Z0-9_-]{1,64}`, MCP allows `[A-Za-z0-9._-]{1,128}`. A name that has
+to be changed gets a hash of the key, so it is unique and the same in every Decision.
 """
 
 import asyncio
@@ -27,9 +27,13 @@ from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool
 from orchestrator.records.tool import Tool
 
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
-"""`openai` is the Responses API's shape, `openai-chat` the Chat Completions API's."""
+"""The shape of definitions. `openai` is the Responses API, `openai-chat` the Chat Completions API."""
 Appended = Literal["additional_tools", "tool_search_output", "inline_tools", "tool_reference", "tool_result"]
-"""Items of OpenAI's Responses API (two); of Anthropic's Messages API system messages (two) and a tool's result."""
+"""The type of an appended item.
+
+`additional_tools` and `tool_search_output` belong to OpenAI's Responses API. In Anthropic's Messages API,
+`inline_tools` and `tool_reference` belong to a system message, and `tool_result` answers a call.
+"""
 
 _FORBIDDEN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
 _FORBIDDEN_ELSE = (r"[^A-Za-z0-9_-]", 64)
@@ -39,7 +43,23 @@ _MOST_NAMED, _LONGEST_NAME, _MOST_FAULTS = 30, 80, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedCall:
-    """A model's call: the tool it means, its checked arguments, and the provider's id for the answer."""
+    """A model's tool call, mapped to a tool.
+
+    Attributes:
+        tool: The tool that the call means.
+        arguments: The checked arguments.
+        call_id: The provider's id of the call, for the answer.
+
+    Examples:
+        >>> from orchestrator import Catalogue, Router
+        >>> def add(a: int, b: int) -> int:
+        ...     '''Add two numbers.'''
+        ...     return a + b
+        >>> with Router(Catalogue.of(add)) as router:
+        ...     decision = router.route_sync("add two numbers")
+        >>> decision.resolve({"name": "add", "arguments": {"a": 2, "b": 3}}).run()
+        5
+    """
 
     tool: Tool
     arguments: dict[str, Any]
@@ -49,18 +69,24 @@ class ResolvedCall:
         return f"ResolvedCall({self.tool.key!r}, {self.arguments!r})"
 
     def run(self) -> Any:
-        """Call the tool's function, with the arguments as its signature types them, and return what it returns.
+        """Call the tool's function with the arguments and return its result.
 
-        An async function returns its coroutine: `await call.run()`. `run_async` takes functions of both kinds.
+        For an async function the result is a coroutine: write `await call.run()`. `run_async` handles both kinds.
 
         Raises:
             InvalidArguments: The function's own types refuse an argument.
-            InvalidInput: The tool is no function of this process.
+            InvalidInput: The tool is not a function of this process.
         """
         return self._function()(**self.arguments)
 
     async def run_async(self) -> Any:
-        """Do the same from a coroutine. A function that is not async runs in a thread, so that it holds no other."""
+        """Call the tool's function from a coroutine and return its result. A function that is not async runs in a
+        thread.
+
+        Raises:
+            InvalidArguments: The function's own types refuse an argument.
+            InvalidInput: The tool is not a function of this process.
+        """
         function = self._function()
         if inspect.iscoroutinefunction(function):
             return await function(**self.arguments)
@@ -74,7 +100,11 @@ class ResolvedCall:
 
 
 def export(tools: Sequence[Tool], provider: Provider) -> list[dict[str, Any]]:
-    """Return definitions in the order given; the same tools give the same bytes."""
+    """Return the definitions of tools, in their order. The same tools always give the same bytes.
+
+    Raises:
+        InvalidInput: No provider has this name.
+    """
     if provider not in get_args(Provider):
         raise InvalidInput(f"provider {provider!r}: choose one of {', '.join(get_args(Provider))}")
     return [_shape(tool, exported_name(tool, provider), provider) for tool in tools]

@@ -18,21 +18,21 @@ COMMANDS = {
     "route": ("route:route", "Find the few tools that fit QUERY."),
     "explain": ("route:explain", "Show the whole Decision for QUERY."),
     "tools": ("tools:tools", "Import, sync, list, show, graph, accept and remove tools."),
-    "run": ("run:run", "Carry TASK out durably on Temporal."),
+    "run": ("run:run", "Run TASK durably on Temporal."),
     "runs": ("runs:runs", "List, show, approve, refuse and cancel runs."),
-    "plan": ("route:plan", "Show the plan for TASK; nothing is called."),
-    "worker": ("worker:worker", "Serve a Temporal task queue: routing, planning, tool calls."),
-    "call": ("call:call", "Call one tool."),
-    "servers": ("servers:servers", "Show server status."),
-    "login": ("login:login", "Sign in to a server, or show the sign-ins."),
+    "plan": ("route:plan", "Show the plan for TASK without calling a tool."),
+    "worker": ("worker:worker", "Serve a Temporal task queue: routing, planning and tool calls."),
+    "call": ("call:call", "Call one tool and print its result."),
+    "servers": ("servers:servers", "Show the state of each server."),
+    "login": ("login:login", "Sign in to a server, or list your sign-ins."),
     "logout": ("login:logout", "Sign out of a server."),
     "serve": ("serve:serve", "Serve all servers as one MCP server."),
-    "approvals": ("approvals:approvals", "List, give and withdraw the approvals that last."),
+    "approvals": ("approvals:approvals", "List, give and withdraw lasting approvals."),
     "audit": ("audit:audit", "List and verify the audit log."),
     "eval": ("eval:evaluate", "Measure the routing of FOLDER's queries."),
     "experience": ("experience:experience", "Import, list, measure, replay and forget finished tasks."),
-    "setup": ("setup:setup", "Put one server in place of those of your MCP clients."),
-    "ui": ("ui:ui", "Show decisions, tools, servers, experience and runs as pages."),
+    "setup": ("setup:setup", "Replace the servers of your MCP clients by toolroute."),
+    "ui": ("ui:ui", "Show decisions, tools, servers, experience and runs in the browser."),
     "doctor": ("doctor:doctor", "Check this installation and suggest fixes."),
 }
 """Each command's module and name, and its line in the list of commands, which is shown without its module."""
@@ -68,8 +68,10 @@ class _Lazy(click.Group):
 
 @click.group(cls=_Lazy, context_settings=_SETTINGS)
 @click.version_option(package_name="toolroute")
-@click.option("-v", "--verbose", count=True, help="Log what is done; twice (-vv): tasks and errors in full, too.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="json: one object a line.")
+@click.option("-v", "--verbose", count=True, help="Log each step. -vv also logs tasks and errors in full.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", help="json: one JSON object per line."
+)
 def cli(verbose: int, log_format: str) -> None:
     """Find the few tools that fit a task, see why, and connect only their servers."""
     from orchestrator.options import collector
@@ -122,7 +124,7 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
 
 
 def _run() -> int:
-    """Run the command and return its exit code; what went wrong is on standard error."""
+    """Run the command and return its exit code. Errors are written to standard error."""
     try:
         return cli(standalone_mode=False) or 0
     except SystemExit as ended:

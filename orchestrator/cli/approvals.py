@@ -18,7 +18,7 @@ _SHOWN_CHARS = 200
 
 @click.group()
 def approvals() -> None:
-    """List, give and withdraw the approvals that last."""
+    """List, give and withdraw lasting approvals."""
 
 
 @approvals.command("list")
@@ -29,16 +29,16 @@ def list_approvals(place: Place, output: str) -> None:
     shown = "".join(f"{one_line(key)}\n" for key in kept)
     present(output, {"tenant": place.tenant, "allowed": kept}, lambda: click.echo(shown, nl=False))
     if not kept:
-        note(f"{place.tenant}: no approval lasts")
+        note(f"{place.tenant}: no lasting approvals")
 
 
 @approvals.command()
 @click.argument("name", metavar="SERVER[:NAME]")
 @taking("config", "tenant")
 def allow(name: str, place: Place) -> None:
-    """Allow a tool, or all present tools of a server, until it changes or this is withdrawn.
+    """Allow a tool, or a server's present tools.
 
-    A person confirms it at a terminal.
+    The approval lasts until the tool's definition changes or you withdraw it. You confirm it at a terminal.
     """
     server, _, _ = name.partition(":")
     config, store = McpConfig.read(place.config_file()), place.known_store()
@@ -47,11 +47,11 @@ def allow(name: str, place: Place) -> None:
     known = [store.tool(place.tenant, name)] if ":" in name else store.of_server(place.tenant, server)
     tools = [tool for tool in known if tool is not None and needs_approval(tool)]
     if not tools:
-        raise InvalidInput(f"no tool {name!r} needs an approval: `toolroute tools list` shows those that are known")
+        raise InvalidInput(f"no tool {name!r} needs an approval. `toolroute tools list` shows the known tools")
     for tool in tools:
         click.echo(f"{as_json(tool.key)[1:-1]}: {one_line(as_json(tool.description)[1:-1], _SHOWN_CHARS)}", err=True)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InvalidInput("nothing is allowed: only a person can confirm this, at a terminal")
+        raise InvalidInput("nothing was allowed: confirm this at a terminal")
     click.confirm(f"Let agents of {place.tenant} call this without asking you again?", abort=True, err=True)
     Approvals(place.tenant).allow(tools, entry.identity)
     for tool in tools:
@@ -63,13 +63,13 @@ def allow(name: str, place: Place) -> None:
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @taking("owner")
 def withdraw(names: tuple[str, ...], everything: bool, place: Place) -> None:
-    """Withdraw approvals: these tools are asked about again from the next call on."""
+    """Withdraw approvals. The next call of these tools asks again."""
     if bool(names) == everything:
-        raise InvalidInput("say what to withdraw: give tools or servers, or --all alone")
+        raise InvalidInput("nothing to withdraw: give tools or servers, or only --all")
     kept = Approvals(place.tenant)
     gone = kept.withdraw([*kept.read()] if everything else names)
     if not gone:
         raise InvalidInput(f"nothing of {', '.join(names) or place.tenant} was allowed: see `toolroute approvals list`")
     for key in gone:
         audited("approval", place.tenant, tool=key, approval="withdrawn")
-        note(f"{key}: asked about again")
+        note(f"{key}: approval withdrawn")

@@ -1,4 +1,4 @@
-"""`toolroute audit`: what `serve` and the commands did, line by line, and whether a line is missing."""
+"""`toolroute audit`: list the audit log, and verify that no line is missing or changed."""
 
 import getpass
 from collections import deque
@@ -16,7 +16,7 @@ _MOST_PROBLEMS = 20
 
 
 def audited(event: str, tenant: str, **fields: Any) -> None:
-    """Write what a command of this user did into the audit log, if there is one."""
+    """Write this user's command into the audit log, if an audit log is configured."""
     if log := Audit.named(Options.from_env().audit):
         log.note(Entry(event=event, tenant=tenant, actor=f"command of {_user()}", **fields))
 
@@ -34,10 +34,12 @@ def audit() -> None:
 
 
 @audit.command("list")
-@click.option("--last", type=click.IntRange(1), default=50, metavar="N", help="Show the newest N.")
-@click.option("--event", metavar="NAME", help="Only these: search, call, approval, acceptance, login, configuration.")
-@click.option("--tenant", metavar="TENANT", help="Only this tenant's.")
-@click.option("--tool", metavar="KEY", help="Only those about this tool.")
+@click.option("--last", type=click.IntRange(1), default=50, metavar="N", help="Show the newest N entries.")
+@click.option(
+    "--event", metavar="NAME", help="Only this event: search, call, approval, acceptance, login or configuration."
+)
+@click.option("--tenant", metavar="TENANT", help="Only entries of this tenant.")
+@click.option("--tool", metavar="KEY", help="Only entries about this tool.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def list_lines(last: int, event: str | None, tenant: str | None, tool: str | None, output: str) -> None:
     """List the newest lines."""

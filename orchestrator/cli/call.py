@@ -22,14 +22,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("tool", metavar="SERVER:NAME")
-@click.option("--args", "arguments", default="{}", metavar="JSON", help="The arguments, a JSON object; - reads stdin.")
+@click.option(
+    "--args", "arguments", default="{}", metavar="JSON", help="The arguments as a JSON object. - reads standard input."
+)
 @taking("config", "tenant", "output")
-@click.option("--max-tokens", metavar="N", type=click.IntRange(min=1), default=8_000, help="Cut the result here.")
+@click.option(
+    "--max-tokens", metavar="N", type=click.IntRange(min=1), default=8_000, help="Cut the result after N tokens."
+)
 async def call(tool: str, arguments: str, place: Place, max_tokens: int, output: str) -> int:
-    """Call one tool. Only its server is connected; the result goes to standard output.
+    """Call one tool and print its result.
 
-    Your own word is the approval: nothing is asked. -o json has every block of the answer, too, images and files in
-    base64. Where the store knows the tool, the arguments are checked before its server is connected.
+    Only the tool's server is connected. Typing the command is the approval: you are not asked again. `-o json` prints
+    every block of the answer, with images and files in base64. If the store knows the tool, its arguments are checked
+    before the server is connected.
     """
     from orchestrator.catalogue.export import check_arguments
     from orchestrator.mcp.calls import Call
@@ -42,7 +47,7 @@ async def call(tool: str, arguments: str, place: Place, max_tokens: int, output:
         try:
             given = check_arguments(known, given)
         except InvalidArguments as error:
-            raise InvalidArguments(f"{error}. If the server has changed since: toolroute tools sync") from None
+            raise InvalidArguments(f"{error}. If the server has changed, run `toolroute tools sync`") from None
         warn_of_flagged([known])
     async with Connections(servers, tenant=place.tenant) as connections:
         asked = Call.of(known or tool, given)

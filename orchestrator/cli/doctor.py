@@ -40,17 +40,20 @@ class Finding(NamedTuple):
 
 @click.command()
 @taking("catalogue", "config", "tenant", "output")
-@click.option("--connect", "connects", is_flag=True, help="Connect each server of the mcpServers file, too.")
+@click.option("--connect", "connects", is_flag=True, help="Also connect each server of the mcpServers file.")
 def doctor(place: Place, output: str, connects: bool) -> int:
     """Check this installation and suggest fixes. Exit code 1 when something is broken.
 
-    The servers of the mcpServers file are looked at, and with --connect connected. With --catalogue its tools are
-    examined instead: those that are flagged, and those that their own description does not find.
+    The servers of the mcpServers file are checked without connecting them. --connect connects each of them, too. With
+    --catalogue, only the tools of the file are checked: tools with a flagged text, and tools that a search for their
+    own description does not find.
     """
     options = Options.from_env()
     if place.catalogue is not None and place != Place(catalogue=place.catalogue):
-        stored = "those of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
-        raise InvalidInput(f"--catalogue examines a file's tools, without --store, --config and a tenant; {stored}")
+        stored = "to check the tools of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
+        raise InvalidInput(
+            f"--catalogue checks the tools of a file. Leave out --store, --config and the tenant; {stored}"
+        )
     found = (
         _examine(place, options, connects=connects)
         if place.catalogue is None
@@ -64,8 +67,10 @@ def doctor(place: Place, output: str, connects: bool) -> int:
 def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Finding]:
     for name, near in misspelt().items():
         state, remedy = ("broken", f"did you mean {near}?") if near else ("missing", "unset it")
-        yield Finding("environment", state, f"{name} is set, and nothing reads it", remedy)
-    mend = "mend OPENAI_API_KEY or OPENAI_BASE_URL" if options.embedder.startswith("openai:") else "reinstall toolroute"
+        yield Finding("environment", state, f"{name} is set, but no setting has this name", remedy)
+    mend = (
+        "correct OPENAI_API_KEY or OPENAI_BASE_URL" if options.embedder.startswith("openai:") else "reinstall toolroute"
+    )
     yield _checked("embedder", lambda: _embedder(options), f"set TOOLROUTE_EMBEDDER to `static`, or {mend}")
     known = Catalogue()
 
@@ -83,14 +88,14 @@ def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Find
     def left() -> Finding:
         with closing(place.open_store(options)) as opened:
             gone = left_over(opened, place.tenant) if opened.exists else {}
-        detail = f"stored, but in no file any more: {named(gone)}"
+        detail = f"stored, but no longer in any configuration file: {named(gone)}"
         return Finding("store", "flagged" if gone else "", detail, "toolroute tools sync FILE --prune")
 
     yield _checked("store", store, "name a folder or a Qdrant URL with --store")
     yield from (one for one in [_checked("", left, "")] if one.state == "flagged")
-    yield _checked("calibration", lambda: _calibration(options, known), "mend or unset TOOLROUTE_CALIBRATION")
+    yield _checked("calibration", lambda: _calibration(options, known), "correct or unset TOOLROUTE_CALIBRATION")
     yield from _flagged(suspects(known.tools, known.tools))
-    yield _checked("temporal", lambda: _temporal(options), "mend the settings, or start the server")
+    yield _checked("temporal", lambda: _temporal(options), "correct the settings, or start the server")
     yield _model(options)
     if file := place.file:
         yield from _servers(file, connects=connects)
@@ -98,12 +103,12 @@ def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Find
 
 def _flagged(flags: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
     for key, reasons in flags.items():
-        remedy = f"it is never recommended: remove it, or read it and vouch for it with `toolroute tools accept {key}`"
+        remedy = f"it is never recommended. Remove it, or read it and accept it with `toolroute tools accept {key}`"
         yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", remedy)
 
 
 def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:
-    """Return what the look finds; an error of ours becomes a finding."""
+    """Return the findings of one check. A toolroute error becomes a finding."""
     try:
         return look()
     except ToolrouteError as error:
@@ -134,7 +139,9 @@ def _calibration(options: Options, known: Catalogue) -> Finding:
     detail = f"{options.calibration}: fitted to {about.get('queries', 'some')} queries"
     if not len(known) or about.get("catalogue") in (None, known.fingerprint):
         return Finding("calibration", "works", detail)
-    return Finding("calibration", "flagged", f"{detail} of another catalogue", f"where much has changed, {REMEDY}")
+    return Finding(
+        "calibration", "flagged", f"{detail} of another catalogue", f"if the catalogue changed much, {REMEDY}"
+    )
 
 
 def _temporal(options: Options) -> Finding:
@@ -163,12 +170,12 @@ def _model(options: Options) -> Finding:
     models = models_for(options)
     if not models:
         remedy = "set TOOLROUTE_MODEL, with OPENAI_API_KEY or OPENAI_BASE_URL"
-        return Finding("model", "missing", "none: plans and answers are made without one", remedy)
+        return Finding("model", "missing", "none. Plans are made without a model", remedy)
     named = " and ".join(dict.fromkeys((models.route_model, models.plan_model)))
     if model_key() or options.model_url:
         return Finding("model", "works", f"{named} at {models.where} (not called here)")
-    remedy = "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"
-    return Finding("model", "broken", f"{named} is named, and there is no key for it", remedy)
+    remedy = "set OPENAI_API_KEY, or set OPENAI_BASE_URL to your own endpoint"
+    return Finding("model", "broken", f"{named} is configured without an API key", remedy)
 
 
 def _servers(path: Path, *, connects: bool) -> Iterator[Finding]:
@@ -184,16 +191,16 @@ def _servers(path: Path, *, connects: bool) -> Iterator[Finding]:
 def _server(spec: ServerSpec) -> Finding:
     what, launch = f"mcp {spec.name}", spec.launch()
     if launch.url:
-        return Finding(what, "missing", "not checked: it is reached by URL", "`toolroute doctor --connect` connects it")
+        return Finding(what, "missing", "not checked: a remote server", "check it with `toolroute doctor --connect`")
     if launch.cwd and not Path(launch.cwd).is_dir():
-        return Finding(what, "broken", f"its working folder {launch.cwd!r} does not exist", "make it, or mend cwd")
+        return Finding(what, "broken", f"its working folder {launch.cwd!r} does not exist", "create it, or correct cwd")
     if launch.executable:
         return Finding(what, "works", f"its command {launch.program!r} is there (not started)")
-    return Finding(what, "broken", f"its command {launch.program!r} is not found", "install it, or give its full path")
+    return Finding(what, "broken", f"its command {launch.program!r} is not found", "install it, or use its full path")
 
 
 async def _connected(config: McpConfig, found: Sequence[Finding]) -> list[Finding]:
-    """Return how connecting each server went; what is broken without that stays."""
+    """Connect each server and return the findings. Servers that are already known to be broken are not connected."""
     from orchestrator.mcp.connections import Connections
 
     async with (
@@ -207,7 +214,7 @@ async def _connected(config: McpConfig, found: Sequence[Finding]) -> list[Findin
                     tools = await connections.tools(name)
                 except ToolrouteError as error:
                     why = without_name(name, str(error))
-                    remedy = "" if isinstance(error, Unauthorised) else "mend its entry, or start the server"
+                    remedy = "" if isinstance(error, Unauthorised) else "correct its entry, or start the server"
                     finding = Finding(finding.what, "broken", why, remedy)  # Unauthorised names its own.
                 else:
                     finding = Finding(finding.what, "works", f"connected: {counted(len(tools), 'tool')}")
@@ -230,7 +237,7 @@ def _show(findings: list[Finding]) -> None:
 
 
 def _examine_catalogue(path: Path, options: Options) -> Iterator[Finding]:
-    """Find the tools that are flagged, and those that their own description does not find."""
+    """Find the tools with flagged texts, and the tools that a search for their own description does not find."""
     from orchestrator.evaluate.findability import WITHIN, unfound
 
     given = Catalogue.read(path)
@@ -242,6 +249,8 @@ def _examine_catalogue(path: Path, options: Options) -> Iterator[Finding]:
     with progress("trying tools") as done:
         lost = asyncio.run(unfound(known, options, lambda number: done(number, len(known))))
     for key in lost:
-        detail = f"{key}: the first sentence of its description does not bring it among the best {WITHIN}"
-        yield Finding("tool", "flagged", detail, "describe what it does, unlike other tools, in the words of a task")
+        detail = f"{key}: the first sentence of its description does not find it among the first {WITHIN}"
+        yield Finding(
+            "tool", "flagged", detail, "describe in its first sentence what it does, in words that a task would use"
+        )
     yield Finding("catalogue", "works", f"{len(known) - len(lost):,} of {counted(len(known), 'tool')} can be found")

@@ -43,8 +43,10 @@ _REFUSAL_MEANING = "none: the share that got no recommendation, of queries with 
 @derived(RouteRequest, "route_hint", "auto: as `route` does. keyword: keywords alone. semantic: always both.")
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
 @click.option("--experience", "log", metavar="FILE", type=LOG, help="Route and record these past tasks first.")
-@click.option("--fit", is_flag=True, help="Fit gate and confidence to the queries; measured on held-out fifths.")
-@click.option("--write", metavar="FILE", type=FILE, help="Write the fit into FILE, for --calibration.")
+@click.option(
+    "--fit", is_flag=True, help="Fit gate and confidence to the queries. Measured by five-fold cross-validation."
+)
+@click.option("--write", metavar="FILE", type=FILE, help="Write the fit to FILE, for use with --calibration.")
 @taking("calibration", "output")
 def evaluate(
     folder: Path,

@@ -1,4 +1,4 @@
-"""`toolroute experience`: what is remembered of a tenant's finished tasks."""
+"""`toolroute experience`: the remembered tasks of a tenant."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -41,12 +41,13 @@ experience.add_command(replay)
 @click.argument("logs", type=LOG, nargs=-1, required=True)
 @taking("sources", "output")
 async def import_log(logs: tuple[Path, ...], place: Place, output: str) -> None:
-    """Remember the tasks of LOGS, for a tenant whose tools the store knows.
+    """Remember the finished tasks in LOGS.
 
-    One task a line: {"query": "...", "used": ["server:tool"], "ok", "actor", "at"}, or one chat with its "messages" and
-    tool calls, as OpenAI's or Anthropic's API has them, or a transcript of Claude Code (~/.claude/projects/*/*.jsonl),
-    Cursor (~/.cursor/projects/*/agent-transcripts/*/*.jsonl) or Codex (~/.codex/sessions/*/*/*/*.jsonl); - is standard
-    input. What was imported before counts once.
+    The store must know the tenant's tools. A file of LOGS has one JSON object a line: a task
+    ({"query": "...", "used": ["server:tool"], "ok", "actor", "at"}), or a chat with "messages" and tool calls in the
+    form of OpenAI's or Anthropic's API. It may also be a transcript of Claude Code
+    (~/.claude/projects/*/*.jsonl), Cursor (~/.cursor/projects/*/agent-transcripts/*/*.jsonl) or Codex
+    (~/.codex/sessions/*/*/*/*.jsonl). `-` is standard input. A task that is imported twice counts once.
     """
     store, options = place.known_store(), Options.from_env()
     check_learns(options)
@@ -67,7 +68,7 @@ async def import_log(logs: tuple[Path, ...], place: Place, output: str) -> None:
     known, new = names & before, (names & after) - before
     counts = {"new": len(new), "known": len(known), "not_kept": len(names - after - before)}
     shown = {"tenant": place.tenant, "tasks": len(tasks), **counts, "unknown": unknown}
-    text = f"{counted(len(new), 'task')} remembered, {len(known)} known before"
+    text = f"{counted(len(new), 'task')} remembered, {len(known)} already known"
     if counts["not_kept"]:
         text += f", {counts['not_kept']} not kept: too old (experience_days), too many, or without a known word"
     present(output, shown, lambda: click.echo(inline(f"{place.tenant}: {text}")))
@@ -76,17 +77,22 @@ async def import_log(logs: tuple[Path, ...], place: Place, output: str) -> None:
 def check_learns(options: Options) -> None:
     """Refuse to record past tasks where none is remembered."""
     if options.experience == "off":
-        raise InvalidInput("nothing is remembered with TOOLROUTE_EXPERIENCE=off: unset it to record past tasks")
+        raise InvalidInput("tasks are not remembered, because TOOLROUTE_EXPERIENCE=off. Unset it to record past tasks")
 
 
 def read_log(logs: Sequence[Path], tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
-    """Return the logs' tasks by these tools' keys, and the names of no tool, or several; says what is left out."""
+    """Read the logs' tasks and replace tool names by these tools' keys.
+
+    Names that fit no tool, or several tools, are returned separately and reported.
+    """
     read = [task for log in logs for task in read_past(log)]
     tasks, unknown = with_keys([task for task in read if task.query], tools)
     if len(tasks) < len(read):
-        warn([f"{counted(len(read) - len(tasks), 'task')} without a text left out"])
+        warn([f"{counted(len(read) - len(tasks), 'task')} without text skipped"])
     if unknown:
-        warn([f"{counted(len(unknown), 'name')} of no known tool, or of several, left out, e.g. {unknown[0]!r}"])
+        warn(
+            [f"{counted(len(unknown), 'name')} skipped, because they fit no known tool or several, e.g. {unknown[0]!r}"]
+        )
     if not any(task.uses for task in tasks):
         warn([f"{', '.join(map(str, logs))}: no task in it used a known tool; {FORM}"])
     return tasks, unknown
@@ -107,9 +113,11 @@ async def _remember(router: Router, task: Past, tenant: str) -> None:
 
 @experience.command("list")
 @taking("tenant", "output")
-@click.option("--last", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Show the newest N.")
+@click.option(
+    "--last", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Show the newest N entries."
+)
 def list_tasks(place: Place, output: str, last: int) -> None:
-    """List the newest tasks that are remembered, with the tools that they used."""
+    """List the newest remembered tasks and the tools that they used."""
     tasks = _kept(place).outcomes[-last:]
     rows = [_line(task) for task in tasks]
 
@@ -127,22 +135,26 @@ def list_tasks(place: Place, output: str, last: int) -> None:
 @experience.command()
 @taking("tenant", "output")
 def stats(place: Place, output: str) -> None:
-    """Show how often the best tool by routing was the one used, by week and number of tasks, and each tool's calls."""
+    """Show how often routing was right.
+
+    The table has the share of tasks whose first match was used, by week and by number of tasks. It also has the
+    number of calls of each tool.
+    """
     found = figures(_kept(place).outcomes)
     present(output, {"tenant": place.tenant, **found}, lambda: _show(found))
 
 
 @experience.command()
 @taking("tenant")
-@click.option("--before", metavar="DATE", type=DATE, help="Those before this date.")
-@click.option("--tool", metavar="KEY", help="Those that used this tool.")
-@click.option("--actor", metavar="NAME", help="Those of this person.")
+@click.option("--before", metavar="DATE", type=DATE, help="Tasks before this date.")
+@click.option("--tool", metavar="KEY", help="Tasks that used this tool.")
+@click.option("--actor", metavar="NAME", help="Tasks of this actor.")
 @click.option("--all", "everything", is_flag=True, help="All of them.")
 @taking("output")
 def forget(
     place: Place, before: float | None, tool: str | None, actor: str | None, everything: bool, output: str
 ) -> None:
-    """Forget the tasks for which all given options hold."""
+    """Forget the tasks that match all given options."""
     tests: list[Callable[[Outcome], bool]] = []
     if before is not None:
         tests.append(lambda task: task.at < before)
@@ -151,7 +163,7 @@ def forget(
     if actor is not None:
         tests.append(lambda task: task.actor in (actor, person(actor)))
     if bool(tests) == everything:
-        raise InvalidInput("say what to forget: give --before, --tool or --actor, or --all alone")
+        raise InvalidInput("nothing to forget: give --before, --tool or --actor, or only --all")
     outcomes = place.known_store().outcomes
     if everything:
         gone = outcomes.forget_all(place.tenant)
@@ -164,18 +176,20 @@ def forget(
 @experience.command()
 @taking("tenant")
 def export(place: Place) -> None:
-    """Write all tasks, a JSON line each, in the form that `import` reads."""
+    """Write all tasks as JSON lines, for `import`."""
     tasks = _kept(place).outcomes
     for task in tasks:
         echo_json(_line(task), indent=None)
     if missing := sum(not task.query for task in tasks):
-        note(f"{counted(missing, 'task')} kept without a text: `import` does not take them")
+        note(f"{counted(missing, 'task')} kept without text. `import` cannot read them")
 
 
 def _kept(place: Place) -> StoredOutcomes:
     kept = place.known_store().outcomes.read(place.tenant)
     if kept.damaged:
-        warn([f"{counted(kept.damaged, 'task')} cannot be read: `toolroute experience forget --before` takes them"])
+        warn(
+            [f"{counted(kept.damaged, 'task')} cannot be read. Remove them with `toolroute experience forget --before`"]
+        )
     return kept
 
 

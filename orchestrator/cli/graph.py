@@ -1,4 +1,4 @@
-"""`toolroute tools graph`: what the tools of a catalogue need, replace and resemble, as a picture or as JSON."""
+"""`toolroute tools graph`: the relations between tools, as a picture or as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,14 +21,16 @@ from orchestrator.records.request import RouteRequest
 @click.command()
 @click.argument("of", metavar="[TOOL|SERVER]", required=False)
 @taking("catalogue", "sources")
-@click.option("--hops", type=click.IntRange(1, 3), default=2, help="How far from TOOL.")
+@click.option(
+    "--hops", type=click.IntRange(1, 3), default=2, help="Number of relations between TOOL and the furthest tool."
+)
 @click.option("-o", "--output", type=click.Choice(["mermaid", "json"]), default="mermaid")
 async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
-    """Show what tools need, replace, resemble, and are used with.
+    """Show the relations between tools.
 
-    Of one TOOL (server:name) up to ten others, nearest first, and who states a relation to it; of a SERVER all edges
-    from its tools; without either all edges. A catalogue states relations in its records or in a relations.jsonl; the
-    others follow from schemas and, with a store, from the tenant's past tasks.
+    With a TOOL (server:name): up to ten related tools, nearest first, and the source of each relation. With a SERVER:
+    all relations of its tools. Without either: all relations. A catalogue file can state relations in its records or in
+    a relations.jsonl. Other relations follow from schemas and, with a store, from the tenant's past tasks.
     """
     async with await place.open_router(Options.from_env()) as router:
         state = await router._begin(RouteRequest(query="", tenant=place.tenant), Clock())

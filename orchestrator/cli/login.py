@@ -29,11 +29,11 @@ _PASTE = (
 @click.command()
 @click.argument("server", required=False)
 @taking("config", "owner", "output")
-@click.option("--no-browser", is_flag=True, help="Only print the link, as for a browser on another machine.")
+@click.option("--no-browser", is_flag=True, help="Print the link instead of opening a browser.")
 async def login(place: Place, server: str | None, no_browser: bool, output: str) -> int:
-    """Sign in to a server, or show the sign-ins.
+    """Sign in to a server, or list your sign-ins.
 
-    A browser is opened where there is one; elsewhere the link is printed. The sign-in is the tenant's alone. It is kept
+    A browser opens if there is one. Otherwise the link is printed. The sign-in belongs to the tenant alone. It is kept
     in a file that only you can read, and renews itself as long as the server allows.
     """
     from orchestrator.mcp.extra import check_extra
@@ -73,10 +73,10 @@ async def logout(place: Place, server: str) -> int:
     spec = _remote(McpConfig.read(place.config_file()), server)
     launch = spec.launch()
     if SignInFile(place.tenant, spec, launch).read() is None:
-        note(f"{server} is not signed in to for {place.tenant}")
+        note(f"{server} has no sign-in for {place.tenant}")
         return 0
     if failed := await sign_out(place.tenant, spec, launch):
-        warn([f"{server}: its tokens may still be valid there: {failed}"])
+        warn([f"{server}: its tokens may still be valid on the server: {failed}"])
     audited("login", place.tenant, server=server, result="signed out")
     note(f"signed out of {server} for {place.tenant}")
     return 0
@@ -87,7 +87,7 @@ def _remote(config: McpConfig, server: str) -> ServerSpec:
     if spec is None:
         raise InvalidConfig(config.lacks(server))
     if spec.transport == "stdio":
-        raise InvalidConfig(f"server {server!r} is a program: only servers with a url are signed in to")
+        raise InvalidConfig(f"server {server!r} is a local program. Only servers with a url have a sign-in")
     return spec
 
 
@@ -101,7 +101,7 @@ def _row(tenant: str, spec: ServerSpec) -> dict[str, Any]:
     except ToolrouteError as error:
         return row | {"detail": str(error)}
     if not launch.signs_in:
-        return row | {"detail": "its headers have a token"}
+        return row | {"detail": "its headers contain a token"}
     if kept is None:
         return row
     valid = kept.renewable or not kept.expired
@@ -112,7 +112,7 @@ def _until(kept: "SignIn") -> str:
     if kept.renewable:
         return "renews itself"
     if kept.expires_at is None:
-        return "the server says not until when"
+        return "the server gave no expiry time"
     at = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.expires_at))
     return f"until {at}" if not kept.expired else f"ended {at}"
 
@@ -125,7 +125,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 
 def _has_browser() -> bool:
-    """Return whether a browser on this machine is likely in front of the user."""
+    """Return True if a browser on this machine is probably in front of the user."""
     if os.environ.get("BROWSER"):
         return True
     has_screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -141,7 +141,7 @@ class _Shown:
     async def __call__(self, link: str, take: Callable[[str], str]) -> None:
         opened = self._opens and await asyncio.to_thread(webbrowser.open, link)
         if opened:
-            note(f"sign in to {self._server} in the browser. If none was opened, open this link:")
+            note(f"sign in to {self._server} in the browser. If no browser opened, open this link:")
         else:
             note(f"open this link to sign in to {self._server}:")
         click.echo(f"\n  {link}\n\n{_PASTE}" if not opened else f"\n  {link}\n", err=True)
@@ -155,6 +155,6 @@ class _Shown:
 
         def pasted(line: str) -> None:
             if line.strip() and not take(line):
-                note("this is not the address of this sign-in: paste the one that begins with http://localhost")
+                note("this is not the address of this sign-in. Paste the address that begins with http://localhost")
 
         threading.Thread(target=read, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The options that commands share, and what is made of them: a place, a request, settings."""
+"""Command line options that several commands share, and the objects made from them."""
 
 import asyncio
 import signal
@@ -45,7 +45,11 @@ class _Given(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
-            self.fail("it is empty; is a variable unset? Name one, or leave it out", param, ctx)
+            self.fail(
+                "the value is empty. Is an environment variable unset? Give a value, or leave the option out",
+                param,
+                ctx,
+            )
         return super().convert(value, param, ctx)
 
 
@@ -60,7 +64,7 @@ class _Tools(_Read):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and "://" in value:
             remedy = "give a file; `toolroute tools list --store URL -o jsonl` writes the tools of a store"
-            self.fail(f"an address is not a file of tools: {remedy}", param, ctx)
+            self.fail(f"a URL is not a file of tools: {remedy}", param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -95,19 +99,21 @@ class Place:
 
     @property
     def owner(self) -> str:
-        """Return the tenant that is given, else `local`; it may be `shared`."""
+        """Return the given tenant, by default `local`. It may be `shared`."""
         return self.given or "local"
 
     @property
     def tenant(self) -> str:
-        """Return the tenant that is given, else `local`; InvalidInput for `shared`."""
+        """Return the given tenant, by default `local`. Raises InvalidInput for `shared`."""
         if self.given == SHARED:
-            raise InvalidInput(f"--tenant {SHARED}: only `tools import` and `tools remove` take it; name a tenant")
+            raise InvalidInput(
+                f"--tenant {SHARED}: only `tools import` and `tools remove` accept this tenant; give another tenant"
+            )
         return self.owner
 
     @property
     def store_place(self) -> str:
-        """Return the store that is written to: the first that `--store` names, else the user's own."""
+        """Return the store to write to: the first `--store`, or the user's own store."""
         return self.stores[0]
 
     @property
@@ -115,7 +121,7 @@ class Place:
         return self.store or stores_of(default_store())
 
     def open_store(self, options: Options | None = None) -> Store:
-        """Open the store; its embedder opens on first use."""
+        """Open the store. Its embedder opens on first use."""
         return self._open(self.store_place, options)
 
     def _open(self, place: Store | str | Path, options: Options | None = None) -> Store:
@@ -127,26 +133,26 @@ class Place:
 
     @property
     def entries(self) -> dict[str, str] | None:
-        """Return those of the mcpServers file at hand; None without one that can be read."""
+        """Return the entries of the mcpServers file, or None if there is no readable file."""
         try:
             config = self.servers()
         except InvalidConfig as error:
             if self.config:
                 raise
-            warn([f"{error}; without it, servers are seen as they were listed last"])
+            warn([f"{error}; the last stored listing of the servers is used"])
             return None
         return config.entries if config else None
 
     def known_store(self) -> Store:
-        """Open a store to read from; InvalidInput where `--store` names one that does not exist."""
+        """Open a store for reading. Raises InvalidInput if `--store` names a store that does not exist."""
         for given in self.store:
             if not (found := self._open(Source.of(given).store)).exists:
-                made_by = "`toolroute tools import` and `tools sync` make one"
+                made_by = "`toolroute tools import` and `toolroute tools sync` create a store"
                 raise InvalidInput(f"store {str(found)!r} does not exist: {made_by}")
         return self.open_store()
 
     def catalogue_or_store(self) -> Catalogue:
-        """Read the tools of `--catalogue`, else those that the stores have for the tenant."""
+        """Read the tools of `--catalogue`, or the tenant's tools from the stores."""
         if self.catalogue:
             return Catalogue.read(self.catalogue)
         store = self.known_store()
@@ -160,9 +166,9 @@ class Place:
 
     @property
     def file(self) -> Path | None:
-        """Return the mcpServers file given, else the working folder's, else the user's own, if there is one.
+        """Return the path of the mcpServers file: the given one, the working folder's, or the user's own.
 
-        The user's own file says nothing about a tenant or a store that is named: their servers come from other files.
+        The user's own file is ignored if a tenant or a store is given, because their servers come from other files.
         """
         if found := self.config or find_config():
             return found
@@ -170,11 +176,11 @@ class Place:
         return own if own.is_file() and not (self.given or self.store) else None
 
     def servers(self) -> McpConfig | None:
-        """Read the mcpServers file at hand, if there is one."""
+        """Read the mcpServers file, if there is one."""
         return McpConfig.read(found) if (found := self.file) else None
 
     def config_file(self) -> Path:
-        """Return the mcpServers file at hand; InvalidConfig without one."""
+        """Return the path of the mcpServers file. Raises InvalidConfig if there is none."""
         found = self.file
         if found is None:
             raise InvalidConfig(f"no {' and no '.join(FILE_NAMES)} in this folder: give --config FILE")
@@ -183,8 +189,8 @@ class Place:
     async def open_router(self, options: Options) -> Router:
         """Open a Router on the catalogue, or on the stores.
 
-        The servers of `--config` that the store does not know are listed first; tools of other MCP servers are no
-        matches. Those of a file that nobody has named are not started.
+        Servers of `--config` that the store does not know are listed first. Tools of MCP servers that are not in the
+        file do not match. Servers of a file that was only found, not named, are not started.
         """
         self.check()
         if self.catalogue is not None:
@@ -202,7 +208,9 @@ class Place:
         return Router(stores=self.stores, options=options, servers=named, entries=entries)
 
     def check(self, *, lists: bool = True) -> None:
-        """Raise InvalidInput for `--catalogue` with a store; lists: `--config` lists servers into one."""
+        """Raise InvalidInput if `--catalogue` is combined with a store or with an option that lists servers into a
+        store.
+        """
         if self.catalogue is not None and (self.store or (lists and self.config)):
             also = "--store" if self.store else "--config, which lists servers into a store"
             remedy = f"leave one out, or store the tools: `toolroute tools import {self.catalogue}`"
@@ -225,19 +233,19 @@ class Place:
                     await sync(connections, store, self.tenant, noted, unknown)
 
     def _to_list(self, servers: McpConfig, store: Store) -> list[str]:
-        """Return the servers that the store does not know, without those that have just failed, which are noted."""
+        """Return the servers that the store does not know, except servers that have just failed. Those are noted."""
         from orchestrator.mcp.faults import without_name
         from orchestrator.mcp.sync import not_listed
 
         unknown = {name: servers.servers[name].identity for name in not_listed(servers, store, self.tenant)}
         failed = store.failed_lately(self.tenant, unknown, _FAILED_S) if unknown else {}
         for name, why in failed.items():
-            note(f"no tools of {name}: {without_name(name, why)} (`toolroute tools sync` tries it again)")
+            note(f"no tools of {name}: {without_name(name, why)} (retry with `toolroute tools sync`)")
         return [name for name in unknown if name not in failed]
 
 
 def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Changes]:
-    """Make these the tools of the servers that they name, with progress on standard error."""
+    """Replace the tools of the servers that occur in `tools`, with progress on standard error."""
     with progress("storing tools") as done:
         return store.replace_servers(tenant, {server: tools.of_server(server) for server in tools.places}, done)
 
@@ -246,7 +254,7 @@ def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Change
 async def connecting(
     connections: "Connections", label: str, total: int
 ) -> AsyncIterator[Callable[["ServerReport | None"], None]]:
-    """Show how far so many servers are while they connect; the function given counts one, and notes its report."""
+    """Show the progress while `total` servers connect. The yielded function counts a server and notes its report."""
     done = 0
     with progress(label) as show:
 
@@ -269,14 +277,14 @@ async def connecting(
             yield one_more
         except asyncio.CancelledError:
             if "installing" in connections.phases().values():
-                note("interrupted: an install under way is taken back, so that its cache stays whole (up to 20 s)")
+                note("interrupted: a running installation is rolled back to keep its cache intact (up to 20 s)")
             raise
         finally:
             showing.cancel()
 
 
 def _in_words(phases: Mapping[str, str]) -> str:
-    """Return which servers are in which phase; those that wait are only counted."""
+    """Return a phrase such as "a, b connecting, 3 waiting" for the servers by phase."""
     named = {phase: [name for name, its in phases.items() if its == phase] for phase in dict.fromkeys(phases.values())}
     waiting = len(named.pop("waiting", ()))
     words = [f"{phase} {', '.join(names)}" for phase, names in named.items()]
@@ -297,13 +305,14 @@ def _hints(record: Any) -> dict[str, Any]:
 
 
 def derived(record: Any, name: str, text: str, spelt: str = "", **more: Any) -> Callable[[Any], Any]:
-    """Return the option of a record's field, with the field's name, type and default.
+    """Return a click option for a field of a record, with the field's name, type and default.
 
     Args:
-        record: The record that is made of options. Those of `Options` have no default: a variable may be set.
+        record: The record that is made from the options. Fields of `Options` have no default, because an
+            environment variable may set them.
         name: The field's name.
-        text: The help.
-        spelt: The option, if it is not spelt as the field.
+        text: The help text.
+        spelt: The option's name, if it differs from the field's name.
         more: Settings of `click.option` that take precedence.
     """
     own = next(own for own in fields(record) if own.name == name)
@@ -327,12 +336,22 @@ _METAVARS = {int: "N", float: "P"}
 
 
 def pairs(name: str, given: tuple[str, ...], example: str, form: str = "NAME=VALUE") -> dict[str, str]:
-    """Return the values by name; InvalidInput for what is not of the form, and for a name given twice."""
+    """Parse NAME=VALUE options into a dictionary.
+
+    Args:
+        name: The option's name, for the error.
+        given: The values as typed.
+        example: A correct value, for the error.
+        form: The expected form, for the error.
+
+    Raises:
+        InvalidInput: A value has another form, or a name is given twice.
+    """
     if wrong := [item for item in given if "=" not in item]:
         raise InvalidInput(f"{name} {wrong[0]!r}: write {form}, {example}")
     found = [item.partition("=")[::2] for item in given]
     if twice := [key for key, number in Counter(key for key, _ in found).items() if number > 1]:
-        raise InvalidInput(f"{name} {twice[0]} is given twice: it has one value")
+        raise InvalidInput(f"{name} {twice[0]} is given twice. Give it once")
     return dict(found)
 
 
@@ -341,7 +360,7 @@ def _as_pairs(_: click.Context, parameter: click.Parameter, given: tuple[str, ..
 
 
 _EXAMPLES = {
-    "--filter": "e.g. kind=agent or domain=finance",
+    "--filter": "for example kind=agent or domain=finance",
     "--context": "e.g. language=python",
     "--arg": "e.g. timezone=Europe/Berlin",
 }
@@ -370,7 +389,7 @@ def _conversation(_: click.Context, __: click.Parameter, path: Path | None) -> t
 
 
 def _once(_: click.Context, parameter: click.Parameter, given: tuple[Any, ...]) -> Any:
-    """Refuse an option that is given twice: click would take the last one and say nothing."""
+    """Refuse an option that is given twice. Click would silently take the last value."""
     if len(given) > 1:
         raise click.BadParameter(f"{', '.join(map(str, given))}: {_ONCE[str(parameter.name)]}", param=parameter)
     return given if parameter.name == "store" else next(iter(given), None)
@@ -380,43 +399,49 @@ _ONCE = {
     "store": "this command takes one store; route, run and serve search several",
     "config": "give one file that names all servers",
 }
-_CATALOGUE = "A file or folder of tools (- is standard input) in place of a store."
-_CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder, else the one that `setup` wrote]"
-_WRITTEN = "The mcpServers file to write. [default: the one that a client starts, else mcp.json among your settings]"
-_LISTED = "An mcpServers file. Its servers are listed first, unless the store knows them."
-_STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, else a folder among the user's data]"
-_STORES = f"{_STORE} Repeat the option to search several stores. PLACE#TENANT adds that tenant's tools."
-_SEARCHED = "auto: keywords, and meaning if they are not sure enough. semantic: always both."
-_TURNS = 'A file of earlier turns, a JSON object a line: {"role", "text", "tools", "offered"}. Only text is required.'
+_CATALOGUE = "A file or folder of tools to use instead of a store. - is standard input."
+_CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder, or the file that `setup` wrote]"
+_WRITTEN = (
+    "The mcpServers file to write. [default: the file that a client already uses, or mcp.json in your settings folder]"
+)
+_LISTED = "An mcpServers file. Servers that the store does not know are listed first."
+_STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, or your data folder]"
+_STORES = f"{_STORE} Repeat the option to search several stores. STORE#TENANT adds that tenant's tools."
+_SEARCHED = "auto: keyword search, plus semantic search if the keyword search is not confident. semantic: always both."
+_TURNS = (
+    'A file of earlier turns, one JSON object per line: {"role", "text", "tools", "offered"}. Only text is required.'
+)
 _CONTEXT = "A preferred label, most important first. A label that would leave no tool is ignored."
-_APPROVE = "The tools that need a person's approval: those not known to only read, those that may destroy, all or none."
-_WARM = "Prewarm up to N servers (2): connect those that the matches probably need while the model thinks."
-_ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, else localhost:7233]"
-_NAMESPACE = "The Temporal namespace. [default: TEMPORAL_NAMESPACE, else default]"
-_DEV = "Start a local Temporal server, unless --address or TEMPORAL_ADDRESS names one."
-_MODEL = "The language model, at OPENAI_BASE_URL with the key OPENAI_API_KEY. [default: TOOLROUTE_MODEL, if set]"
-_FIT = "The file that `eval --fit --write` made. [default: TOOLROUTE_CALIBRATION, if set]"
-_PIPELINE = "The preset that routes. [default: TOOLROUTE_PIPELINE, else default]"
-_UNDERSTAND = "model: a language model names the tools that a task needs. [default: TOOLROUTE_UNDERSTAND, else plain]"
-_DECIDE = "A second stage that reads the first 20 candidates: a language model, or a reranker. [default: off]"
+_APPROVE = (
+    "Which calls need approval. changes: tools not known to be read-only. destructive: tools that may destroy data."
+)
+_WARM = "Connect up to N probably needed servers (2 if N is omitted) while the model thinks."
+_ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, or localhost:7233]"
+_NAMESPACE = "The Temporal namespace. [default: TEMPORAL_NAMESPACE, or default]"
+_DEV = "Start a local Temporal server if neither --address nor TEMPORAL_ADDRESS is set."
+_MODEL = "The language model. Uses OPENAI_BASE_URL and OPENAI_API_KEY. [default: TOOLROUTE_MODEL]"
+_FIT = "A file written by `eval --fit --write`. [default: TOOLROUTE_CALIBRATION]"
+_PIPELINE = "The pipeline preset. [default: TOOLROUTE_PIPELINE, or default]"
+_UNDERSTAND = "model: a language model describes the tools that a task needs. [default: TOOLROUTE_UNDERSTAND, or plain]"
+_DECIDE = "A second stage that reads the first 20 candidates: a language model or a reranker. [default: off]"
 _OWNER = [
-    option("--tenant", metavar="TENANT", help="The tenant whose tools these are: org:ID, user:ID or local."),
-    option("--organization", metavar="ID", help="The same as --tenant org:ID."),
-    option("--user", metavar="ID", help="The same as --tenant user:ID."),
+    option("--tenant", metavar="TENANT", help="The tenant: org:ID, user:ID or local. [default: local]"),
+    option("--organization", metavar="ID", help="Short for --tenant org:ID."),
+    option("--user", metavar="ID", help="Short for --tenant user:ID."),
 ]
 _SERVER = [
     derived(Options, "temporal_address", _ADDRESS, "--address", metavar="HOST:PORT"),
     derived(Options, "temporal_namespace", _NAMESPACE, "--namespace"),
 ]
 _TASK = [
-    derived(RouteRequest, "limit", "The most matches, 1 to 50."),
+    derived(RouteRequest, "limit", "Maximum number of matches, 1 to 50."),
     derived(RouteRequest, "route_hint", _SEARCHED),
-    derived(RouteRequest, "filters", "Only tools of this kind, server, name or label.", "--filter"),
+    derived(RouteRequest, "filters", "Only tools with this kind, server, name or label.", "--filter"),
     derived(RouteRequest, "conversation", _TURNS, type=PATH, metavar="FILE", default=None, callback=_conversation),
 ]
 _PLAN = [
-    derived(RunRequest, "arguments", "An argument of the steps' tools; s1.NAME for one step.", "--arg"),
-    derived(RunRequest, "min_confidence", "Call nothing if routing is less sure."),
+    derived(RunRequest, "arguments", "An argument for the tools of all steps. s1.NAME is for step s1.", "--arg"),
+    derived(RunRequest, "min_confidence", "Call nothing if the confidence is lower."),
 ]
 _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
@@ -433,7 +458,7 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
         *_TASK,
         derived(RouteRequest, "context", _CONTEXT),
         derived(RouteRequest, "fusion", "How the results of the searches are merged. [default: learnt]"),
-        derived(RouteRequest, "token_cap", "The most tokens of the matches' definitions."),
+        derived(RouteRequest, "token_cap", "Maximum number of tokens of the matches' definitions."),
     ],
     "plan": _PLAN,
     "run": [*_TASK, *_PLAN],
@@ -455,9 +480,9 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
 
 
 def taking(*groups: str) -> Callable[[Command], Command]:
-    """Give a command the options of these groups, as a `place`, a `request` and `options` where they make one.
+    """Add these groups of options to a command, which receives `place`, `request` and `options` accordingly.
 
-    A command may be a coroutine; it then ends on Ctrl-C, SIGTERM and SIGHUP with all that it has started.
+    A command may be a coroutine. Ctrl-C, SIGTERM and SIGHUP then cancel it, so that everything it started ends.
     """
     record: Any = RunRequest if "run" in groups else RouteRequest if "request" in groups else None
 
@@ -484,7 +509,7 @@ def taking(*groups: str) -> Callable[[Command], Command]:
 
 
 async def _until_ended(body: Coroutine[Any, Any, int]) -> int:
-    """Return what the body returns. SIGTERM and SIGHUP cancel it as Ctrl-C does, so that its servers end with it."""
+    """Run the body. SIGTERM and SIGHUP cancel it as Ctrl-C does, so that its servers end with it."""
     loop, task, received = asyncio.get_running_loop(), asyncio.current_task(), list[int]()
 
     def stop(number: int, _: object) -> None:
@@ -514,7 +539,7 @@ def _taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def typed(name: str) -> Any:
-    """Return what the user has typed for an option of the running command, None for nothing."""
+    """Return the text that the user typed for an option of the running command, or None."""
     return click.get_current_context().params.get(name)
 
 
@@ -524,12 +549,12 @@ def _place(tenant: str | None, organization: str | None, user: str | None, **giv
             raise InvalidInput(f"--tenant {tenant}: leave out --organization and --user")
         check_tenant(tenant, shared=True)
     elif organization is not None and user is not None:
-        note(f"--user {user} not used: with --organization the tools are those of {organization}")
+        note(f"--user {user} ignored, because --organization {organization} is given")
     return Place(given=tenant or tenant_of(organization, user), **given)
 
 
 def _settings(**given: Any) -> Options:
-    """Return the environment's settings, then those given; a model named here does all that a model does."""
+    """Merge the environment's settings and the given ones. A model given by name is used for every purpose."""
     if given.get("model"):
         given |= {"model_route": "", "model_plan": ""}
     return options_over(given)

@@ -1,4 +1,4 @@
-"""Write what commands have to say: results on standard output, notes on standard error, control signs on neither."""
+"""The output of commands: results on standard output, notes on standard error, control characters escaped in both."""
 
 import logging
 import sys
@@ -23,18 +23,30 @@ _MOST_FLAGGED = 20
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:
-    """Return `1 tool`, `1,200 tools`; `nouns` is a plural that is not made with an s."""
+    """Return a number with its noun, such as `1 tool` or `1,200 tools`.
+
+    Args:
+        number: The number.
+        noun: The noun in the singular.
+        nouns: The plural, if it is not the noun with an "s".
+    """
     return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def meant(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return which known names a misspelt one may mean, else another hint."""
+    """Return a hint with the known names that resemble a misspelt name.
+
+    Args:
+        name: The misspelt name.
+        known: All valid names.
+        otherwise: The hint if no name is similar.
+    """
     near = get_close_matches(name, list(known), n=3)
     return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def note(text: str, level: str = "INFO") -> None:
-    """Write progress or a warning on standard error, as one line; with --log-format json as an object like a record."""
+    """Write a line of progress or a warning to standard error. With --log-format json it is a JSON object."""
     context, line = click.get_current_context(silent=True), inline(text)
     if context and context.find_root().params.get("log_format") == "json":
         line = _Json().format(logging.makeLogRecord({"name": "toolroute", "levelname": level, "msg": line}))
@@ -53,15 +65,16 @@ def echo_text(text: str) -> None:
 
 
 def echo_json(value: Any, *, indent: int | None = 1) -> None:
-    """Write one JSON document on standard output, whole whatever letters that can hold."""
+    """Write one JSON document to standard output. Characters that the terminal's encoding lacks are escaped."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     click.echo(as_json(value, indent=indent, ascii_only=not utf8))
 
 
 def log(level: int, form: str = "%(name)s: %(message)s") -> None:
-    """Write log records from this level on to standard error, each message as one line; what was set first stays.
+    """Send log records of this level and above to standard error, one line for each message.
 
-    With --verbose our own packages' from INFO or DEBUG on, with --log-format json as objects.
+    Logging that is already configured stays. --verbose shows toolroute's own records from INFO or DEBUG on.
+    --log-format json writes them as JSON objects.
     """
     given = click.get_current_context().find_root().params
     handler = logging.StreamHandler()
@@ -89,7 +102,13 @@ class _Json(logging.Formatter):
 
 
 def present(output: str, value: Any, show: Callable[[], object]) -> None:
-    """Write the value as JSON where that is wanted; else have it shown to a person."""
+    """Print the value as JSON, or show it to a person.
+
+    Args:
+        output: The value of `--output`.
+        value: The value to print.
+        show: A function that shows the value in a terminal.
+    """
     if output == "json":
         echo_json(value)
     else:
@@ -106,7 +125,7 @@ def warn_of_flagged(tools: Sequence[Tool], among: Iterable[Tool] = ()) -> None:
     acts = suspects(tools, among)
     flags = [f"{key} is flagged: {'; '.join(reasons)}" for key, reasons in acts.items()]
     flags += [
-        f"{tool.key} mentions {', '.join(phrases)}: read it before you use it"
+        f"{tool.key} mentions {', '.join(phrases)}. Read it before you use it"
         for tool in tools
         if tool.key not in acts and (phrases := mentions(tool))
     ]
@@ -116,7 +135,7 @@ def warn_of_flagged(tools: Sequence[Tool], among: Iterable[Tool] = ()) -> None:
 
 
 class _Plain(Console):
-    """A Console whose own control signs are the only ones that are written, and which reads no markup in texts."""
+    """A rich Console that escapes control characters in texts and does not interpret markup in them."""
 
     def __init__(self, *, width: int | None = None) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, width=width)
@@ -133,7 +152,7 @@ def console() -> Console:
 
 
 def lines(*texts: str, style: str = "") -> Text:
-    """Return a line for each text, whatever it holds."""
+    """Return each text as a single line."""
     return Text("\n".join(map(inline, texts)), style=style)
 
 
@@ -150,7 +169,7 @@ class _Rows(Table):
 
 
 def table(*columns: str, right: Sequence[str] = (), **settings: Any) -> Table:
-    """Return a table without lines; `right` are the columns of figures, which are never broken."""
+    """Return a table without rules. The columns in `right` hold numbers and are never wrapped."""
     made = _Rows(box=None, pad_edge=False, header_style="dim", **settings)
     for column in columns:
         figures = column in right
@@ -159,13 +178,13 @@ def table(*columns: str, right: Sequence[str] = (), **settings: Any) -> Table:
 
 
 def print_warnings(out: Console, warnings: Iterable[str]) -> None:
-    """Write what a person should know with a table, a line each."""
+    """Write warnings below a table, one line each."""
     for warning in warnings:
         out.print(lines(f"! {warning}", style="yellow"))
 
 
 class Bar(Protocol):
-    """Shows how many of how many are done, and what is done now where that is given."""
+    """A progress bar: the number of finished items, the total, and the current item's name."""
 
     def __call__(self, done: int, total: int, now: str | None = None) -> None: ...
 

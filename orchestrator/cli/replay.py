@@ -22,8 +22,14 @@ _MEANS = ("confidence", "tokens", "servers")
 @taking("sources", "calibration")
 @click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="Route among these tools instead of the store's.")
 @derived(Options, "embedder", "Embed by this embedder.")
-@click.option("--since", metavar="DATE", type=DATE, help="Only tasks from this date on.")
-@click.option("--from", "source", metavar="FILE", type=LOG, help="Decisions, or a workflow's history, for past tasks.")
+@click.option("--since", metavar="DATE", type=DATE, help="Only tasks since this date.")
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE",
+    type=LOG,
+    help="Take the past tasks from a file of Decisions, or from a workflow's history.",
+)
 @taking("output")
 async def replay(
     place: Place,
@@ -32,17 +38,16 @@ async def replay(
     source: Path | None,
     output: str,
 ) -> int:
-    """Show what a change would do to past tasks.
+    """Route past tasks again and show how a change affects them.
 
-    They are routed again under another catalogue, pipeline, embedder or calibration.
-
-    Past tasks are those that the store remembers; they do not count while they are replayed. Exit code 6 when a task
-    lost a tool that it used, 1 when meaning was to be searched and failed.
+    The change can be another catalogue, pipeline, embedder or calibration. The past tasks are those in the store's
+    memory. They are not used as experience during the replay. Exit code 6 when a task lost a tool that it used, 1 when
+    the semantic search was needed and failed.
     """
     if source is not None and since is not None:
-        raise InvalidInput("--since chooses among remembered tasks: leave it out with --from")
+        raise InvalidInput("--since applies to remembered tasks only: leave it out with --from")
     if source is None and not any(map(typed, ("catalogue", "embedder", "pipeline", "calibration"))):
-        raise InvalidInput("say what is to change: give --catalogue, --pipeline, --embedder or --calibration")
+        raise InvalidInput("nothing to change: give --catalogue, --pipeline, --embedder or --calibration")
     async with AsyncExitStack() as stack:
         store = None if source is not None and place.catalogue is not None else place.known_store()
         if source is not None:
@@ -64,7 +69,7 @@ async def replay(
     result = summary(found)
     present(output, result, lambda: _show(result, found))
     for reason, number in result["semantic_failures"].items():
-        warn([f"the semantic leg failed for {counted(number, 'task')}, compared by keywords alone: {reason}"])
+        warn([f"the semantic leg failed for {counted(number, 'task')}, compared by keyword search alone: {reason}"])
     return 1 if result["semantic_failures"] else 6 if result["lost"] else 0
 
 
@@ -78,5 +83,5 @@ def _show(result: dict[str, Any], found: list[Replayed]) -> None:
     out.print(rows)
     means = (f"{name} {result[name]['before']:g} to {result[name]['after']:g}" for name in _MEANS)
     changes = ", ".join(f"{result[name]} {name}" for name in ("lost", "gained", "moved"))
-    counts = f"{counted(result['tasks'], 'task')}: {changes}, {result['gate_flips']} by other legs"
+    counts = f"{counted(result['tasks'], 'task')}: {changes}, {result['gate_flips']} found by other legs"
     out.print(dim(counts, f"mean {', '.join(means)}"))

@@ -1,4 +1,4 @@
-"""`toolroute route`, `explain` and `plan`: what fits a task, why, and the steps that it would take."""
+"""`toolroute route`, `explain` and `plan`: the tools for a task, the evidence, and the steps."""
 
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -27,17 +27,17 @@ OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 @click.command()
 @click.argument("query")
 @taking("catalogue", "listed", "sources", "request", "calibration")
-@click.option("--model", metavar="NAME", help="Ask this language model, too: answer, one tool, or a plan?")
+@click.option("--model", metavar="NAME", help="Also ask this language model whether to answer, call one tool, or plan.")
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table")
 async def route(place: Place, request: RouteRequest, options: Options, output: str) -> int:
     """Find the few tools that fit QUERY.
 
-    Says why, and names the servers worth connecting. `-o markdown` prints a prompt with the task and the tools'
-    definitions, within 6,000 tokens.
+    Prints why each tool matches, and which servers to connect. `-o markdown` prints a prompt with the task and the
+    tools' definitions, limited to 6,000 tokens.
     """
     model = typed("model")
     if model and output not in ("table", "json"):
-        raise InvalidInput(f"--model {model!r} with -o {output}: its choice is shown as table or json")
+        raise InvalidInput(f"--model {model!r} with -o {output}: a model's choice is shown with -o table or -o json")
     decision, choice = await _decide(place, request, options), None
     if model:
         from orchestrator.llm.client import Models
@@ -63,12 +63,12 @@ async def route(place: Place, request: RouteRequest, options: Options, output: s
 @click.command()
 @click.argument("query")
 @taking("catalogue", "listed", "sources", "request", "calibration")
-@click.option("--html", metavar="FILE", type=FILE, help="Write it as a page, too: one file, which loads nothing.")
+@click.option("--html", metavar="FILE", type=FILE, help="Also write the Decision as a self-contained HTML page.")
 @taking("output")
 async def explain(place: Place, request: RouteRequest, options: Options, html: Path | None, output: str) -> int:
     """Show the whole Decision for QUERY.
 
-    Each match's words and fields, and why the others are not among the matches.
+    Each match is shown with the words and fields that it matched. Tools that were rejected are shown with the reason.
     """
     async with await place.open_router(options) as router:
         decision, past = await router.route(request), await router.past_like(request)
@@ -94,7 +94,7 @@ def _write_page(path: Path, shown: dict[str, Any], gate: float) -> None:
 
 
 def _exit_code(decision: Decision, output: str) -> int:
-    """Return 3 when nothing is good enough; warnings go to standard error unless a table has shown them."""
+    """Return 3 when no tool is good enough. Writes warnings to standard error, unless a table showed them."""
     if output != "table":
         warn(decision.warnings)
     return 3 if decision.stage is Stage.NONE else 0
@@ -106,9 +106,9 @@ def _exit_code(decision: Decision, output: str) -> int:
 async def plan(
     place: Place, request: RouteRequest, options: Options, arguments: dict[str, Any], min_confidence: float, output: str
 ) -> int:
-    """Show the plan for TASK; nothing is called.
+    """Show the plan for TASK without calling a tool.
 
-    It is routed, and planned from the same matches.
+    The task is routed, and the plan is made from the same matches.
     """
     from orchestrator.llm.client import models_for
     from orchestrator.llm.plan import make_plan
@@ -130,5 +130,5 @@ async def plan(
 
 
 def answered(made: Plan) -> bool:
-    """Return whether a model answered the task without any tool."""
+    """Return True if a model answered the task without a tool."""
     return made.choice is not None and bool(made.choice.answer)

@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 _LOOK_EVERY_S, _RETRIES_EVERY_S = 0.2, 1.0
 _NO_WORKER_AFTER_S = 4.0
-"""Seconds without an answer after which the user hears that nobody serves the queue."""
+"""Seconds without an answer before the user is warned that no worker serves the queue."""
 _STOPPING_S = 30.0
-"""Most seconds that a cancelled run gets to stop its calls and to report how each step ended."""
+"""Maximum seconds for a cancelled run to stop its calls and report how each step ended."""
 _SOON = timedelta(seconds=2)
 
 
@@ -70,23 +70,25 @@ _SOON = timedelta(seconds=2)
     multiple=True,
     metavar="STEP=DIGEST",
     callback=lambda _, __, given: pairs("--yes", given, "as an earlier run printed it", form="STEP=DIGEST"),
-    help="Approve this call, as an earlier run named it.",
+    help="Approve the call with this digest, which an earlier run printed.",
 )
-@click.option("--task-queue", metavar="NAME", help="Use the workers of this queue. [default: one in this process]")
-@click.option("--detach", is_flag=True, help="Start it on --task-queue and leave; `toolroute runs` shows it.")
+@click.option(
+    "--task-queue", metavar="NAME", help="Use the workers of this task queue. [default: a worker in this process]"
+)
+@click.option("--detach", is_flag=True, help="Start the run on --task-queue and exit. `toolroute runs` shows it.")
 @click.option(
     "--start-within",
     type=click.FloatRange(0, min_open=True),
     default=60.0,
     metavar="SECONDS",
-    help="End a run on --task-queue that no worker has taken up by then.",
+    help="End a run on --task-queue that no worker has started after this time.",
 )
 @click.option(
     *("--budget", "limits"),
     default=Limits().max_total_tokens,
     metavar="TOKENS",
     callback=lambda _, __, given: Limits(max_total_tokens=given),
-    help="The most tokens that the run may use.",
+    help="Maximum number of tokens that the run may use.",
 )
 async def run(
     place: Place,
@@ -98,17 +100,17 @@ async def run(
     start_within: float,
     output: str,
 ) -> int:
-    """Carry TASK out durably on Temporal.
+    """Run TASK durably on Temporal.
 
-    It is routed, and planned from the same matches. In a terminal you are asked before a tool is called that needs
-    approval; elsewhere the run ends, and the command that approves exactly these calls is printed.
+    The task is routed, and the plan is made from the same matches. In a terminal you are asked before a tool that needs
+    approval is called. Without a terminal the run waits, and the command that approves exactly these calls is printed.
 
-    Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 a step is waiting
-    for input or approval.
+    Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 a step is waiting for
+    input or approval.
     """
     log(logging.ERROR)
     if detach and not task_queue:
-        raise InvalidInput("--detach leaves a run to other workers: name their queue with --task-queue")
+        raise InvalidInput("--detach needs --task-queue, the queue of the workers that shall run it")
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     waits_s = request.approval_timeout_s if asks or detach else SHORTEST_S  # Else nobody could approve a call later.
     asked = replace(request, approval_timeout_s=waits_s, actor=_user())
@@ -136,7 +138,7 @@ def _note_unused(task_queue: str) -> None:
 async def _started(
     request: RunRequest, place: Place, options: Options, *, dev: bool, task_queue: str | None
 ) -> "AsyncIterator[tuple[WorkflowHandle[Any, RunResult], str]]":
-    """Yield a run that was started, and its task queue; without one a worker of this process serves it."""
+    """Start a run and yield it with its task queue. Without a task queue, a worker in this process serves the run."""
     from orchestrator.temporal.devserver import settle
 
     quiet()
@@ -181,15 +183,15 @@ def _say_how_to_approve(result: RunResult, asked: RunRequest) -> None:
         arguments, status = outcome.arguments or step.arguments, outcome.status.replace("_", " ")
         call = f"{step.tool} with {as_json(arguments)}"
         if step.late and outcome.status is StepStatus.SKIPPED:
-            note(f"{step.id} is asked about later, when a model has completed its arguments: {call}")
+            note(f"{step.id} will need approval after a model has completed its arguments: {call}")
             continue
         calls[step.id] = outcome.digest or asked.approved.get(step.id) or call_digest(tool, arguments)
         note(f"{step.id} {'waits for approval' if outcome.digest else f'({status}) needs approval, too'}: {call}")
-    note(f"to carry out exactly these calls: {shlex.join(['toolroute', *_typed_with(calls)])}")
+    note(f"to approve exactly these calls: {shlex.join(['toolroute', *_typed_with(calls)])}")
 
 
 def _typed_with(calls: Mapping[str, str]) -> list[str]:
-    """Return what the user typed, with `--yes` for these calls and no others."""
+    """Return the user's command line with `--yes` for exactly these calls."""
     typed_line = sys.argv[1:]
     end = typed_line.index("--") if "--" in typed_line else len(typed_line)
     options = iter(typed_line[:end])
@@ -198,7 +200,10 @@ def _typed_with(calls: Mapping[str, str]) -> list[str]:
 
 
 async def _follow(reporter: "_Reporter") -> RunResult:
-    """Report the run's progress, ask where a step waits, and cancel it when the user does; return its result."""
+    """Report the run's progress until it ends and return its result.
+
+    Asks the user where a step waits for approval, and cancels the run when the user interrupts.
+    """
     from temporalio.client import WorkflowFailureError
     from temporalio.service import RPCError
 
@@ -214,7 +219,7 @@ async def _follow(reporter: "_Reporter") -> RunResult:
             return failed
         raise Unavailable(reporter.given_up) if reporter.given_up else unwrap(failure) from None
     except asyncio.CancelledError:
-        how = f"Ctrl-C again leaves at once; follow it with `toolroute runs show {handle.id}`"
+        how = f"press Ctrl-C again to leave at once; follow the run with `toolroute runs show {handle.id}`"
         note(f"cancelling the run {handle.id}, its steps are stopped; {how}")
         with suppress(RPCError):
             await _stop(reporter)
@@ -233,7 +238,7 @@ async def _stop(reporter: "_Reporter") -> None:
     handle, hurry = reporter.handle, asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, hurry.set)
     if not reporter.answered:
-        await handle.terminate("cancelled before a worker took it up", rpc_timeout=_SOON)
+        await handle.terminate("cancelled before a worker started it", rpc_timeout=_SOON)
         return
     await handle.cancel()
     waiting = [asyncio.ensure_future(handle.result()), asyncio.ensure_future(hurry.wait())]
@@ -245,7 +250,7 @@ async def _stop(reporter: "_Reporter") -> None:
 
 
 class _Reporter:
-    """Writes each change of a step and what is tried again on standard error; asks where a step waits for approval."""
+    """Writes each change of a step and each retry to standard error, and asks where a step waits for approval."""
 
     def __init__(self, handle: "WorkflowHandle[Any, RunResult]", queue: str, *, within_s: float, asks: bool) -> None:
         self.handle, self._queue, self._asks = handle, queue, asks
@@ -280,18 +285,18 @@ class _Reporter:
 
     async def _give_up(self) -> None:
         """End a run that no worker has taken up."""
-        start = f"start one with `toolroute worker --task-queue {self._queue}`, or give --start-within more seconds"
+        start = f"start one with `toolroute worker --task-queue {self._queue}`, or increase --start-within"
         self.given_up = f"no worker took the run within {self._within_s:g} s, nothing was done: {start}"
         await self.handle.terminate(self.given_up, rpc_timeout=_SOON)
 
     async def look(self) -> Progress:
-        """Return how the run stands; RPCError while nobody serves it."""
+        """Query the run's state. Raises RPCError while no worker serves the run."""
         progress: Progress = await self.handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=_SOON)
         self.answered = True
         return progress
 
     def report(self, steps: Iterable[StepProgress | StepOutcome]) -> set[str]:
-        """Write the steps whose status has changed since the last report, and return their ids."""
+        """Write the steps whose status changed since the last report. Returns their ids."""
         changed = [step for step in steps if self._status.get(step.step) != step.status]
         for step in changed:
             self._status[step.step] = step.status
@@ -299,7 +304,9 @@ class _Reporter:
         return {step.step for step in changed}
 
     async def _report_retries(self) -> None:
-        """Write what failed and is tried again, each reason once: a run waits ten minutes for what is away."""
+        """Write each failure that is being retried, each reason once. A run retries an unavailable service for ten
+        minutes.
+        """
         if time.monotonic() < self._retries_at:
             return
         self._retries_at = time.monotonic() + _RETRIES_EVERY_S
@@ -308,7 +315,7 @@ class _Reporter:
             name, why = activity.activity_type.name, _reason(activity.last_failure)
             if activity.attempt > 1 and (name, why) not in self._retried:
                 self._retried.add((name, why))
-                note(one_line(f"{name} failed and is tried again (Ctrl-C ends the run): {why}", 500))
+                note(one_line(f"{name} failed and is retried (Ctrl-C ends the run): {why}", 500))
 
     async def _ask(self, step: StepProgress) -> None:
         import termios  # Windows has none.
@@ -347,7 +354,7 @@ async def _typed_line() -> str:
 
 
 def _user() -> str:
-    """Return the name of the user whose process this is, "" where the system has none."""
+    """Return the name of the user who runs this process, or "" if the system has none."""
     with suppress(OSError, KeyError):
         return getpass.getuser()
     return ""

@@ -16,7 +16,7 @@ from orchestrator.options import Options
 from orchestrator.records.run import Approval, Progress
 from orchestrator.temporal.run_client import SOON, Listed, RunClient
 
-_BY = click.option("--by", default="the command line", metavar="NAME", help="Who says so, for the history.")
+_BY = click.option("--by", default="the command line", metavar="NAME", help="Your name, for the run's history.")
 
 
 @click.group()
@@ -43,11 +43,11 @@ async def _client_of(place: Place, options: Options) -> AsyncIterator[RunClient]
 
 @runs.command("list")
 @taking("owner", "temporal server")
-@click.option("--all", "ended", is_flag=True, help="Those that have ended, too, as long as the server keeps them.")
-@click.option("--waiting", is_flag=True, help="Only those that wait for approval.")
+@click.option("--all", "ended", is_flag=True, help="Also show finished runs, as long as the server keeps them.")
+@click.option("--waiting", is_flag=True, help="Only runs that wait for approval.")
 @taking("output")
 async def list_runs(place: Place, options: Options, ended: bool, waiting: bool, output: str) -> None:
-    """List the tenant's runs, the latest first."""
+    """List the tenant's runs, newest first."""
     async with _client_of(place, options) as client:
         found = [one for one in await client.runs(ended=ended) if one.waiting or not waiting]
         present(output, [asdict(one) for one in found], lambda: _show_list(client, found))
@@ -64,10 +64,10 @@ def _show_list(client: RunClient, found: list[Listed]) -> None:
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
-@click.option("--follow", is_flag=True, help="Print each change, from the beginning of RUN to its end.")
+@click.option("--follow", is_flag=True, help="Print each change from the start of RUN to its end.")
 @taking("owner", "temporal server", "output")
 async def show(run_id: str, place: Place, options: Options, output: str, follow: bool) -> None:
-    """Show how the steps of RUN stand, and what waits."""
+    """Show the steps of RUN and the waiting calls."""
     async with _client_of(place, options) as client:
         if follow:
             await client.run(run_id)
@@ -76,7 +76,7 @@ async def show(run_id: str, place: Place, options: Options, output: str, follow:
             return
         found, progress = await client.run(run_id), await client.progress(run_id)
         if progress is None:
-            note("toolroute: no worker answers for this run, so its steps are not known; start one: `toolroute worker`")
+            note("toolroute: no worker answers, so the run's steps are unknown. Start one with `toolroute worker`")
         whole = {**asdict(found), "progress": asdict(progress) if progress else None}
         present(output, whole, lambda: _show_run(client, found, progress))
 
@@ -112,9 +112,9 @@ def _show_run(client: RunClient, found: Listed, progress: Progress | None) -> No
 @_BY
 @taking("owner", "temporal server")
 async def approve(run_id: str, calls: tuple[str, ...], by: str, place: Place, options: Options) -> None:
-    """Approve calls of RUN, and no others.
+    """Approve these calls of RUN.
 
-    `toolroute runs show RUN` prints them with their digests.
+    `toolroute runs show RUN` prints the calls with their digests. Only calls with these digests are approved.
     """
     digests = pairs("approve", calls, f"as `toolroute runs show {run_id}` prints it", form="STEP=DIGEST")
     await _say(run_id, [Approval(step=step, digest=digest, by=by) for step, digest in digests.items()], place, options)
@@ -126,7 +126,7 @@ async def approve(run_id: str, calls: tuple[str, ...], by: str, place: Place, op
 @_BY
 @taking("owner", "temporal server")
 async def refuse(run_id: str, steps: tuple[str, ...], by: str, place: Place, options: Options) -> None:
-    """Refuse steps of RUN: their tools are not called."""
+    """Refuse steps of RUN. Their tools are not called."""
     await _say(run_id, [Approval(step=step, allowed=False, by=by) for step in steps], place, options)
 
 
@@ -142,13 +142,13 @@ async def _say(run_id: str, words: list[Approval], place: Place, options: Option
 @click.argument("run_id", metavar="RUN")
 @taking("owner", "temporal server")
 async def cancel(run_id: str, place: Place, options: Options) -> None:
-    """Stop RUN and its calls under way.
+    """Cancel RUN and the calls that are in progress.
 
-    `toolroute runs show RUN` says how each step ended.
+    `toolroute runs show RUN` then shows how each step ended.
     """
     async with _client_of(place, options) as client:
         found = await client.run(run_id)
         if not found.under_way:
             raise InvalidInput(f"{run_id} is {found.status}: there is nothing to cancel")
         await client.client.get_workflow_handle(run_id).cancel(rpc_timeout=SOON)
-        note(f"{run_id} is asked to stop")
+        note(f"{run_id} is being cancelled")

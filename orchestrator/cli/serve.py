@@ -21,22 +21,28 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 
 @click.command()
 @taking("config", "sources")
-@click.option("--profile", metavar="NAME", default="", help="Only what this profile of the configuration file shows.")
+@click.option(
+    "--profile", metavar="NAME", default="", help="Show only the tools of this profile of the configuration file."
+)
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
 @click.option("--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]")
 @click.option(
-    "--port", metavar="N", type=click.IntRange(0, 65535), help="The port (http); 0: any free one. [default: 8765]"
+    "--port", metavar="N", type=click.IntRange(0, 65535), help="The port (http). 0: any free port. [default: 8765]"
 )
 @click.option("--tokens", type=FILE, help=_TOKENS)
-@click.option("--allow-host", metavar="NAME", multiple=True, help="A further host name that clients may use (http).")
-@click.option("--allow-origin", metavar="ORIGIN", multiple=True, help="An origin whose pages may call (http).")
+@click.option(
+    "--allow-host", metavar="NAME", multiple=True, help="Another host name that clients may use (http). Repeatable."
+)
+@click.option(
+    "--allow-origin", metavar="ORIGIN", multiple=True, help="An origin whose web pages may call (http). Repeatable."
+)
 @click.option(
     "--max-result-tokens",
     metavar="N",
     type=click.IntRange(100),
     default=MAX_RESULT_TOKENS,
     show_default=True,
-    help="Where a tool's result is cut; `read_result` reads the rest.",
+    help="Cut tool results after N tokens. `read_result` reads the rest.",
 )
 @taking("approve", "calibration", "warm")
 async def serve(
@@ -55,8 +61,8 @@ async def serve(
 ) -> int:
     """Serve all servers as one MCP server.
 
-    It has `search` and `call_tool`. A tool that needs approval asks the client's user; where the client cannot ask, it
-    is refused, and the user can allow it with `toolroute approvals`.
+    It has two tools, `search` and `call_tool`. Before it calls a tool that needs approval, it asks the client's user.
+    If the client cannot ask, the call is refused, and the user can allow the tool with `toolroute approvals allow`.
     """
     from orchestrator.mcp.extra import check_extra
     from orchestrator.runtime.router import Router
@@ -130,8 +136,8 @@ def _started(at: str, tenant: str, token: str) -> None:
 
 
 def _check_for_stdio() -> None:
-    """Refuse what is for HTTP alone: a token file that nobody reads would seem to guard what is open."""
+    """Refuse HTTP options with stdio. A token file that is not used would give a false sense of safety."""
     for name in ("host", "port", "tokens", "allow_host", "allow_origin"):
         if typed(name) not in (None, ()):
             option = name.replace("_", "-")
-            raise InvalidInput(f"--{option} is for HTTP: give --transport http, too, or leave it out")
+            raise InvalidInput(f"--{option} works with HTTP only: add --transport http, or leave it out")

@@ -1,4 +1,4 @@
-"""`toolroute servers`: how the servers of an mcpServers file stand."""
+"""`toolroute servers`: the state of the servers in an mcpServers file."""
 
 import asyncio
 from dataclasses import asdict
@@ -18,14 +18,14 @@ from orchestrator.store.store import Store
 
 @click.command()
 @taking("config", "tenant")
-@click.option("--check", is_flag=True, help="Connect each server now, and show how that went.")
+@click.option("--check", is_flag=True, help="Connect each server now and show the result.")
 @taking("output")
 async def servers(place: Place, check: bool, output: str) -> int:
-    """Show server status.
+    """Show the state of each server.
 
-    State, tools, calls of past tasks, idle time and last error, the last sync's included. Nothing is connected: what
-    the file and the store hold is shown. With --check it exits 1 when no server could be connected, 4 when some could
-    not.
+    Shows state, tools, calls by past tasks, idle time and last error, including the last sync's error. Without --check
+    nothing is connected: the table shows the file and the store. --check connects each server. It exits 1 when no
+    server could be connected, 4 when some could not.
     """
     from orchestrator.mcp.sync import exit_code
 
@@ -57,11 +57,11 @@ async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
 
 
 async def _used(store: Store, tenant: str) -> dict[str, list[Use]]:
-    """Return the calls of past tasks by server; where they cannot be read, say so."""
+    """Return the number of calls by past tasks for each server. Warns if the past tasks cannot be read."""
     try:
         kept = await asyncio.to_thread(store.outcomes.read, tenant)
     except ToolrouteError as error:
-        warn([f"past calls are not shown: {error}"])
+        warn([f"past calls cannot be read: {error}"])
         return {}
     return uses_by(lambda use: split_key(use.tool)[0], kept.outcomes)
 

@@ -26,18 +26,21 @@ _NAMES = [client.name for client in CLIENTS]
 
 @click.command()
 @click.option("--client", "only", multiple=True, type=click.Choice(_NAMES), help="Only this client. Repeatable.")
-@click.option("--write", "writes", is_flag=True, help="Carry the plan out. A copy of each changed file is kept.")
-@click.option("--undo", is_flag=True, help="Give the clients their own servers back.")
-@click.option("--project", is_flag=True, help="Let --config name a file in a project, which others may read.")
+@click.option("--write", "writes", is_flag=True, help="Apply the plan. A copy of each changed file is kept.")
+@click.option("--undo", is_flag=True, help="Restore the clients' own servers.")
+@click.option(
+    "--project", is_flag=True, help="Allow --config to be a file in a project folder, which other people may read."
+)
 @taking("written", "tenant", "output")
 async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, project: bool, output: str) -> int:
-    """Put one server in place of those of your MCP clients.
+    """Replace the servers of your MCP clients by toolroute.
 
-    Their servers are copied into the mcpServers file and listed once, and each client keeps those that it had. Without
-    --write the plan is only shown. A server that toolroute cannot start or list stays where it is.
+    Copies the clients' servers into an mcpServers file, lists them once, and puts one server, `toolroute serve`, into
+    each client's configuration. Through it, each client keeps the servers that it had. Without --write only the plan is
+    shown. A server that toolroute cannot start or list stays in its client's configuration.
 
-    Exits 1 when no server could be listed (nothing is written then) or a client's file not written, 4 when some
-    servers could not be listed.
+    Exit code 1: no server could be listed (nothing is written), or a client's file could not be written. Exit code 4:
+    some servers could not be listed.
     """
     chosen = [client for client in CLIENTS if not only or client.name in only]
     if undo:
@@ -55,18 +58,18 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, p
     present(output, plan, lambda: _show(plan))
     if not only:
         for title, why in UNREAD.items():
-            note(f"{title} is not looked at: {why}")
+            note(f"{title} is skipped: {why}")
     if not any(one.any for one in taken):
-        note("no server to take over")
+        note("no servers to take over")
         return 0
-    note(f"entries are copied as they are, secrets included, into {config}, which only you can read")
+    note(f"entries are copied with their secrets into {config}, which only you can read")
     if not writes:
-        note("nothing is written: --write carries this out")
+        note("nothing was written. Apply this plan with --write")
         return 0
     unlisted = await _sync(place, _sourced(McpConfig.parse({"mcpServers": servers}, str(config)), taken, before), taken)
     taken = [left for one in taken if (left := one.without(unlisted)).any]
     if not taken:
-        warn(["no server could be listed: nothing is written"])
+        warn(["no server could be listed. Nothing was written"])
         return 1
     command = [*_program(), "serve", "--config", str(config), *_options(place), *_policy()]
     commands = [[*command, "--profile", one.file.client.name] for one in taken]
@@ -79,9 +82,10 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, p
 
 
 def _sourced(config: McpConfig, taken: Sequence[Taken], before: Mapping[str, Any]) -> McpConfig:
-    """Name its client's file, where `toolroute login` finds it, as the source of each server that is not in ours yet.
+    """Record the source of each server that is new in our file: the client's file, where `toolroute login` finds it.
 
-    Of a file that `login` cannot read, or has the server by another name in, the client's title is named.
+    If `login` cannot read the client's file, or finds the server there under another name, the client's title is
+    recorded.
     """
     servers = dict(config.servers)
     for one in reversed(taken):
@@ -101,10 +105,10 @@ def _served(files: Sequence[ClientFile]) -> Path | None:
 
 
 def _serves(file: ClientFile, config: Path) -> bool:
-    """Tell whether a client's entry of ours, if any, is for this configuration; note it if not."""
+    """Return True if a client's toolroute entry, if any, is for this configuration. Notes a mismatch."""
     if (other := served([file])) is None or other.absolute() == config:
         return True
-    warn([f"{file.client.title} is left alone: it is served from {other}; give --config {other} to add to that"])
+    warn([f"{file.client.title} is left alone: it uses {other}; give --config {other} to add to that file"])
     return False
 
 
@@ -126,7 +130,7 @@ def _keep(config: Path, own: ClientFile | None, servers: dict[str, Any], sets: d
 
 
 def _sets(own: ClientFile | None, taken: Sequence[Taken]) -> dict[str, Any]:
-    """Return the profile of each client: the servers that it had before, and those that are taken over now."""
+    """Return the profile of each client: the servers that it had before, and the servers that are taken over now."""
     known = ClientFile.read(replace(own.client, key=PROFILES), own.path).entries if own else {}
     sets: dict[str, Any] = {**known}
     for one in taken:
@@ -137,22 +141,22 @@ def _sets(own: ClientFile | None, taken: Sequence[Taken]) -> dict[str, Any]:
 
 
 def _replace(one: Taken, command: Sequence[str]) -> bool:
-    """Put our entry into a client's file as it is by now: some clients write theirs all the time."""
+    """Put the toolroute entry into a client's file as it is now. Some clients rewrite their file all the time."""
     client = one.file.client
     try:
         now = ClientFile.read(client, one.file.path)
         if now.entries != one.file.entries:
-            raise InvalidConfig("its servers have changed meanwhile: run this again")
+            raise InvalidConfig("its servers changed meanwhile. Run the command again")
         _save(now, replace(one, file=now).text(command))
     except InvalidConfig as error:
         warn([f"{client.title} is left alone: {error}"])
         return False
-    note(f"{client.title} starts toolroute from now on: restart it")
+    note(f"{client.title} now starts toolroute: restart it")
     return True
 
 
 def _found(clients: Sequence[Client]) -> list[ClientFile]:
-    """Read the clients' files. A broken file is named and left alone; a client without a file is passed by."""
+    """Read the clients' files. A broken file is reported and left alone. Clients without a file are skipped."""
     found = list[ClientFile]()
     for client in clients:
         path = client.path(set_variables(), sys.platform)
@@ -164,7 +168,7 @@ def _found(clients: Sequence[Client]) -> list[ClientFile]:
 
 
 def _own(config: Path) -> ClientFile | None:
-    """Return the mcpServers file, None if there is none yet; InvalidConfig for another kind of file."""
+    """Read the mcpServers file. Returns None if it does not exist. Raises InvalidConfig for another kind of file."""
     if not config.exists():
         return None
     McpConfig.read(config)
@@ -180,7 +184,7 @@ def _save(file: ClientFile, text: str, *, private: bool = False) -> None:
 
 
 async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list[str]:
-    """List the servers that are taken over, store their tools, and return the names of those that failed."""
+    """List the servers that are taken over and store their tools. Returns the names of servers that failed."""
     from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.sync import sync
 
@@ -196,24 +200,24 @@ async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list
         audited("configuration", place.tenant, server=row.server, result="failed" if row.error else "taken over")
     failed = [one.server for one in report.servers if one.error]
     if failed:
-        warn([f"not taken over, as listing failed: {', '.join(failed)}; run this again once they answer"])
+        warn([f"not taken over, because listing failed: {', '.join(failed)}; run the command again when they answer"])
     return failed
 
 
 def _policy() -> list[str]:
-    """Ask a person at a terminal which calls wait for their approval; return the option of `serve`."""
+    """Ask the user at a terminal which calls need approval. Returns the option of `serve`."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return []
     policies = {
-        "changes": "what is not known to only read",
+        "changes": "calls not known to be read-only",
         "destructive": "what may destroy",
         "always": "every call",
-        "never": "nothing, where the client asks by itself",
+        "never": "nothing, because the client asks by itself",
     }
     for name, meaning in policies.items():
         note(f"  {name}: {meaning}")
     chosen = click.prompt(
-        "Which calls wait for your approval?", type=click.Choice([*policies]), default="changes", err=True
+        "Which calls need your approval?", type=click.Choice([*policies]), default="changes", err=True
     )
     return [] if chosen == "changes" else ["--approve", chosen]
 
@@ -254,7 +258,7 @@ def _undo(clients: Sequence[Client]) -> int:
                 copy.unlink()
         else:
             named = [str(copy.rename(copies(path, "undone")[1])) for copy in kept]
-            note(f"the file differs from the one before setup; what is missing is in {', '.join(named)}")
+            note(f"the file differs from the file before setup; the missing entries are in {', '.join(named)}")
     if not undone and not failed:
         note("nothing to undo: no client was changed by `toolroute setup --write`")
     return int(failed)
@@ -280,5 +284,5 @@ def _show(plan: dict[str, Any]) -> None:
             rows.add_row(one["client"], move["server"], f"{shown} ({move['note']})" if move["note"] else shown)
     console().print(rows)
     for one in plan["clients"]:
-        state = "" if one["servers"] else ": no server of its own"
+        state = "" if one["servers"] else ": no servers"
         click.echo(inline(f"{one['client']}: {one['file']}{state}"))

@@ -51,7 +51,7 @@ def show_decision(
     if shown:
         out.print(_matches(decision, shown, whole=past is not None, width=out.width))
     if decision.needs:
-        out.print(dim(f"  needed, as a model reads it: {'; '.join(map(one_line, decision.needs))}"))
+        out.print(dim(f"  needed, according to the model: {'; '.join(map(one_line, decision.needs))}"))
     if decision.catalogue.tools:  # Else a warning says what to do.
         out.print(_footer(decision, servers or decision.servers))
     print_warnings(out, decision.warnings)
@@ -60,7 +60,7 @@ def show_decision(
 
 
 def _matches(decision: Decision, shown: Sequence[Match], *, whole: bool, width: int) -> Table:
-    rows = table("", "fit", "tool", "kind", "why", right=("fit", "kind"))
+    rows = table("", "prob.", "tool", "kind", "why", right=("prob.", "kind"))
     rows.columns[3].justify = "left"
     # On a narrow terminal names are folded, so that the reasons keep half of the line.
     rows.columns[2].no_wrap = max(len(match.tool.key) for match in shown) + _OTHERS <= width
@@ -90,22 +90,22 @@ def _rest(decision: Decision, past: Sequence[Near]) -> Text:
 
 
 def _headline(decision: Decision) -> Text:
-    """Write the one probability that counts, by what it was found, and what the keywords alone had come to."""
+    """Write the confidence, the search that found the first match, and the confidence after keyword search alone."""
     found, colour = FOUND_BY[decision.stage], _COLOUR[decision.stage]
     if decision.matches and "keyword" not in decision.matches[0].evidence:
-        found = found.replace("keywords and ", "")
+        found = found.replace("keyword and ", "")
     line = Text(one_line(decision.query, 100), style="bold")
     line.append(f"\n  {found}", style=colour)
     if decision.stage is not Stage.NONE:
-        line.append(f"; {decision.confidence:.0%} sure that the first tool is right", style="default not bold")
+        line.append(f"; confidence {decision.confidence:.0%}", style="default not bold")
         if decision.confidence < MIN_CONFIDENCE:
             line.append(f", enough to suggest it; a plan needs {MIN_CONFIDENCE:.0%}", style="default not bold")
     elif decision.matches:
-        line.append("; the nearest:", style="default not bold")
+        line.append("; the nearest tools:", style="default not bold")
     if decision.semantic_ran and decision.stage is not Stage.NONE:
         alone, gate = decision.gate_confidence, Options().gate
-        why = "; the semantic leg ran all the same" if alone >= gate else f", and {gate:.0%} would have settled it"
-        line.append(f"\n  keywords alone were {alone:.0%} sure{why}", style="dim not bold")
+        why = "; the semantic search also ran" if alone >= gate else f", below the gate of {gate:.0%}"
+        line.append(f"\n  keyword search alone: confidence {alone:.0%}{why}", style="dim not bold")
     return line
 
 
@@ -118,20 +118,20 @@ def _footer(decision: Decision, servers: Sequence[str]) -> Text:
         f"{tokens.after:,} of {tokens.before:,} tokens of definitions ({saved} saved)",
         f"{len(decision.matches)} of {counted(tools, 'tool')}",
         f"{decision.timings_ms.get('total', 0):.1f} ms",
-        *([f"{took:,} tokens of a model"] if (took := decision.usage.total) else []),
+        *([f"{took:,} tokens used by the model"] if (took := decision.usage.total) else []),
     ]
     if sources := Counter(match.source for match in decision.matches if match.source):
         parts.append(", ".join(f"{count} from {source}" for source, count in sources.items()))
-    legend = ["  * use first; fit: each tool's own evidence, 0 to 1"] if decision.recommended else []
+    legend = ["  * recommended; prob.: probability that the tool is needed"] if decision.recommended else []
     return dim(f"  {'; '.join(parts)}", *legend)
 
 
 def show_choice(choice: Choice) -> None:
-    """Show what a language model would do with a Decision, and why."""
+    """Show a language model's choice for a Decision, with its reason."""
     out = console()
     line = dim(f"  model {choice.model}: ")
     line.append(inline(f"{choice.action} {choice.tool or ''}").rstrip(), style="bold default")
-    line.append(f", {choice.confidence:.0%} sure; {choice.usage.total:,} tokens", style="dim")
+    line.append(f", confidence {choice.confidence:.0%}; {choice.usage.total:,} tokens", style="dim")
     out.print(line)
     for text in filter(None, (choice.answer, *choice.reasons)):
         out.print(lines(f"  {text}"))
@@ -208,7 +208,7 @@ def _ended(outcome: StepOutcome) -> Text:
 def _print_model(out: Console, plan: Plan, warnings: Sequence[str]) -> None:
     if plan.choice:
         used = f"{plan.usage.total:,} tokens to decide and plan, {plan.usage.cached:,} of them cached"
-        out.print(dim(f"  model {plan.model}: {plan.choice.action}, {plan.choice.confidence:.0%} sure; {used}"))
+        out.print(dim(f"  model {plan.model}: {plan.choice.action}, confidence {plan.choice.confidence:.0%}; {used}"))
     elif plan.model == NO_MODEL and plan.steps:
-        out.print(dim("  no model: arguments are only what stands in the task"))
+        out.print(dim("  no model: arguments are taken from the task's text only"))
     print_warnings(out, warnings)

@@ -1,4 +1,4 @@
-"""Share what the commands over Temporal need: the server, the plugin, and a clean standard output."""
+"""Shared by the commands that use Temporal: the server, the plugin, and a clean standard output."""
 
 import asyncio
 import os
@@ -66,9 +66,9 @@ def target(options: Options) -> Target:
 
 
 def ui_pages(to: Target, options: Options) -> str:
-    """Return the address of the namespace's workflows in Temporal's UI; "" where it is not known.
+    """Return the address of the namespace's workflows in Temporal's web UI, or "" if it is unknown.
 
-    A dev server serves its UI on the port a thousand above its own, unless it was started without.
+    A dev server serves its UI on its own port plus 1,000, unless it was started without UI.
     """
     host, _, port = to.address.rpartition(":")
     base = options.temporal_ui
@@ -82,7 +82,7 @@ def ui_pages(to: Target, options: Options) -> str:
 
 @asynccontextmanager
 async def temporal_server(options: Options, *, dev: bool = False) -> AsyncIterator[Target]:
-    """Yield the server that the settings name; with `dev` one that is started here, unless an address is given."""
+    """Yield the Temporal server that the settings name. With `dev` and without an address, start one."""
     from orchestrator.temporal.devserver import dev_server
 
     if options.temporal_address or not dev:
@@ -107,7 +107,7 @@ def _converting(options: Options) -> dict[str, Any]:
 
 
 async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Client":
-    """Return a client of the server and its namespace; the error says what is wrong, and what to do."""
+    """Connect to the server and namespace. The error names the cause and the remedy."""
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
     from temporalio.client import Client
     from temporalio.service import RPCError
@@ -128,7 +128,7 @@ async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Cl
 def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
     server = f"the Temporal server at {to.address}"
     if status == "NOT_FOUND":
-        remedy = "name another with --namespace or TEMPORAL_NAMESPACE, or create it: temporal operator namespace create"
+        remedy = "use another with --namespace or TEMPORAL_NAMESPACE, or create it: temporal operator namespace create"
         return InvalidInput(f"{server} has no namespace {to.namespace!r}: {remedy}")
     denied = status in ("UNAUTHENTICATED", "PERMISSION_DENIED")
     if denied or "code: PermissionDenied" in text or "code: Unauthenticated" in text:
@@ -137,15 +137,15 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
     if status:
         return Unavailable(f"{server} does not serve ({text[:200]})")
     if "InvalidContentType" in text:
-        remedy = "set TEMPORAL_TLS=false, or name another with --address or TEMPORAL_ADDRESS"
+        remedy = "set TEMPORAL_TLS=false, or use another server with --address or TEMPORAL_ADDRESS"
         return InvalidConfig(f"{server} does not speak TLS: {remedy}")
     quoted = text.split('"')[1::2]  # The SDK's text nests its causes: the last one says it.
     reason = quoted[-1] if quoted else text or "no answer within 10 s"
-    remedy = "start one, or name it with --address or TEMPORAL_ADDRESS"
+    remedy = "start one, or give its address with --address or TEMPORAL_ADDRESS"
     if typed("dev") is not None:
         remedy += ", or let --dev start one here"
     if not to.more:
-        remedy += "; if it wants TLS or a key, set TEMPORAL_TLS=true or TEMPORAL_API_KEY"
+        remedy += "; if it requires TLS or an API key, set TEMPORAL_TLS=true or TEMPORAL_API_KEY"
     return Unavailable(f"no Temporal server answers at {to.address} ({reason[:200]}): {remedy}")
 
 
@@ -158,10 +158,10 @@ async def make_plugin(
     executors: "Mapping[str, Registered] | None" = None,
     nexus: bool | Collection[str] = False,
 ) -> "OrchestratorPlugin":
-    """Return the plugin over a catalogue file, or over the store; servers that it does not know are listed first.
+    """Make the plugin over a catalogue file or the store. Servers that the store does not know are listed first.
 
-    The store is asked once, as activities wait ten minutes for one that is away: for one tenant it must answer, and a
-    worker for every tenant starts without it.
+    The store is checked at the start, because activities retry an unavailable store for ten minutes. A worker for one
+    tenant fails at once if the store does not answer. A worker for every tenant starts without it.
     """
     from orchestrator.catalogue.catalogue import Catalogue
     from orchestrator.index.calibration import Fit
@@ -216,7 +216,7 @@ def quiet() -> None:
 
 @contextmanager
 def clean_stdout() -> Iterator[None]:
-    """Send what native code and child processes write to standard output to standard error."""
+    """Send the standard output of native code and child processes to standard error."""
     sys.stdout.flush()
     kept = os.dup(1)
     try:

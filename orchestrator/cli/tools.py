@@ -41,7 +41,7 @@ tools.add_command(graph)
 @click.argument("file", type=TOOLS)
 @taking("config", "tenant")
 @click.option(
-    "--server", metavar="NAME", type=TEXT, help="The server of tools that name none. [default: the file's name]"
+    "--server", metavar="NAME", type=TEXT, help="The server of tools without a server. [default: the file's name]"
 )
 @taking("output")
 def import_tools(file: Path, place: Place, server: str | None, output: str) -> None:
@@ -99,7 +99,7 @@ def remove_tools(servers: tuple[str, ...], place: Place, output: str) -> None:
 
 @tools.command("list")
 @taking("catalogue", "config", "sources")
-@click.option("--server", metavar="NAME", help="Only this server's.")
+@click.option("--server", metavar="NAME", help="Only tools of this server.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def list_tools(place: Place, server: str | None, output: str) -> None:
     """List the tools that a tenant may use, one a line. `-o jsonl` writes a tools.jsonl.
@@ -184,7 +184,7 @@ def _show(tool: Tool) -> None:
 
 @tools.command("accept")
 @click.argument("keys", metavar="[SERVER[:NAME]]...", nargs=-1, type=TEXT)
-@click.option("--withdraw", is_flag=True, help="Take the acceptance of these tools back.")
+@click.option("--withdraw", is_flag=True, help="Withdraw the acceptance of these tools.")
 @taking("config", "tenant", "output")
 def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: str) -> None:
     """Accept changed definitions and flagged tools.
@@ -243,9 +243,15 @@ def show_changes(place: Place, output: str) -> None:
 @tools.command("sync")
 @click.argument("file", type=FILE, required=False)
 @taking("config", "tenant")
-@click.option("--server", "only", metavar="NAME", multiple=True, help="Only this server; may be given several times.")
-@click.option("--timeout", metavar="SECONDS", type=_SECONDS, default=30.0, help="For each server, without its install.")
-@click.option("--prune", is_flag=True, help="Remove stored servers that no file names any more.")
+@click.option("--server", "only", metavar="NAME", multiple=True, help="Only this server. Repeatable.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=_SECONDS,
+    default=30.0,
+    help="Time limit for each server, not counting its installation.",
+)
+@click.option("--prune", is_flag=True, help="Remove stored servers that are no longer in any file.")
 @taking("output")
 async def sync_tools(
     file: Path | None,

@@ -12,11 +12,11 @@ from orchestrator.options import Options
 
 @click.command()
 @taking("catalogue", "listed", "sources", "calibration", "temporal server")
-@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="The port; 0: any free one.")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="The port. 0: any free port.")
 async def ui(place: Place, options: Options, port: int) -> None:
-    """Show decisions, tools, servers, experience and runs as pages.
+    """Show decisions, tools, servers, experience and runs in the browser.
 
-    They are served on this machine alone, to whoever opens the link that is printed. Ctrl-C ends it.
+    The pages are served on this machine only, for anyone who has the printed link. Ctrl-C ends the server.
     """
     from orchestrator.mcp.extra import check_extra
 

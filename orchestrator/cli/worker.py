@@ -34,23 +34,27 @@ _POSITIVE = click.IntRange(min=1)
 
 @click.command()
 @taking("catalogue", "config", "sources", "temporal", "model", "calibration", "warm")
-@click.option("--task-queue", default=names.TASK_QUEUE, metavar="NAME", help="The queue to serve.")
-@click.option("--concurrency", metavar="N", type=_POSITIVE, default=100, help="Activities at the same time.")
-@derived(Options, "cached_tenants", "The most tenants whose tools are kept in memory. [default: 256]", type=_POSITIVE)
+@click.option("--task-queue", default=names.TASK_QUEUE, metavar="NAME", help="The task queue to serve.")
 @click.option(
-    "--executors", metavar="MODULE:NAME", help="A mapping of yours: who carries out tools, by key, server:* or kind."
+    "--concurrency", metavar="N", type=_POSITIVE, default=100, help="Maximum number of concurrent activities."
 )
+@derived(Options, "cached_tenants", "The most tenants whose tools are kept in memory. [default: 256]", type=_POSITIVE)
+@click.option("--executors", metavar="MODULE:NAME", help="A mapping of executors by tool key, server:* or kind.")
 @click.option(
     "--nexus",
     metavar="TENANT",
     multiple=True,
-    help="Serve the Nexus service `toolroute` for this tenant, e.g. org:acme. May be repeated; `all` for all.",
+    help="Serve the Nexus service `toolroute` for this tenant, e.g. org:acme, or for `all`. Repeatable.",
 )
-@click.option("--grace", metavar="SECONDS", type=click.FloatRange(0), default=30.0, help="Seconds for calls to end.")
-@click.option("--deployment", metavar="NAME", help="Take part in Worker Versioning, as a version of this deployment.")
-@click.option("--build-id", metavar="ID", help="This worker's version in it. [default: toolroute's version]")
-@click.option("--pinned", is_flag=True, help="Keep each run on the version that it started on.")
-@click.option("--check", is_flag=True, help="Only say whether a worker of this machine polls the queue (exit 0 or 1).")
+@click.option(
+    "--grace", metavar="SECONDS", type=click.FloatRange(0), default=30.0, help="Time for calls to end at shutdown."
+)
+@click.option("--deployment", metavar="NAME", help="Use Worker Versioning with this deployment name.")
+@click.option("--build-id", metavar="ID", help="The build id of this worker. [default: toolroute's version]")
+@click.option("--pinned", is_flag=True, help="Keep each run on the version that started it.")
+@click.option(
+    "--check", is_flag=True, help="Only check whether a worker on this machine polls the queue (exit code 0 or 1)."
+)
 async def worker(
     place: Place,
     options: Options,
@@ -66,13 +70,13 @@ async def worker(
     check: bool,
     warm: int,
 ) -> int:
-    """Serve a Temporal task queue: routing, planning, tool calls.
+    """Serve a Temporal task queue: routing, planning and tool calls.
 
-    With a tenant, the servers of the config that the store does not know for this tenant are listed
-    first. For other tenants list them with `toolroute tools sync`.
+    If a tenant is given, its unknown servers of the configuration are listed first. For other tenants, list them with
+    `toolroute tools sync`.
 
-    With --deployment it gets runs once its version is the deployment's current one:
-    `temporal worker deployment set-current-version`.
+    With --deployment the worker receives runs when its version is the deployment's current version: `temporal worker
+    deployment set-current-version`.
     """
     from orchestrator.temporal.devserver import settle
 
@@ -101,7 +105,7 @@ async def worker(
 
 
 def _executors(named: str) -> "Mapping[str, Registered]":
-    """Return the mapping that MODULE:NAME names; modules of the working folder are found, too."""
+    """Import the mapping MODULE:NAME. Modules in the working folder are found."""
     module, _, name = named.partition(":")
     if not (module and name):
         raise InvalidInput(f"--executors {named!r}: give MODULE:NAME, such as desk.tools:EXECUTORS")
@@ -126,9 +130,14 @@ def _nexus(tenants: Sequence[str]) -> bool | Sequence[str]:
 def released(
     deployment: str | None = None, build_id: str | None = None, *, pinned: bool = False
 ) -> "WorkerDeploymentConfig":
-    """Return the version that a worker is; without a deployment it takes any run.
+    """Return the worker's deployment version. Without a deployment the worker takes any run.
 
-    Without a build id the SDK hashes every imported module first, which takes 1 s.
+    Without a build id the SDK would hash every imported module first, which takes 1 s.
+
+    Args:
+        deployment: The deployment's name, or None.
+        build_id: The build id, or None.
+        pinned: Runs stay on the version that started them.
     """
     from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
     from temporalio.worker import WorkerDeploymentConfig
@@ -150,7 +159,14 @@ def make_worker(
     grace_s: float = 10.0,
     **limits: int,
 ) -> "Worker":
-    """Return a worker of our workflows and activities, which the client's plugin brings."""
+    """Make a worker for toolroute's workflows and activities, which the client's plugin adds.
+
+    Args:
+        client: A client with an `OrchestratorPlugin`.
+        task_queue: The task queue to serve.
+        release: The worker's deployment version, from `released`.
+        grace_s: Seconds that running activities have to end at shutdown.
+    """
     from temporalio.worker import Worker
 
     return Worker(
@@ -163,7 +179,7 @@ def make_worker(
 
 
 async def _check(client: "Client", task_queue: str) -> int:
-    """Return 0 where a worker of this machine (or container) has asked for work in the last minutes, else 1."""
+    """Return 0 if a worker on this machine or container polled in the last minutes, otherwise 1."""
     if any(identity.endswith(f"@{socket.gethostname()}") for identity in await pollers(client, task_queue)):
         return 0
     note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")

@@ -22,7 +22,20 @@ _NAME = re.compile(r"(?<=\w\s)[A-Z]\w*(?:\s[A-Z]\w*)+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capability:
-    """A tool, by name or by `server:name`, and the phrases that ask for it."""
+    """An always-available tool and the phrases that ask for it.
+
+    Attributes:
+        tool: The name of the tool, or its key (`server:name`).
+        phrases: The phrases. Small gaps and other forms of their words are allowed.
+
+    Examples:
+        >>> from orchestrator import Capability, Router
+        >>> archive = Capability(tool="workspace_rag_query", phrases=("ask the archive",))
+        >>> with Router("examples/tools.jsonl", capabilities=[archive]) as router:
+        ...     decision = router.route_sync("ask the archive")
+        >>> decision.stage.value, decision.recommended
+        ('always', ('builtin:workspace_rag_query',))
+    """
 
     tool: str
     phrases: tuple[str, ...]

@@ -85,10 +85,20 @@ def log_odds(chance: Any, least: float = 1e-4) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The five maps.
+    """The fitted maps from features to probabilities.
 
-    `keyword`, `semantic` and `merged` give a tool's probability by one leg alone and by both; `gate` and `confidence`
-    the chance that the best tool is right, before and after the semantic leg.
+    Attributes:
+        keyword: A tool's probability by the keyword leg alone.
+        semantic: A tool's probability by the semantic leg alone.
+        merged: A tool's probability by both legs.
+        gate: The probability that the best tool is right, before the semantic leg.
+        confidence: The probability that the best tool is right, after the semantic leg.
+
+    Examples:
+        >>> from orchestrator import Calibration
+        >>> from orchestrator.index.calibration import shipped
+        >>> isinstance(shipped(), Calibration)
+        True
     """
 
     keyword: LogisticMap
@@ -252,10 +262,20 @@ class Correction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Numbers fitted to queries of one's own, kept in a file; None leaves the shipped ones as they are.
+    """Corrections of the fitted maps for your own queries, kept in a file. `toolroute eval FOLDER --fit` makes it.
 
-    `shipped` names the maps that a file corrects; `embedder` is the id of the one it was fitted with, "" for any;
-    `about` says what it was made from.
+    Attributes:
+        gate: The correction of the gate's map. None: no correction.
+        confidence: The correction of the confidence's map. None: no correction.
+        shipped: The name of the maps that the file corrects.
+        embedder: The id of the embedder with which the corrections were fitted. Empty: any.
+        about: How the file was made.
+
+    Examples:
+        >>> from orchestrator import Fit, Router
+        >>> with Router("examples/tools.jsonl", calibration=Fit()) as router:  # an empty Fit changes nothing
+        ...     router.route_sync("refund a charge").recommended
+        ('stripe:refund_charge',)
     """
 
     gate: Correction | None = None

@@ -40,9 +40,25 @@ _REQUEST_CHARS = 250_000
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors that are compared by their cosine.
+    """Turns texts into vectors, which are compared by their cosine. Your own class needs these attributes and `embed`.
 
-    `id` changes whenever the vectors would; `remote` embedders are called in a thread, with a deadline.
+    Attributes:
+        id: A name that changes when the vectors change.
+        dimension: The length of a vector.
+        remote: Whether `embed` calls an endpoint. It then runs in a thread, with a deadline.
+
+    Examples:
+        >>> import numpy as np
+        >>> from orchestrator import Embedder, Router
+        >>> class LetterCounts:
+        ...     id, dimension, remote = "letters", 26, False
+        ...     def embed(self, texts):
+        ...         letters = [chr(ord("a") + place) for place in range(self.dimension)]
+        ...         return np.array([[text.lower().count(letter) for letter in letters] for text in texts], np.float32)
+        >>> embedder: Embedder = LetterCounts()
+        >>> with Router("examples/tools.jsonl", embedder=embedder) as router:
+        ...     router.route_sync("refund a charge").recommended
+        ('stripe:refund_charge',)
     """
 
     id: str
@@ -50,7 +66,11 @@ class Embedder(Protocol):
     remote: bool
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return a row a text; raises EmbedderUnavailable when it cannot answer now."""
+        """Return one vector for each text, shape [texts, dimension].
+
+        Raises:
+            EmbedderUnavailable: The embedder cannot answer now.
+        """
         ...
 
 

@@ -66,9 +66,23 @@ class _Dialect:
 
 
 class Models:
-    """Name the models at one endpoint and ask them. Opens on first use, in each event loop anew; use `async with`.
+    """The language models at one endpoint.
 
-    The key is read from the environment when the client opens, unless one is given; no repr, error or log shows it.
+    The client opens on first use, in each event loop anew, and closes with `async with`. No repr, error or log shows the
+    key.
+
+    Args:
+        options: The names of the models, the endpoint and the timeout.
+        api_key: The key. Default: OPENAI_API_KEY, read when the client opens.
+        tries: The number of tries for a request whose failure may pass.
+
+    Raises:
+        InvalidConfig: The options name no model.
+
+    Examples:
+        >>> from orchestrator import Models, Options
+        >>> Models(Options(model="gpt-5-mini")).plan_model
+        'gpt-5-mini'
     """
 
     def __init__(self, options: Options, *, api_key: str | None = None, tries: int = 3) -> None:

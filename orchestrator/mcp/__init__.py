@@ -1,1 +1,1 @@
-"""Inside the lazy pool and the MCP server: one connection's life, what goes over it, and what is never shown."""
+"""Internals of the connection pool and of the MCP server: connections, requests over them, and redaction."""

@@ -1,4 +1,4 @@
-"""Requests of servers to the client behind toolroute: elicitation, sampling and roots, and what servers log."""
+"""Requests from servers to the client behind toolroute (elicitation, sampling, roots), and servers' log messages."""
 
 import asyncio
 import logging
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ANSWER_S = 600.0
-"""How long a server waits for the answer to its question: a person reads it, so the call's timeout is too short."""
+"""Seconds that a server waits for the answer to its question. A person answers, so the call's timeout is too short."""
 
 
 class Asker(Protocol):
-    """A client whose request is under way, and which a server may therefore ask.
+    """A client with a request in progress, which a server may therefore ask.
 
-    `who` names the client's conversation: requests of one conversation may answer for each other. `log_level` is the
-    least severe log message that the client wants, "" where it did not say. `fixed` are values that it never reads.
+    Attributes:
+        who: The client's conversation. Requests of one conversation may answer for each other.
+        log_level: The lowest level of log messages that the client wants, "" if it gave none.
+        fixed: Values of a profile's fixed parameters, which the client must never read.
     """
 
     who: object
@@ -38,7 +40,7 @@ class Asker(Protocol):
         ...
 
     async def ask(self, request: "InputRequest") -> "InputResponse | ErrorData":
-        """Return the client's answer, or the error that stands for one."""
+        """Return the client's answer, or an error result."""
         ...
 
     async def tell(self, notification: "ServerNotification") -> None:
@@ -55,12 +57,12 @@ async def _ignore(*_: Any) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """How a client stands behind connections. Servers are told that it can be asked.
+    """The client side of a pool's connections. Servers learn that the client can be asked.
 
     Attributes:
-        fallback: Gives the client that is asked outside of any request; None where there is not exactly one.
-        on_offer: Gets each server's offer.
-        on_updated: Gets a server's name and the URI of a resource that has changed.
+        fallback: Returns the client to ask outside of any request, or None if there is not exactly one.
+        on_offer: Receives each server's offer.
+        on_updated: Receives a server's name and the URI of a resource that changed.
     """
 
     fallback: Callable[[], Asker | None] = lambda: None
@@ -69,9 +71,10 @@ class Host:
 
 
 def only_one(askers: Iterable[Asker]) -> Asker | None:
-    """Return the client whose requests a server has under way; None for no client, and for several.
+    """Return the client whose requests a server is working on, or None if there are none or several clients.
 
-    A message over stdio does not say to which request it belongs, and no client may see what is meant for another.
+    A message over stdio does not name the request that it belongs to, and a client must not see messages for another
+    client.
     """
     present = [asker for asker in askers if asker.is_open]
     return present[-1] if len({asker.who for asker in present}) == 1 else None
@@ -94,7 +97,7 @@ class ServerRequests:
         return self._questions > 0
 
     def join(self) -> Asker | None:
-        """Return the client whose request begins here, if any; the server may ask it until it leaves."""
+        """Return the client of the request that begins here, if any. The server may ask it until it leaves."""
         if (asker := ASKER.get()) is not None:
             self.askers.append(asker)
             self._joined.set()
@@ -117,7 +120,7 @@ class ServerRequests:
             del self._patient[within]
 
     def callbacks(self) -> dict[str, Any]:
-        """Return the parts of a Client that answer a server; none without a host."""
+        """Return the callbacks of a Client that answer a server's requests. Without a host there are none."""
         if self.host is None:
             return {}
         from mcp import types
@@ -183,7 +186,9 @@ class ServerRequests:
         return self.host.fallback() if self.host else None
 
     async def set_log_level(self, client: "Client", level: str) -> None:
-        """Ask a server of a protocol before 2026-07-28 for log messages; later ones are asked with each request."""
+        """Request log messages from a server with a protocol before 2026-07-28. Newer servers are asked with each
+        request.
+        """
         from mcp.types import EmptyResult, SetLevelRequest, SetLevelRequestParams
 
         if level and client.server_capabilities.logging is not None and client.session.initialize_result is not None:

@@ -1,7 +1,8 @@
-"""Signing in to servers over HTTP (OAuth 2.1) with the MCP library's client: once in a browser, then by kept tokens.
+"""Sign-in to HTTP servers (OAuth 2.1) with the MCP library's client: once in a browser, later with stored tokens.
 
-The library discovers, registers, proves and exchanges. It keeps neither where a token is renewed nor until when it is
-valid, and would open a browser in the middle of a call. So a sign-in is kept with both, and calls only use it.
+The library handles discovery, client registration, PKCE and the token exchange. It does not keep the token endpoint or
+the expiry time, and it would open a browser in the middle of a call. Therefore a stored sign-in includes both, and
+calls only use a stored sign-in.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.sign_ins import SignIn, SignInFile
 
 _REQUEST_S, _PERSON_S = 10.0, 900.0
-"""How long an authorization server may take to answer, and a person to sign in."""
+"""Seconds for an authorization server to answer, and for a person to sign in."""
 _TIMEOUT = httpx2.Timeout(_REQUEST_S).as_dict()
 _ACCEPT = {"accept": "application/json, text/event-stream"}
 _HELLO = {
@@ -79,10 +80,11 @@ class SignedIn(httpx2.Auth):
         return request
 
     async def _renewed(self, kept: SignIn) -> SignIn | None:
-        """Return the sign-in with a token that is newer than this one's; None where only a person can get one.
+        """Return the sign-in with a newer token, or None if only a person can get one.
 
-        One process at a time renews, and looks first whether another one has: a renewal may make the former one's
-        tokens worthless. It is not cut short, as the answer holds the only token that renews the next time.
+        Only one process renews at a time, and it first checks whether another process has renewed, because a renewal
+        may invalidate earlier tokens. A renewal is not cancelled, because its response has the only token for the next
+        renewal.
         """
         newer: SignIn | None = None
         with anyio.CancelScope(shield=True):
@@ -99,7 +101,7 @@ class SignedIn(httpx2.Auth):
 
 
 class _Metadata(OAuthClientMetadata):
-    """What is registered of us. The scopes of an entry stay, whatever a server proposes."""
+    """The client metadata for registration. The scopes of an entry are kept, whatever the server proposes."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name != "scope" or not self.scope:
@@ -179,10 +181,10 @@ class _Provider(OAuthClientProvider):
         return await super()._perform_authorization()
 
     def kept(self) -> SignIn:
-        """Return the sign-in as it is kept. A client's secret that the entry gives is not."""
+        """Return the sign-in in its stored form. A client secret from the entry is not stored."""
         context, token, client = self.context, self.context.current_tokens, self.context.client_info
         if token is None or client is None:
-            raise Unauthorised("it gave no token")
+            raise Unauthorised("it returned no token")
         secret = {"client_secret"} if self._given is not None else set[str]()
         return SignIn(
             token=token.model_dump(mode="json", exclude_none=True),
@@ -193,7 +195,7 @@ class _Provider(OAuthClientProvider):
         )
 
     def take(self, kept: SignIn) -> None:
-        """Go on from a sign-in as it was kept: with its own authorization server, not one that is guessed."""
+        """Continue a stored sign-in with its own authorization server, without a new discovery."""
         context = self.context
         context.current_tokens = OAuthToken.model_validate(kept.token)
         context.client_info = OAuthClientInformationFull.model_validate(kept.client)
@@ -204,7 +206,7 @@ class _Provider(OAuthClientProvider):
             context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(kept.resource)
 
     async def renewed(self, kept: SignIn) -> SignIn | None:
-        """Return the sign-in with a new token; None where the server wants a person again."""
+        """Return the sign-in with a new token, or None if the server requires a person again."""
         self.take(kept)
         response = await _sent(await self._refresh_token())
         if response.status_code in (400, 401) and _error_of(response):
@@ -230,7 +232,7 @@ class _Provider(OAuthClientProvider):
 
 
 def _check_hidden(spec: ServerSpec, launch: Launch) -> None:
-    """Raise InvalidConfig where a token of a sign-in would travel in clear; OAuth 2.1 and MCP forbid that."""
+    """Raise InvalidConfig if a token would be sent unencrypted. OAuth 2.1 and MCP forbid that."""
     if launch.in_clear:
         raise InvalidConfig(
             f"server {spec.name!r}: its url begins with http://, so others on the network could read the token of a "
@@ -260,7 +262,7 @@ def _error_of(response: httpx2.Response) -> str:
 
 
 class Callback:
-    """The loopback address to which a browser comes back, and what it brings."""
+    """The loopback address that the browser returns to, and the parameters that it brings."""
 
     def __init__(self, server: str) -> None:
         self._server, self._state = server, ""
@@ -298,7 +300,9 @@ class Callback:
         return AuthorizationCodeResult(code=got.get("code", ""), state=got.get("state"), iss=got.get("iss"))
 
     def take(self, address: str) -> str:
-        """Take the address to which the browser was sent back; return what to tell the person, "" for another one's."""
+        """Accept the address that the browser was sent to. Returns the text to show, or "" if it belongs to another
+        sign-in.
+        """
         parts = urlsplit(address.strip())
         got = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if parts.path != "/callback" or not self._state or got.get("state") != self._state:
@@ -306,8 +310,8 @@ class Callback:
         if not self._answer.done():
             self._answer.set_result(got)
         if "error" in got:
-            return f"{self._server} was not signed in to ({got['error']})."
-        return f"toolroute takes it from here, and says in the terminal whether it may use {self._server} now."
+            return f"{self._server} sign-in failed ({got['error']})."
+        return f"toolroute continues in the terminal and shows there whether it can use {self._server}."
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -317,7 +321,7 @@ class Callback:
                     pass
                 said = self.take(line[1].decode("latin-1")) if len(line) > 1 and line[0] == b"GET" else ""
                 status = "200 OK" if said else "400 Bad Request"
-                text = html.escape(said or "This is not the sign-in that toolroute waits for.")
+                text = html.escape(said or "toolroute is not waiting for this sign-in.")
                 page = (
                     f"<!doctype html><meta charset=utf-8><title>toolroute</title><h1>{text}</h1><p>Close this window."
                 )
@@ -333,17 +337,19 @@ class Callback:
 async def login(
     tenant: str, spec: ServerSpec, launch: Launch, show: Callable[[str, Callable[[str], str]], Awaitable[None]]
 ) -> SignIn:
-    """Sign a tenant in to a server, and keep that.
+    """Sign a tenant in to a server and store the sign-in.
 
     Args:
-        tenant: Whose calls use it.
+        tenant: The tenant whose calls use the sign-in.
         spec: The server's entry.
         launch: The entry with its variables replaced.
-        show: Shows a person the link. It also gets the function that takes the address to which the browser was sent,
-            should it have been sent to another machine.
+        show: Shows the link to a person. It also receives a function that accepts the browser's final address, for
+            a browser on another machine.
 
-    Raises Unauthorised where it was refused or the server offers none, ServerUnavailable where one does not answer, and
-    InvalidConfig where its address is of plain HTTP on another machine.
+    Raises:
+        Unauthorised: The sign-in was refused, or the server offers none.
+        ServerUnavailable: A server did not answer.
+        InvalidConfig: The server's address is plain HTTP on another machine.
     """
     _check_hidden(spec, launch)
     callback = Callback(spec.name)
@@ -364,17 +370,19 @@ async def login(
             raise Unauthorised(f"server {spec.name!r}: {error}") from None
         except httpx2.HTTPError as error:
             why = launch.secrets.redact(str(error) or type(error).__name__)
-            raise ServerUnavailable(f"server {spec.name!r}: no sign-in, as one of its servers fails: {why}") from None
+            raise ServerUnavailable(
+                f"server {spec.name!r}: sign-in failed, because one of its servers failed: {why}"
+            ) from None
         except (OAuthFlowError, ValueError) as error:
             raise _failed(spec, launch, error) from None
     if status in (401, 403):
-        raise Unauthorised(f"server {spec.name!r} refuses the token of its own authorization server (HTTP {status})")
+        raise Unauthorised(f"server {spec.name!r} refused the token of its own authorization server (HTTP {status})")
     SignInFile(tenant, spec, launch).write(kept)
     return kept
 
 
 async def _status(spec: ServerSpec, launch: Launch, provider: _Provider) -> int:
-    """Send a first message, with a sign-in on the way; return how it was answered."""
+    """Send a first message with the sign-in and return the HTTP status."""
     headers = {**launch.headers, **_ACCEPT}
     method, message = ("GET", None) if spec.transport == "sse" else ("POST", _HELLO)
     async with (
@@ -396,7 +404,16 @@ def _failed(spec: ServerSpec, launch: Launch, error: Exception) -> Unauthorised:
 
 
 async def logout(tenant: str, spec: ServerSpec, launch: Launch) -> str:
-    """Forget a sign-in, here and where the authorization server takes that; return why it did not, "" for fine."""
+    """Delete a sign-in here and revoke it at the authorization server, if that supports revocation.
+
+    Args:
+        tenant: The tenant that is signed in.
+        spec: The server's entry.
+        launch: The entry with its variables replaced.
+
+    Returns:
+        The reason why revocation failed, or "".
+    """
     file = SignInFile(tenant, spec, launch)
     async with file.locked():
         kept = file.read()

@@ -1,4 +1,4 @@
-"""One call of an MCP tool: what was asked, and how the tool differs from the one that was chosen."""
+"""One call of an MCP tool: its arguments, and the differences between the live tool and the chosen one."""
 
 import asyncio
 import sys
@@ -15,11 +15,11 @@ from orchestrator.records.tool import Tool
 
 MAX_RESULT_TOKENS = 8_000
 WHOLE = sys.maxsize
-"""As `max_result_tokens`: the result is neither cut nor counted."""
+"""A value of `max_result_tokens` that neither cuts nor counts the result."""
 
 
 Confirm = Callable[[Tool], Awaitable[None]]
-"""Called with the server's own record of a tool, before it is called; raises where it may not be called."""
+"""Called with the server's own record of a tool before the call. Raises an error if the call is not allowed."""
 
 
 class OnProgress(Protocol):
@@ -30,7 +30,12 @@ class OnProgress(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """A call under way: `chosen` is the Tool record it was made from, if any; `deadline` is in the loop's time."""
+    """A call in progress.
+
+    Attributes:
+        chosen: The Tool record that the call was made from, if any.
+        deadline: The deadline in the event loop's time, in seconds.
+    """
 
     server: str
     name: str
@@ -45,10 +50,20 @@ class Call:
 
     @classmethod
     def of(cls, tool: Tool | str, arguments: Mapping[str, Any], idempotency_key: str | None = None) -> Self:
-        """Return a call by key or record; UnknownTool for no key, InvalidArguments for what JSON cannot carry."""
+        """Make a call from a key or a Tool record.
+
+        Args:
+            tool: The tool's key or record.
+            arguments: The arguments.
+            idempotency_key: A key for servers that recognise repeated calls.
+
+        Raises:
+            UnknownTool: `tool` is not a key.
+            InvalidArguments: JSON cannot represent the arguments.
+        """
         server, _, name = (tool.key if isinstance(tool, Tool) else tool).partition(":")
         if not (server and name):
-            raise UnknownTool(f"{tool!r} is no tool key: give server:name")
+            raise UnknownTool(f"{tool!r} is not a tool key: use server:name")
         return cls(
             server=server,
             name=name,
@@ -62,7 +77,9 @@ class Call:
         return f"{self.server}:{self.name}"
 
     def seconds_left(self, timeout_s: float) -> float:
-        """Return what the call's own deadline leaves, else the server's timeout; ServerUnavailable if it is over."""
+        """Return the seconds until the call's deadline, or the server's timeout. Raises ServerUnavailable after the
+        deadline.
+        """
         left = timeout_s if self.deadline is None else self.deadline - asyncio.get_running_loop().time()
         if left <= 0:
             raise ServerUnavailable(f"{self.key}: the deadline passed before the call was sent")
@@ -79,12 +96,14 @@ class Call:
         return redacted
 
     def rename(self, live: Tool) -> tuple[str, ...]:
-        """Call the tool by its present name; a warning says so where that is another one."""
+        """Call the tool by its present name. If the name changed, a warning names both."""
         former, self.name = self.key, live.name
         return () if former == self.key else (f"{former} is called {self.key} now: use that name",)
 
     def compare(self, live: Tool) -> tuple[str, ...]:
-        """Return a warning if the live tool is not the chosen one; InvalidArguments if the arguments do not fit it."""
+        """Return a warning if the live tool differs from the chosen one. Raises InvalidArguments if the arguments do
+        not fit.
+        """
         self.replayable = (replace(live, labels=self.chosen.labels) if self.chosen else live).replayable
         if self.chosen is None:
             with suppress(InvalidArguments):  # The server says it better.
@@ -96,7 +115,7 @@ class Call:
             check_arguments(live, self.arguments)
         except InvalidArguments as error:
             raise InvalidArguments(f"{self.key} has changed since it was chosen; choose again ({error})") from None
-        return (f"{self.key} has changed since it was chosen: its definition on the server is another one",)
+        return (f"{self.key} has changed since it was chosen: its definition on the server is different",)
 
     def unknown_outcome(self, reason: Exception) -> OutcomeUnknown:
         return OutcomeUnknown(
@@ -107,7 +126,7 @@ class Call:
 
 
 def as_chosen(live: Tool, chosen: Tool) -> Tool:
-    """Return the live tool with what only a catalogue adds to a definition; itself where they are one."""
+    """Return the live tool with the keywords and labels that a catalogue added to its definition."""
     if live.hash == chosen.hash:
         return live
     return replace(

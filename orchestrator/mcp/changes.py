@@ -1,4 +1,4 @@
-"""Changes that a connected server tells of: what it lists is read again, and passed on."""
+"""Change notifications of a connected server: its lists are read again and passed on."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 Tools = tuple[Tool, ...]
 
 _GAP_S, _MOST_GAP_S = 0.5, 30.0
-"""The pause before a server is listed again, which doubles where that shows nothing new or fails."""
+"""Seconds before a server is listed again. The pause doubles if nothing changed or the listing failed."""
 _LISTEN_AGAIN_S = 2.0
-"""Pause before a stream of notices is opened again: proxies end such streams often."""
+"""Seconds before a stream of notifications is reopened. Proxies often end such streams."""
 
 logger = logging.getLogger(__name__)
 
@@ -55,10 +55,16 @@ class Changes:
         again: Callable[[], Awaitable[Tools]],
         secrets: "Secrets",
     ) -> None:
-        """Pass on what the server lists, now and whenever it says that this changed.
+        """Pass on the server's tools now and after each change notification.
 
-        Some servers say so at each listing, so they are asked more and more seldom. What could not be passed on is
-        tried again.
+        Some servers send a notification after each listing, so the interval between listings grows. A list that could
+        not be passed on is retried.
+
+        Args:
+            known: The tools as listed on connecting.
+            pass_on: Receives the tools.
+            again: Lists the server again.
+            secrets: Values to redact in error texts.
         """
         gap = _GAP_S
         while True:
@@ -73,13 +79,13 @@ class Changes:
             except Exception as error:
                 # The listing known so far stays: half of a new one would be worse.
                 gap = min(2 * gap, _MOST_GAP_S)
-                text = "server %s: what it lists now was not taken over, tried again in %g s: %s"
+                text = "server %s: its new tool list was not stored, retry in %g s: %s"
                 logger.warning(text, self._server, gap, faults.in_words(error, secrets))
                 await anyio.sleep(gap)
                 self._tools.set()
 
     async def follow_offer(self, read: Callable[[], Awaitable[Offer]], secrets: "Secrets") -> None:
-        """Have the offer read now, and after each change; more and more seldom where that shows nothing new."""
+        """Read the offer now and after each change. The interval grows while nothing new is found."""
         gap, known = _GAP_S, None
         while True:
             self._offer.clear()
@@ -95,8 +101,16 @@ class Changes:
             await anyio.sleep(gap)
 
     async def listen(self, client: "Client", over_http: bool, doubt: Callable[[], None]) -> None:
-        """Subscribe to changes, where the protocol wants that (2026-07-28); older servers just send them, over HTTP
-        once their stream is open. What changed until then reached nobody, so it is listed again."""
+        """Subscribe to change notifications (protocol 2026-07-28).
+
+        Older servers send notifications without a subscription, over HTTP once their stream is open. Changes before
+        that moment were not received, so the server is listed again.
+
+        Args:
+            client: The connected client.
+            over_http: True for a server with a URL.
+            doubt: Called when a change may have been missed.
+        """
         from mcp.client.subscriptions import ListenNotSupportedError
 
         able = client.server_capabilities
@@ -114,6 +128,6 @@ class Changes:
                     self._note_all()
                 return
             except Exception as error:
-                logger.debug("server %s: no notice of changes: %s", self._server, type(error).__name__)
+                logger.debug("server %s: no notifications of changes: %s", self._server, type(error).__name__)
             await anyio.sleep(_LISTEN_AGAIN_S)
             doubt()  # A server that is gone is found out here.

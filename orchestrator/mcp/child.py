@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 _SHELL = shutil.which("sh")
 _WATCH = 'read -r _; kill -KILL "-$0"'
-"""Ends a server with its children once the watcher's input ends, as it does however toolroute ends."""
+"""Kills a server and its children when the watcher's input closes, which happens however toolroute ends."""
 _WATCH_RUNNER = """
 read -r _; kill -TERM "-$0"; n=0
 while [ $n -lt 20 ] && kill -0 "-$0" 2>/dev/null; do sleep 1; n=$((n + 1)); done
 kill -KILL "-$0"
 """
-"""The same for a package runner, which first takes back what it has half installed."""
+"""The same for a package runner, which first removes a half-finished installation."""
 _BEGIN = 'read -r _ && exec "$@"'
-"""Starts the server once its watcher runs, so that there is no moment in which nobody would end it."""
+"""Starts the server after its watcher, so that it is watched from the first moment."""
 
 _CHUNK = 65_536
 _TAIL_CHARS, _TAIL_BYTES = 200, 65_536
 _LATEST = 40
 _READ_ON, _PAUSE_S = 2**20, 0.05
-"""So much is read of standard error at once; beyond it a server that floods it waits, and takes no time from others."""
+"""Bytes of standard error that are read at once. A server that writes more has to wait."""
 _GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
 _ROLLBACK_S = 20.0
-"""npx took up to 9 s to take back a half install; killed in the midst of one it leaves its cache broken for good."""
+"""Seconds to stop. npx needed up to 9 s to remove a half-finished installation, and being killed breaks its cache."""
 
 
 @contextmanager
 def watched(group: int, watch: str = _WATCH) -> Iterator[None]:
-    """Have a process group killed should toolroute be; a system without a shell has nobody to do it."""
+    """Return a command that kills its process group if toolroute is killed. Requires a POSIX shell."""
     if not _SHELL:
         yield
         return
@@ -65,10 +65,10 @@ class Child:
     """One start of a server's command.
 
     Attributes:
-        flaw: Why it is read no further, where the server is to blame.
-        pid: Its process, which leads a session; 0 before it is started.
-        returncode: How it ended by itself: the exit code, or a signal's number below 0.
-        answered: Whether a message has come from it.
+        flaw: The reason why reading stopped, if it is the server's fault.
+        pid: The process id, which leads a session. 0 before the start.
+        returncode: The exit code, or the negative number of a signal.
+        answered: True after the first message.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -106,7 +106,7 @@ class Child:
                     tasks.cancel_scope.cancel()
 
     async def _listen(self, pipe: StreamReader) -> None:
-        """Keep the end of what is said on standard error."""
+        """Keep the last part of the standard error."""
         read = 0
         while chunk := await pipe.read(_CHUNK):
             self._said = (self._said + chunk)[-_TAIL_BYTES:]
@@ -117,7 +117,9 @@ class Child:
     async def _receive(
         self, pipe: StreamReader, incoming: "MemoryObjectSendStream[SessionMessage | Exception]"
     ) -> None:
-        """Pass messages on; once nobody takes them, read on for a while, so that a server that writes can end."""
+        """Pass messages on. When nobody receives them any more, keep reading for a while, so that a writing server can
+        exit.
+        """
         async with incoming:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async for line in _lines(pipe):
@@ -134,7 +136,7 @@ class Child:
                 break
 
     async def _stop(self, process: Any, runner: str) -> None:
-        """Close its input and let it end; then ask it and its children to; then end them."""
+        """Close the server's input, then send it and its children SIGTERM, then SIGKILL."""
         grace_s = _GRACE_S if self.answered else _HASTE_S
         process.stdin.close()
         try:
@@ -151,11 +153,11 @@ class Child:
 
     @property
     def said(self) -> str:
-        """The end of what it said on standard error, secrets included."""
+        """The last part of its standard error, secrets included."""
         return self._said.decode("utf-8", "replace")
 
     def last_words(self, secrets: Secrets) -> str:
-        """Return on one line how it ended, and what it said of that on standard error, redacted and shortened."""
+        """Return one line with how the process ended and the cause from its standard error, redacted and shortened."""
         lines = self._said.splitlines()[len(self._said) == _TAIL_BYTES :]
         if self.answered:  # Older lines are about what it did before.
             lines = lines[-_LATEST:]
@@ -169,7 +171,7 @@ class Child:
 
 @asynccontextmanager
 async def _running(launch: Launch) -> AsyncIterator[Any]:
-    """Start the command, watched. The process has all its pipes, unlike its type says."""
+    """Start the command under the watcher. The process has all three pipes, although its type allows None."""
     from mcp.client.stdio import get_default_environment
 
     executable = launch.executable
@@ -205,7 +207,7 @@ async def _send(
 
 
 def _signal(process: Any, number: int) -> bool:
-    """Send a signal to a server and its children; return whether any of them is left."""
+    """Send a signal to a server and its children. Returns True if any of them is still running."""
     try:
         os.killpg(process.pid, number)
     except OSError as error:
@@ -220,7 +222,7 @@ async def _until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 async def _lines(pipe: StreamReader) -> AsyncIterator[bytes]:
-    """Yield each line that is not empty; the beginning of one that is too long is the last."""
+    """Yield each line that is not empty. Of a line over the limit only the beginning is yielded, as the last one."""
     line = bytearray()
     while chunk := await pipe.read(_CHUNK):
         *ends, rest = chunk.split(b"\n")

@@ -1,6 +1,6 @@
-"""MCP clients: where each keeps its servers on each system, and that part of its file, read and replaced.
+"""MCP clients: the location of their configuration files, and reading and replacing the servers in them.
 
-Whatever else stands in a file stays as it is: comments, order, blanks, line ends, and a byte order mark.
+Everything else in a file is preserved: comments, order, whitespace, line endings and a byte order mark.
 """
 
 import json
@@ -28,17 +28,17 @@ class Client:
     """A program that starts MCP servers.
 
     Attributes:
-        name: How commands call it.
-        title: How people call it.
-        places: Where its file of user-wide servers may be, below {home}, {config} (where the system keeps settings)
-            and the like. The first that exists counts.
-        windows: The same on Windows, where that is elsewhere.
-        key: The part of the file with the servers.
-        raw: Whether it replaces no variables in its file and passes none on.
-        fields: Its names of fields, each with the name in an mcpServers file.
-        joined: Whether the command and its arguments are one list.
-        ours: What our entry has besides the command and its arguments.
-        variable: How it writes a variable, with the variable's name as the group.
+        name: Its name in commands.
+        title: Its name for people.
+        places: Possible paths of its user-wide file, below {home}, {config} (the system's settings folder) and
+            similar. The first existing file counts.
+        windows: The paths on Windows, if they differ.
+        key: The part of the file that has the servers.
+        raw: True if the client replaces no variables in its file and passes none on.
+        fields: Its field names, each with the name in an mcpServers file.
+        joined: True if the command and its arguments are one list.
+        ours: Fields of the toolroute entry besides command and arguments.
+        variable: The pattern of a variable, with the variable's name as its group.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Client:
     variable: str = ""
 
     def path(self, environ: Mapping[str, str], system: str) -> Path:
-        """Return its file of user-wide servers, whether there is one or not; `system` as `sys.platform` names it."""
+        """Return the path of its user-wide file, existing or not. `system` is a value of `sys.platform`."""
         home = environ.get("USERPROFILE" if system == "win32" else "HOME") or str(Path.home())
         xdg = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
         named = {
@@ -169,12 +169,12 @@ CLIENTS = (
 UNREAD = {
     "JetBrains AI Assistant": "its documentation names no file; paste the entry of `toolroute serve` into its settings"
 }
-"""Clients whose files are not known, with what to do."""
+"""Clients whose files are unknown, with the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFile:
-    """A client's file: its text, and the entries of its servers as they stand there."""
+    """A client's file: its text and the entries of its servers."""
 
     client: Client
     path: Path
@@ -183,7 +183,7 @@ class ClientFile:
 
     @classmethod
     def read(cls, client: Client, path: Path) -> "ClientFile":
-        """Read a file; InvalidConfig where it is broken."""
+        """Read a file. Raises InvalidConfig if it is broken."""
         with reading(path, error=InvalidConfig):
             text = path.read_bytes().decode("utf-8")  # Line ends and a mark stay as they are.
             return cls(client=client, path=path, text=text, entries=_named(_whole(client, text).get(client.key)))
@@ -194,11 +194,11 @@ class ClientFile:
 
     @property
     def others(self) -> dict[str, Any]:
-        """What else the file says."""
+        """All other content of the file."""
         return {name: own for name, own in _whole(self.client, self.text).items() if name != self.client.key}
 
     def with_entries(self, entries: Mapping[str, Any]) -> str:
-        """Return the text with these servers in place of its own, and all else as it is."""
+        """Return the text with these servers instead of its own, and everything else unchanged."""
         client, whole = self.client, _whole(self.client, self.text)
         if client.form == "toml":
             text = _toml_with(self.text, client.key, entries)
@@ -210,11 +210,13 @@ class ClientFile:
         if _named(after.pop(client.key, None)) != entries or after != {
             k: v for k, v in whole.items() if k != client.key
         }:
-            raise InvalidConfig(f"{self.path}: {client.key} cannot be changed without changing more: change it by hand")
+            raise InvalidConfig(
+                f"{self.path}: {client.key} cannot be changed without other changes to the file: edit it by hand"
+            )
         return text
 
     def undone(self, before: "ClientFile") -> "ClientFile":
-        """Return the file with the servers that it had before; those that were added or changed since stay so."""
+        """Return the file with its former servers. Servers that were added or changed since then are kept."""
         now = {name: entry for name, entry in self.entries.items() if name != OURS}
         entries, text, key = {**before.entries, **now}, before.text, self.client.key
         if entries != before.entries:
@@ -231,8 +233,10 @@ class ClientFile:
 
 
 def copies(path: Path, kind: str = "before") -> tuple[list[Path], Path]:
-    """Return a file's copies, the first one first, and the place of the next: from before each change of ours, or
-    `undone`, kept for what undoing the change could not bring back."""
+    """Return the existing copies of a file, oldest first, and the path of the next copy.
+
+    A copy is made before each change. A copy named `undone` has the content that undoing could not restore.
+    """
     found, first = list[Path](), f"{path.name}.{kind}-toolroute"
     while (place := path.with_name(f"{first}.{len(found) + 1}" if found else first)).is_file():
         found.append(place)
@@ -240,9 +244,17 @@ def copies(path: Path, kind: str = "before") -> tuple[list[Path], Path]:
 
 
 def write(path: Path, text: str, *, private: bool = False) -> None:
-    """Replace a file, or a link's own target, in one step; InvalidConfig if it cannot be written and is as before.
+    """Replace a file atomically, following a link to its target.
 
-    The file keeps its permissions. A new file can be read by its owner alone, and so can any `private` file.
+    The file keeps its permissions. Only the owner can read a new file or a `private` one.
+
+    Args:
+        path: The file.
+        text: The new content.
+        private: Restrict reading to the owner.
+
+    Raises:
+        InvalidConfig: The file cannot be written. It is unchanged.
     """
     target = path.resolve()
     fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
@@ -309,10 +321,10 @@ def _after_space(plain: str, at: int) -> int:
 
 
 def _span(text: str, key: str) -> tuple[int, int]:
-    """Return where the value of a key of the outermost object stands; InvalidConfig without it."""
+    """Return the start and end of a value in the outermost object. Raises InvalidConfig if the key is missing."""
     found = [(start, end) for name, _, start, end in _members(without_comments(text)) if name == key]
     if not found:
-        raise InvalidConfig(f"no object {key!r} stands there any more")
+        raise InvalidConfig(f"no object {key!r} is there any more")
     return found[0]
 
 
@@ -325,7 +337,7 @@ def _json_with(text: str, key: str, entries: Mapping[str, Any]) -> str:
 
 
 def _spliced(text: str, start: int, end: int, entries: Mapping[str, Any]) -> str:
-    """Return the text with these members of the object that stands there; those that are the same stay as written."""
+    """Return the text with these members in the object at this place. Unchanged members keep their formatting."""
     plain, raw = (without_comments(text[: end - 1])[start:], text[start:end])  # Without its end a last comma stays.
     now: dict[str, Any] = json.loads(without_comments(text)[start:end])
     members = list(_members(plain + "}"))
@@ -359,7 +371,9 @@ _COMMA, _REMARK = re.compile(r"\s*,"), re.compile(r"[ \t]*(?://[^\r\n]*)?")
 
 
 def _cut(raw: str, plain: str, first: int, end: int) -> tuple[int, int]:
-    """Return where a member stands with its comma; with its whole lines, and a remark behind it, where it has lines."""
+    """Return the start and end of a member with its comma. If it has its own lines, they and a trailing comment are
+    included.
+    """
     end = found.end() if (found := _COMMA.match(plain, end)) else end
     head, rest = (raw[:first].rstrip(" \t"), re.compile(r"[ \t]*(//[^\n]*)?\r?\n").match(raw, end))
     if head.endswith("\n") and rest:
@@ -382,12 +396,12 @@ def _yaml_nodes(text: str, key: str) -> tuple[Any, Any]:
     root: Any = yaml.compose(text, yaml.SafeLoader)
     found = [(name, value) for name, value in root.value if name.value == key] if root else []
     if not found:
-        raise InvalidConfig(f"no {key!r} stands there any more")
+        raise InvalidConfig(f"no {key!r} is there any more")
     return found[0]
 
 
 def _yaml_end(text: str, node: Any) -> int:
-    """Return where the line behind a node begins; the parser would also count the remarks that follow it."""
+    """Return the start of the line after a node. The parser would also include the comments that follow."""
     while isinstance(node.value, list) and node.value and not node.flow_style:
         node = node.value[-1][1] if isinstance(node.value[-1], tuple) else node.value[-1]
     at: int = node.end_mark.index

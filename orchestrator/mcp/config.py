@@ -1,7 +1,7 @@
-"""The `mcpServers` JSON that people already have, read as it is.
+"""The `mcpServers` JSON format of MCP clients.
 
-Values stay unexpanded in the records: `${NAME}`, `${NAME:-default}` and `${env:NAME}` are replaced when a server is
-started, so a variable that is missing stops that server alone, and no secret stands in a record or its repr.
+The records keep `${NAME}`, `${NAME:-default}` and `${env:NAME}` unexpanded. Variables are replaced when a server is
+started. So a missing variable affects only its server, and no secret is in a record or its repr.
 """
 
 import json
@@ -41,9 +41,9 @@ from orchestrator.mcp.runners import runner_of
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")
-"""Looked for in the working folder when no file is named."""
+"""File names that are looked for in the working folder if no file is given."""
 PROFILES = "profiles"
-"""The part of a file that says which servers and tools a client may see."""
+"""The part of a file that restricts the servers and tools for clients."""
 
 logger = logging.getLogger(__name__)
 
@@ -60,10 +60,11 @@ _Text = Annotated[str, BeforeValidator(_shell_text)]
 
 
 class ServerLimits(BaseModel):
-    """How long a server may take to connect, to be installed by a package runner first, and to answer, and how long it
-    stays open unused; 0 where not given.
+    """Time limits of a server in seconds: to connect, to be installed by a package runner, to answer, and to stay open
+    while idle.
 
-    The rest is for its tools' calls on Temporal, as the labels of a tool are: `labels` are those that it stands for.
+    0 means not given. The other fields are for the tool calls on Temporal, as the labels of a tool are. `labels` are
+    the labels that the fields stand for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -82,10 +83,13 @@ class ServerLimits(BaseModel):
 
 
 class OAuth(BaseModel):
-    """How to sign in to a server, as Claude Code, Gemini CLI ("oauth") and Cursor ("auth") write it. All is optional.
+    """OAuth settings of a server, in the form of Claude Code and Gemini CLI ("oauth") or Cursor ("auth"). All are
+    optional.
 
-    A `client_id` is one that the server's operator gave out, or the https address of a client-ID metadata document;
-    without one, toolroute registers itself. `callback_port` is that of the redirect http://localhost:PORT/callback.
+    Attributes:
+        client_id: An id from the server's operator, or the https address of a client-ID metadata document. Without
+            it, toolroute registers itself.
+        callback_port: The port of the redirect http://localhost:PORT/callback.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True)
@@ -105,7 +109,7 @@ class OAuth(BaseModel):
         if isinstance(given, bool) or given == "oauth":
             return {}
         if isinstance(given, str):
-            raise ValueError('it is a text: put a token into "headers", as {"Authorization": "Bearer ${TOKEN}"}')
+            raise ValueError('it is a string: put a token into "headers", as {"Authorization": "Bearer ${TOKEN}"}')
         if isinstance(given, dict):
             return {
                 key: value.split() if key in ("scope", "scopes") and isinstance(value, str) else value
@@ -116,10 +120,10 @@ class OAuth(BaseModel):
 
 
 class ServerSpec(BaseModel):
-    """One entry, unexpanded, as the common clients write it: a command to run or a URL to reach.
+    """One unexpanded entry in the form of the common clients: a command to run or a URL.
 
-    What only they use (autoApprove, icon, ...) is left alone, and `unknown` names what nobody is known to use.
-    `problem` is what makes an entry useless, as a whole sentence; such a server is known by its name alone.
+    Fields that only clients use (autoApprove, icon, ...) are ignored. `unknown` has the fields that no known client
+    uses. `problem` is a sentence about a broken entry. Of such a server only the name is known.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True)
@@ -171,11 +175,11 @@ class ServerSpec(BaseModel):
         return self
 
     def __eq__(self, other: object) -> bool:
-        """Compare all but the place that the entry stands in."""
+        """Compare everything except the position in the file."""
         return isinstance(other, ServerSpec) and dict(self, source="") == dict(other, source="")
 
     def lists(self, tool: str) -> bool:
-        """Return whether the entry leaves this tool of its server in."""
+        """Return True if the entry includes this tool of its server."""
         return tool not in self.disabled_tools and (self.only_tools is None or tool in self.only_tools)
 
     @property
@@ -185,18 +189,18 @@ class ServerSpec(BaseModel):
 
     @property
     def transport(self) -> str:
-        """`stdio`, `http` or `sse`; "" where the entry is broken."""
+        """`stdio`, `http` or `sse`, or "" if the entry is broken."""
         if not self.url:
             return "stdio" if self.command else ""
         return "sse" if self.type.lower() == "sse" else "http"
 
     @property
     def identity(self) -> str:
-        """Name what the entry starts or reaches in 16 hexadecimal digits, and which tools it chooses in 8 more.
+        """The entry's identity: 16 hexadecimal digits for the server, and 8 for the choice of its tools.
 
-        A store keeps it, so no secret counts in it: of variables and headers only names and `${NAME}`, of arguments
-        and address no secret. A new token is no new server. A word that is a file or folder seen from the working
-        folder means another one elsewhere, so that folder counts.
+        A store keeps it, so it depends on no secret: only on the names of variables and headers, on `${NAME}`
+        references, and on arguments and the address without secrets. A new token does not make a new server. If an
+        argument is a relative file or folder, the working folder counts.
         """
         hidden = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
         given = {**self.env, **self.headers}
@@ -212,13 +216,13 @@ class ServerSpec(BaseModel):
         return digest(server, OF_SERVER) + digest(json.dumps(chosen), 8)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
-        """Return the entry with its variables replaced; InvalidConfig names all that are missing or broken."""
+        """Return the entry with its variables replaced. Raises InvalidConfig with all missing or broken variables."""
         if self.problem:
             raise InvalidConfig(self.problem)
         environ = environment() if environ is None else environ
         where, text = f"{self.source}: server {self.name!r}", Expansion(environ)
         if self.unknown:
-            logger.warning("%s: not understood and left out: %s", where, ", ".join(self.unknown))
+            logger.warning("%s: unknown fields ignored: %s", where, ", ".join(self.unknown))
         command = at_home(text.of("command", self.command))
         args = tuple(at_home(text.of(f"args[{number}]", value)) for number, value in enumerate(self.args))
         env_file = at_home(text.of("envFile", self.env_file))
@@ -231,7 +235,7 @@ class ServerSpec(BaseModel):
         text.check(where)
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
-                raise InvalidConfig(f"{where}: headers.{name} holds characters that a header may not hold")
+                raise InvalidConfig(f"{where}: headers.{name} has characters that are not allowed in a header")
         if env_file:
             env = {**read_env_file(env_file, f"{where}: envFile {self.env_file!r}"), **env}
         env = {**{name: environ[name] for name in self.env_pass if name in environ}, **env}
@@ -250,17 +254,19 @@ class ServerSpec(BaseModel):
             secrets=secrets,
         )
         if launch.in_clear and (setting_secrets(headers) or url_secrets(url)):
-            logger.warning("%s: its credentials travel in clear: its url begins with http://, write https://", where)
+            logger.warning(
+                "%s: its credentials are sent unencrypted, because its url begins with http://. Use https://", where
+            )
         return launch
 
 
 _NOT_IN_FILES = {"name", "source", "problem", "unknown"}
 _FIELD_OF = {name: field for name, field in spellings(ServerSpec).items() if field not in _NOT_IN_FILES}
 _REFUSED = {
-    "headersHelper": 'toolroute runs no program for headers: write them in "headers", with ${NAME} for what is secret',
+    "headersHelper": 'toolroute runs no program for headers: write them in "headers", with ${NAME} for a secret',
     "env_keys": 'toolroute has no store of secrets: name variables of the environment in "env_pass"',
 }
-"""What a client does for a server that would not start, or not answer, without it."""
+"""Fields with which a client does something that the server needs to start or answer."""
 _OF_CLIENTS = frozenset(
     """
     alwaysAllow autoApprove available_tools bundled description dev display_name displayName gallery icon iconUrl icons
@@ -268,14 +274,26 @@ _OF_CLIENTS = frozenset(
     startupTimeout tags timeout title tools trust version
     """.split()
 )
-"""What clients keep in an entry for themselves. Any other setting that is not known is named when the server starts."""
+"""Fields that only clients use. Other unknown fields are reported when the server starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """The servers of one file by name, in the file's order, without those switched `off`, and the file's profiles.
+    """The MCP servers and the profiles of one configuration file.
 
-    An entry that cannot be used takes no other away: it is a server whose `launch` says why.
+    A broken entry does not affect the others. Its `launch` raises an error with the reason.
+
+    Attributes:
+        servers: The servers by name, in the file's order, without those that are switched off.
+        source: The path of the file.
+        off: The names of the servers that are switched off.
+        profiles: The profiles by name.
+
+    Examples:
+        >>> from orchestrator import McpConfig
+        >>> config = McpConfig.parse({"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}})
+        >>> config.servers["time"].transport
+        'stdio'
     """
 
     servers: Mapping[str, ServerSpec]
@@ -292,9 +310,13 @@ class McpConfig:
 
     @classmethod
     def read(cls, path: str | Path, profile: str = "") -> Self:
-        """Read a file, comments and last commas allowed; InvalidConfig names the file and the remedy.
+        """Read a file. Comments and trailing commas are allowed.
 
-        profile: Only its servers.
+        Args:
+            profile: Include only the servers of this profile.
+
+        Raises:
+            InvalidConfig: The file cannot be read. The error names the file and the remedy.
         """
         with reading(path, "give an mcpServers JSON file", InvalidConfig):
             text = Path(path).read_text(encoding="utf-8-sig")
@@ -303,7 +325,13 @@ class McpConfig:
 
     @classmethod
     def parse(cls, value: Any, source: str = "mcpServers", profile: str = "") -> Self:
-        """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`."""
+        """Read decoded JSON: `{"mcpServers": {name: entry}}`, or VS Code's `{"servers": ...}`.
+
+        Args:
+            value: The decoded JSON.
+            source: The file's name, for errors.
+            profile: Include only the servers of this profile.
+        """
         given = value if isinstance(value, dict) else {}
         entries = given.get("mcpServers", given.get("servers"))
         if not isinstance(entries, dict):
@@ -314,7 +342,7 @@ class McpConfig:
         profiles = read_profiles(given.get(PROFILES, {}), source)
         if profile:
             if profile not in profiles:
-                raise InvalidConfig(f"{source}: no profile {profile!r}; it names: {', '.join(profiles) or 'none'}")
+                raise InvalidConfig(f"{source}: no profile {profile!r}; its profiles: {', '.join(profiles) or 'none'}")
             entries = {name: entry for name, entry in entries.items() if profiles[profile].has_server(name)}
         off = frozenset(name for name, entry in entries.items() if _is_off(entry))
         specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
@@ -331,18 +359,20 @@ class McpConfig:
         return "" if self.source == "mcpServers" else str(Path(self.source).absolute())
 
     def keeping(self, before: "McpConfig") -> "McpConfig":
-        """Return this one with an earlier one's entries in place of those that are broken now; a warning says so."""
+        """Return this configuration with an earlier one's entries instead of entries that are broken now. Warns about
+        them.
+        """
         broken = {name: spec.problem for name, spec in self.servers.items() if spec.problem}
         kept = {name: old for name, old in before.servers.items() if name in broken and not old.problem}
         for name in kept:
-            logger.warning("%s; the entry that was there before stays in use", broken[name])
+            logger.warning("%s; the previous entry stays in use", broken[name])
         return McpConfig({**self.servers, **kept}, self.source, self.off, self.profiles)
 
     def lacks(self, name: str) -> str:
-        """Return why there is no server of this name here, as a sentence with the remedy."""
+        """Return a sentence that explains why there is no server of this name, with the remedy."""
         if name in self.off:
             return f'server {name!r} is switched off in {self.source}: leave out its "disabled" or "enabled"'
-        return f"no server {name!r} in {self.source}; it names: {', '.join(self.servers) or 'none'}"
+        return f"no server {name!r} in {self.source}; its servers: {', '.join(self.servers) or 'none'}"
 
 
 def find_config(folder: Path | None = None) -> Path | None:
@@ -373,9 +403,9 @@ def _spec(given: str, entry: Any, source: str) -> ServerSpec:
     spec, problem = ServerSpec.model_construct(), ""
     name = given.encode("utf-8", "backslashreplace").decode()  # No store takes half of a surrogate pair.
     if name != given:
-        problem = "a name is UTF-8, and half of a surrogate pair is not: rename"
+        problem = "the name is not valid UTF-8: rename it"
     elif not name.strip() or ":" in name:
-        problem = "a name is not blank and holds no colon (a tool's key is server:name): rename"
+        problem = "the name is blank or contains a colon (a tool's key is server:name): rename it"
     elif isinstance(entry, Mapping) and (wrong := slip(entry, _FIELD_OF, "setting")):
         problem = wrong
     elif isinstance(entry, Mapping) and (needed := next(filter(_REFUSED.get, entry), None)):

@@ -1,4 +1,4 @@
-"""One MCP session: what its callers see, and the task that alone opens, serves and closes it."""
+"""One MCP session, and the task that opens, serves and closes it."""
 
 import asyncio
 import logging
@@ -38,18 +38,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
-"""Called with a server's name and its whole listing: at a connect, and after the server said that it changed."""
+"""Called with a server's name and its tools, after connecting and after each change notification."""
 
 _PROBE_S = 2.0
 _SAMPLE_S, _PATIENCE, _WITH_SERVER = 2.0, 4, 2
 _PROGRESS_TIMES = 60
-"""A call that reports progress may take so many times its timeout: an hour by default."""
+"""A call that reports progress may take this many times its timeout, by default an hour."""
 
 logger = logging.getLogger(__name__)
 
 
 class CallLost(Exception):
-    """No answer to a call. `sent`: the server may have run it; `timed_out`: it may run still."""
+    """A call got no answer.
+
+    Attributes:
+        sent: The server may have run the call.
+        timed_out: The server may still be running the call.
+    """
 
     def __init__(self, reason: str, *, sent: bool, timed_out: bool = False) -> None:
         super().__init__(reason)
@@ -57,10 +62,11 @@ class CallLost(Exception):
 
 
 class Connection:
-    """Settles once, as ready or failed (`error`); ends once, after which no process and no task of it is left.
+    """A connection to one server.
 
-    Nothing here awaits between a check and the change that it allows, so no lock is needed. With `handshake` the server
-    is asked as the protocol was before 2026-07-28 right away, since it took that before.
+    It settles once, as ready or failed (`error`). It ends once, and leaves no process and no task. No lock is needed,
+    because no method awaits between a check and the change that depends on it. With `handshake` the protocol before
+    2026-07-28 is used at once, because the server needed it last time.
     """
 
     def __init__(
@@ -108,14 +114,14 @@ class Connection:
 
     @property
     def outcome(self) -> str:
-        """How connecting went, in words that hold nothing of what the server said."""
+        """A phrase for the result of connecting, without any text from the server."""
         if self.error is not None:
             return f"not connected ({type(self.error).__name__})"
         return f"connected, {len(self.tools)} {'tool' if len(self.tools) == 1 else 'tools'}"
 
     @property
     def phase(self) -> str:
-        """What connecting is about now."""
+        """The current phase of connecting."""
         if not self._begun.is_set():
             return "waiting"
         if self._greeted:
@@ -139,7 +145,9 @@ class Connection:
         self._begun.set()
 
     async def until_settled(self, deadline: float | None) -> None:
-        """Wait until it is ready; raise why it failed, or that the deadline, in the loop's time, passed."""
+        """Wait until the connection is ready. Raises its error, or a timeout at the deadline (in the event loop's
+        time).
+        """
         try:
             async with asyncio.timeout_at(deadline):
                 await self.settled.wait()
@@ -149,7 +157,7 @@ class Connection:
             raise type(self.error)(*self.error.args)
 
     def join(self) -> Asker | None:
-        """Count a caller in; return the client that it works for, if any, which the server may ask meanwhile."""
+        """Register a caller. Returns its client, if any, which the server may ask until the call ends."""
         self.users += 1
         return self.requests.join()
 
@@ -162,12 +170,12 @@ class Connection:
             self._wake.set()
 
     def retire(self) -> None:
-        """Take no new calls; close when the last one has ended."""
+        """Accept no new calls, and close after the last call."""
         self.retired = True
         self._wake.set()
 
     def close(self) -> None:
-        """Close now, whatever runs."""
+        """Close now. Calls in progress are interrupted."""
         self._die("it was closed")
         self._settle(error=self._unavailable(": these connections were closed"))
         if not self.was_ready:
@@ -183,7 +191,7 @@ class Connection:
         self._wake.set()
 
     def _settle(self, client: "Client | None" = None, error: ToolrouteError | None = None) -> None:
-        """Let everyone who waits call, or give them the error. Only the first outcome counts."""
+        """Release all waiting callers, or give them the error. Only the first result counts."""
         if not self.settled.is_set():
             self._client, self.error = client, error
             self.last_used = asyncio.get_running_loop().time()
@@ -197,8 +205,12 @@ class Connection:
         return self._child.last_words(self.secrets)
 
     async def call(self, call: "Call") -> "Answer":
-        """Return the server's result, or the error that stands for one (a RuntimeError: it ran, but its answer ...);
-        CallLost where there was no answer."""
+        """Return the server's result, or an error result.
+
+        Raises:
+            CallLost: There was no answer.
+            RuntimeError: The tool ran, but its answer is unusable.
+        """
         from mcp import MCPError
         from pydantic import ValidationError
 
@@ -292,7 +304,7 @@ class Connection:
             raise CallLost(f"{self.death or message}{self._hint()}", sent=True)
 
     async def list_again(self) -> tuple[Tool, ...]:
-        """Ask the server for its tools now; ServerUnavailable where it fails."""
+        """List the server's tools now. Raises ServerUnavailable if that fails."""
         try:
             async with asyncio.timeout(self.limits.connect_timeout_s):
                 return await self._list(self.client)
@@ -317,7 +329,7 @@ class Connection:
         return offer
 
     async def run(self, environ: Mapping[str, str] | None, on_listed: OnListed | None) -> None:
-        """Open once begun, serve and close. `error` and `death` say how it went."""
+        """Open the session, serve it and close it. `error` and `death` have the result."""
         launch = Launch()
         try:
             launch = self.spec.launch(environ)
@@ -359,10 +371,10 @@ class Connection:
             too_late.cancel()
 
     async def _end_late_start(self, runner: str) -> None:
-        """Answer the callers at the deadline; ending a process that hangs takes up to two seconds more.
+        """Answer the callers at the deadline. Ending a hanging process takes up to two more seconds.
 
-        What a package runner does is not timed while it works, up to a limit of its own. Where it waits, as npx does
-        for a lock that a killed npx has left (65 s), it has four times as long as a server.
+        The work of a package runner has a separate limit. A runner that waits, as npx does for the lock of a killed npx
+        (65 s), has four times the server's limit.
         """
         connect_s, install_s = self.limits.connect_timeout_s, self.limits.install_timeout_s
         if not runner:
@@ -389,11 +401,11 @@ class Connection:
 
     @asynccontextmanager
     async def _session(self, launch: Launch) -> AsyncIterator["Client"]:
-        """Open a session, in an older way where the server does not take the newer one.
+        """Open a session, falling back to an older protocol or transport.
 
-        A process that ended over the first request is started once more and gets that of the older protocol, which is
-        remembered. So is one whose package runner failed. A URL that refused the first message is asked for the stream
-        of the older transport.
+        If a process exits at the first request, it is started once more with the older protocol, and this is
+        remembered. A process whose package runner failed is also started once more. If a URL refuses the first message,
+        the older SSE transport is tried.
         """
         async with AsyncExitStack() as session:
             try:
@@ -411,7 +423,7 @@ class Connection:
             yield client
 
     def _has_older_way(self, launch: Launch, error: Exception) -> bool:
-        """Switch to the older way of opening a session, where the error says that the server may want it."""
+        """Switch to an older way of opening a session, if the error indicates that the server needs it."""
         if launch.url:
             older = not self._sse and faults.is_refused(error)
             self._sse = self._sse or older
@@ -420,7 +432,9 @@ class Connection:
             older = bool(again) and not self._child.flaw and faults.is_end(error)
             if older:
                 if launch.runner and (mended := mend_cache(self._child.said)):
-                    logger.warning("server %s: %s was half installed, and is installed again", self.spec.name, mended)
+                    logger.warning(
+                        "server %s: %s was installed incompletely and is installed again", self.spec.name, mended
+                    )
                 self.handshake, self._child = True, Child(self._pace)
         return older
 
@@ -480,7 +494,7 @@ class Connection:
                 await self._wake.wait()
 
     async def _probe(self, client: "Client") -> None:
-        """Keep a server that still answers; one that does not takes no further calls."""
+        """Keep a server that still answers. Otherwise it receives no further calls."""
         try:
             await asyncio.wait_for(tools_page(client), _PROBE_S)
         except TimeoutError:

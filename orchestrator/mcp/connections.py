@@ -33,7 +33,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__package__)
 
 _TURN_S = 2.0
-"""How long a server that hangs while it starts keeps the next one waiting."""
+"""Seconds that a server that hangs at its start delays the next one."""
 
 Config = McpConfig | Mapping[str, Any] | str | Path
 
@@ -41,13 +41,41 @@ Config = McpConfig | Mapping[str, Any] | str | Path
 class Connections:
     """Connections to the servers of one `mcpServers` configuration, for one tenant and one event loop.
 
-    Opens nothing until a tool is called (or `warm`ed). An entry's own deadlines, under "toolroute" in the file, go
-    before the ones given here. Beyond `max_open` connections the ones idle for longest close; one in use never does.
-    `environ` is what `${NAME}` is looked up in (default: the process's environment); `tenant`, whose sign-ins are used.
-    `host` stands for a client that servers may ask; without one they are told that nobody can be asked.
+    A server is connected when one of its tools is called or when it is `warm`ed. The limits of a server's entry in the
+    file, under "toolroute", take precedence over the arguments.
 
-        async with Connections("mcp.json") as servers:
-            result = await servers.call("time:get_current_time", {"timezone": "UTC"})
+    Args:
+        config: An McpConfig, its JSON as a dict, or the path of a file.
+        tenant: The tenant whose sign-ins are used.
+        environ: The variables for `${NAME}` in the configuration. Default: `os.environ`.
+        connect_timeout_s: Seconds for a server to start and connect.
+        install_timeout_s: Seconds for a package runner such as `npx` or `uvx` to install a server.
+        call_timeout_s: Seconds for one call.
+        idle_ttl_s: Seconds after which an unused connection closes.
+        max_open: The maximum number of open connections. The connections that are unused for longest close first. A
+            connection in use never closes.
+        max_connecting: The maximum number of servers that connect at the same time.
+        max_installing: The maximum number of servers that install at the same time.
+        backoff_s: Seconds until a server that failed is tried again. The time doubles with each failure.
+        max_backoff_s: The longest such time, in seconds.
+        on_listed: Is called with the listing of a server after it has connected.
+        host: Answers the questions of servers (elicitation, sampling). Without it, servers learn that nobody can
+            answer.
+
+    Raises:
+        InvalidConfig: A limit is not above 0.
+
+    Examples:
+        >>> import asyncio
+        >>> from orchestrator import Connections
+        >>> async def time_in(zone: str) -> str:
+        ...     async with Connections("examples/mcp.json") as servers:
+        ...         return (await servers.call("time:get_current_time", {"timezone": zone})).text
+        >>> async def names() -> list[str]:
+        ...     async with Connections("examples/mcp.json") as servers:
+        ...         return [state.server for state in servers.states()]
+        >>> "time" in asyncio.run(names())
+        True
     """
 
     def __init__(
@@ -97,7 +125,7 @@ class Connections:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; calls in flight end with OutcomeUnknown. No process and no task is left."""
+        """Close every connection. Calls in progress end with OutcomeUnknown. No process and no task is left."""
         self._closed = True
         for connection in self._owners.values():
             connection.close()
@@ -119,13 +147,25 @@ class Connections:
         max_result_tokens: int | None = None,
         confirm: Confirm | None = None,
     ) -> ToolResult:
-        """Call a tool by key or record, connecting its server if need be; `deadline_s` bounds all of it, in place of
-        the server's timeout.
+        """Call a tool, connecting its server if necessary.
 
-        A Tool whose definition differs from the server's is called if the arguments still fit, and the result warns;
-        `confirm` gets the server's own record before that, and raises where it may not be called.
-        The tool's own error is a result with `is_error`. Raises UnknownTool, InvalidArguments, Unauthorised,
-        ServerUnavailable (nothing was sent, or it only reads) and OutcomeUnknown (sent, no answer).
+        If the server's definition differs from the given Tool, the tool is called if the arguments still fit, and the
+        result has a warning. A tool's own error is a result with `is_error`.
+
+        Args:
+            tool: The tool's key or record.
+            arguments: The arguments by name.
+            idempotency_key: A key for servers that recognise repeated calls.
+            deadline_s: Seconds for the whole call, instead of the server's timeout.
+            max_result_tokens: Cut the result after this many tokens.
+            confirm: Receives the server's present definition before the call, and raises if the call is not allowed.
+
+        Raises:
+            UnknownTool: No server has this tool.
+            InvalidArguments: The arguments do not fit the tool's schema.
+            Unauthorised: The server requires a sign-in.
+            ServerUnavailable: Nothing was sent, or the tool only reads.
+            OutcomeUnknown: The call was sent, and there was no answer.
         """
         call = Call.of(tool, arguments or {}, idempotency_key)
         call.confirm = confirm
@@ -136,7 +176,9 @@ class Connections:
         return as_tool_result(await self._exchange(call))
 
     async def present(self, tool: Tool, *, deadline_s: float | None = None) -> Tool:
-        """Return a tool as its server defines it now, with what the catalogue adds to it; raises what `call` does."""
+        """Return a tool with the server's present definition and the catalogue's additions. Raises the errors of
+        `call`.
+        """
         call = Call.of(tool, {})
         if deadline_s is not None:
             call.deadline = asyncio.get_running_loop().time() + deadline_s
@@ -144,7 +186,9 @@ class Connections:
             return as_chosen(await self._live_tool(connection, call), tool)
 
     async def _exchange(self, call: Call) -> Answered:
-        """Do what `call` does and return the server's own answer. What did not run, or may run twice, is sent again."""
+        """Do the work of `call` and return the server's own answer. A call that did not run, or may be repeated, is
+        sent again.
+        """
         self._server(call.server)  # What no server is called is measured and logged as none.
         with telemetry.calling(call.key) as seen:
             answered = await self._attempt(call)
@@ -170,7 +214,7 @@ class Connections:
                     self.warm([call.server])
                 raise call.unknown_outcome(lost) from None
             if lost.timed_out or not again:
-                raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
+                raise ServerUnavailable(f"{call.key}: {lost}; it is safe to call it again") from None
             return await self._attempt(call, again=False)
         server.refuse(None)
         return Answered(
@@ -178,7 +222,9 @@ class Connections:
         )
 
     async def _live_tool(self, connection: Connection, call: Call) -> Tool:
-        """Return the server's own record; the listing may be old where it is missing, and is asked for once more."""
+        """Return the server's present record. If the tool is missing in the known listing, the server is listed once
+        more.
+        """
         if call.name not in connection.tools:
             await connection.list_again()
         renamed = (tool for tool in connection.tools.values() if tool.has_replaced(call.key))
@@ -190,7 +236,7 @@ class Connections:
         raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}")
 
     async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:
-        """Return a server's tools, connecting it if need be; `fresh` asks it again even if connected."""
+        """Return a server's tools, connecting it if necessary. With `fresh` a connected server is listed again."""
         was_open = self._server(server).connection
         async with self.using(server, in_turn=True) as connection:
             if fresh and connection is was_open:
@@ -198,7 +244,9 @@ class Connections:
             return tuple(connection.tools.values())
 
     async def list_after_calls(self, server: str) -> bool:
-        """List a server again if it was called since, as a call may add tools; return whether it was."""
+        """List a server again if it was called since its last listing, because a call may add tools. Returns True if
+        it was listed.
+        """
         connection = self._servers[server].connection if server in self._servers else None
         if connection is None or not connection.called:
             return False
@@ -206,20 +254,20 @@ class Connections:
         return True
 
     async def list_again(self, server: str) -> tuple[Tool, ...]:
-        """List a server now, and pass on what it lists."""
+        """List a server now, and pass the listing on."""
         tools = await self.tools(server, fresh=True)
         if self._on_listed is not None:
             await self._on_listed(server, tools)
         return tools
 
     async def offer(self, server: str) -> None:
-        """Ask a server for its resources and prompts; the host gets them. Nothing is asked without a host."""
+        """Ask a server for its resources and prompts, and pass them to the host. Without a host nothing is asked."""
         if self._host is not None:
             async with self.using(server) as connection:
                 await connection.read_offer()
 
     async def request(self, server: str, send: Callable[["Client"], Awaitable[T]]) -> tuple[T, Secrets]:
-        """Send a server a request other than a call, connecting it if need be; return its answer and its secrets."""
+        """Send a server another request than a call, connecting it if necessary. Returns its answer and its secrets."""
         async with self.using(server) as connection:
             return await connection.request(send), connection.secrets
 
@@ -229,25 +277,27 @@ class Connections:
         await asyncio.gather(*map(do, ready), return_exceptions=True)
 
     def warm(self, servers: Iterable[str]) -> None:
-        """Prewarm servers: begin to connect them and return at once; unknown, open and failing ones are skipped."""
+        """Start to connect servers, and return at once. Unknown, open and failing servers are skipped."""
         now = asyncio.get_running_loop().time()
         for server in filter(None, map(self._servers.get, servers)):
             if not (self._closed or server.open or server.is_failing(now)):
                 self._start(server, in_turn=True)
 
     def let_go(self, servers: Iterable[str]) -> None:
-        """Close these servers' connections as soon as nobody uses them; a later call connects again."""
+        """Close these connections as soon as they are unused. A later call connects again."""
         for name in servers:
             if (connection := self._servers[name].connection) is not None:
                 connection.retire()
 
     def refused(self, servers: Iterable[str]) -> list[str]:
-        """Return, for those of these servers that refused who asked at the last try, why; none that were signed in to
-        since."""
+        """Return the servers that refused the credentials at the last try, with the reason.
+
+        Servers with a newer sign-in are not included.
+        """
         return [said for server in filter(None, map(self._servers.get, servers)) if (said := server.refused)]
 
     def know(self, counts: Mapping[str, int], errors: Mapping[str, str] | None = None) -> None:
-        """Take the stored number of tools and last error of each server; what it listed itself stands."""
+        """Take each server's stored number of tools and last error, unless the server was listed by this pool."""
         for name, server in self._servers.items():
             if server.tools is None:
                 server.tools = counts.get(name)
@@ -284,9 +334,12 @@ class Connections:
     async def using(
         self, server: str, deadline: float | None = None, *, in_turn: bool = False
     ) -> AsyncIterator[Connection]:
-        """Give a ready connection that does not close meanwhile. All who come while it opens wait for the same one.
+        """Yield a ready connection that stays open meanwhile. All callers that arrive while it opens share it.
 
-        It begins to open at once, or `in_turn`: when few others are starting.
+        Args:
+            server: The server's name.
+            deadline: The deadline in the event loop's time, or None.
+            in_turn: Start to connect only when few other servers are starting.
         """
         connection = self._opening(self._server(server), in_turn)
         asker = connection.join()
@@ -355,7 +408,7 @@ class Connections:
                 await connection.settled.wait()
 
     def _on_settled(self, server: Server, connection: Connection) -> None:
-        """Note how connecting went, before the waiting callers go on."""
+        """Record the result of connecting before the waiting callers continue."""
         server.handshake = connection.was_ready and connection.handshake
         if connection.was_ready or not self._closed:
             telemetry.connected(server.spec.name, connection.error)

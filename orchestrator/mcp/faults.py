@@ -18,13 +18,13 @@ REFUSED = -31_004  # The server refused the request otherwise; it did not run it
 BUSY = -31_005  # The server takes no more requests for now (HTTP 429); it did not run this one.
 
 MAX_MESSAGE_BYTES, MAX_VALUES = 16 * 2**20, 500_000
-"""Of 10 million values, which fit into 16 MiB, reading takes seconds and 2 GB; of these a quarter of a second."""
+"""10 million values fit into 16 MiB, and reading them takes seconds and 2 GB. This limit takes .25 s."""
 TOO_MUCH = f"a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB or {MAX_VALUES:,} values"
 _LONGEST = 500
 
 
 def is_too_much(message: bytes) -> bool:
-    """Return whether a JSON message is over the limits; its values are counted without being read."""
+    """Return True if a JSON message exceeds the limits. Values are counted without decoding them."""
     if len(message) <= 2 * MAX_VALUES:
         return False
     plain = message.replace(rb"\\", b"").replace(rb"\"", b"")
@@ -35,7 +35,15 @@ def is_too_much(message: bytes) -> bool:
 
 
 def connect_error(spec: ServerSpec, tenant: str, launch: Launch, error: Exception, hint: str) -> ToolrouteError:
-    """Return the ToolrouteError for what went wrong before the session was ready; no secrets in it."""
+    """Return the ToolrouteError for a failure before the session was ready, without secrets.
+
+    Args:
+        spec: The server's entry.
+        tenant: The tenant.
+        launch: The entry with its variables replaced, if that succeeded.
+        error: The failure.
+        hint: A further sentence for the message.
+    """
     from mcp import MCPError
     from pydantic import ValidationError
 
@@ -43,7 +51,7 @@ def connect_error(spec: ServerSpec, tenant: str, launch: Launch, error: Exceptio
     if isinstance(cause, ToolrouteError):
         return cause
     if isinstance(cause, ValidationError):
-        return InvalidCatalogue(redact(f"{server} breaks the protocol: {first_problem(cause)}{hint}"))
+        return InvalidCatalogue(redact(f"{server} violates the protocol: {first_problem(cause)}{hint}"))
     if isinstance(cause, MCPError) and cause.code == DENIED:
         return credentials_refused(spec, tenant, redact(cause.message))
     if isinstance(cause, OSError) and launch.command:
@@ -52,33 +60,40 @@ def connect_error(spec: ServerSpec, tenant: str, launch: Launch, error: Exceptio
 
 
 def credentials_refused(spec: ServerSpec, tenant: str, message: str) -> Unauthorised:
-    """Return the error for a server that refused who asks; it names the way to sign in, unless the entry has one."""
+    """Return the error for a server that refused the credentials. It names the way to sign in, unless the entry has
+    its own credentials.
+
+    Args:
+        spec: The server's entry.
+        tenant: The tenant.
+        message: The server's message.
+    """
     if "authorization" in map(str.lower, spec.headers):
         return Unauthorised(f"server {spec.name!r} refused the credentials ({message}): check its headers")
     command = login_command(spec, tenant)
-    return Unauthorised(f"server {spec.name!r} wants a sign-in ({message}): the user has to run `{command}`")
+    return Unauthorised(f"server {spec.name!r} requires a sign-in ({message}): run `{command}`")
 
 
 def _spawn_problem(launch: Launch, error: OSError) -> str:
     if launch.cwd and not Path(launch.cwd).is_dir():
         return f"its working folder {launch.cwd!r} does not exist"
     if isinstance(error, FileNotFoundError):
-        return f"the command {launch.program!r} is not found: install it, or give its full path"
+        return f"the command {launch.program!r} was not found: install it, or give its full path"
     return f"the command {launch.program!r} cannot be run ({error.strerror or type(error).__name__})"
 
 
 def without_name(server: str, error: str) -> str:
-    """Return an error's text for where the server's name stands already."""
+    """Return an error's text without the server's name, for places that already show the name."""
     return re.sub(rf"^(.*?: )?server {re.escape(repr(server))}:? ", "", error, count=1)
 
 
 def in_words(error: BaseException, secrets: Secrets) -> str:
-    """Return one line for any exception, groups included; without secrets, which go before it is shortened."""
+    """Return one line for any exception or exception group. Secrets are removed before the line is shortened."""
     from mcp import MCPError
 
     cause = _leaf(error)
     if isinstance(cause, MCPError):
-        words = "it ended before it answered" if is_end(cause) else cause.message
+        words = "it exited before it answered" if is_end(cause) else cause.message
     elif isinstance(cause, TimeoutError):
         words = "it did not answer in time"
     else:
@@ -87,7 +102,7 @@ def in_words(error: BaseException, secrets: Secrets) -> str:
 
 
 def is_end(error: BaseException) -> bool:
-    """Return whether the server ended the connection in place of an answer."""
+    """Return True if the server ended the connection instead of answering."""
     from mcp import MCPError
     from mcp.types import CONNECTION_CLOSED
 
@@ -96,7 +111,7 @@ def is_end(error: BaseException) -> bool:
 
 
 def is_refused(error: BaseException) -> bool:
-    """Return whether a URL refused a message (HTTP 4xx) for another reason than who sent it."""
+    """Return True if a URL refused a message (HTTP 4xx) for a reason other than the credentials."""
     return getattr(_leaf(error), "code", None) == REFUSED
 
 

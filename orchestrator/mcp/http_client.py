@@ -1,6 +1,6 @@
-"""An HTTP client for MCP: a request that fails gets a JSON-RPC error with a code of `faults`, and the others go on.
+"""An HTTP client for MCP. A failed request gets a JSON-RPC error with a code of `faults`, and other requests continue.
 
-The MCP library ends the whole connection in place of that, and hides the status of a refusal.
+The MCP library would end the whole connection and hide the HTTP status.
 """
 
 import json
@@ -61,7 +61,7 @@ class GuardedClient(httpx2.AsyncClient):
         return whole if code is None else _answer(request, code, self._refusal(whole, kind))
 
     def _refusal(self, response: httpx2.Response, kind: str) -> str:
-        """Return the status, the beginning of what a program or person wrote about it, and what it looks like."""
+        """Return the status, the beginning of the text for people, and the content type."""
         status = response.status_code
         said = f"HTTP {status} {response.reason_phrase}".rstrip()
         beginning = response.content[:65_536].decode("utf-8", "replace")
@@ -73,9 +73,10 @@ class GuardedClient(httpx2.AsyncClient):
 
 
 class SseClient(GuardedClient):
-    """The client of the older transport, whose messages are answered elsewhere: `refused` gets what a refusal answers.
+    """The client of the older SSE transport, where answers arrive on another stream. `refused` receives the answer to
+    a refusal.
 
-    A stream that is refused raises the MCPError that says so.
+    A refused stream raises an MCPError with the reason.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class SseClient(GuardedClient):
 
 
 def _words(said: str) -> str:
-    """Return the description in an OAuth error, else all."""
+    """Return the description in an OAuth error, or the whole text."""
     try:
         return str(json.loads(said)["error_description"])
     except (ValueError, TypeError, KeyError):
@@ -120,7 +121,7 @@ def _kind(response: httpx2.Response) -> str:
 
 
 async def _read(response: httpx2.Response) -> httpx2.Response:
-    """Return the response read and closed; of one that is too long, only the beginning."""
+    """Read and close the response. Only the beginning of a long response is kept."""
     content = bytearray()
     try:
         async for chunk in response.aiter_bytes():
@@ -136,7 +137,7 @@ async def _read(response: httpx2.Response) -> httpx2.Response:
 
 
 def _code(response: httpx2.Response) -> int | None:
-    """Return what a refusal means; None where it carries a JSON-RPC error that says so itself."""
+    """Return the code for a refusal, or None if the response has its own JSON-RPC error."""
     status, sent = response.status_code, response.request.headers
     if status in (401, 403, 429):
         return faults.BUSY if status == 429 else faults.DENIED

@@ -1,11 +1,11 @@
-"""The lines of a program's standard error that say why it ended."""
+"""Finds the lines of a program's standard error that explain why it ended."""
 
 import re
 from collections.abc import Iterable
 
 _MOST = 3
 _GROUP = re.compile(r"^ *\| ?")
-"""What Python draws before the lines of an exception group."""
+"""The characters that Python prints before the lines of an exception group."""
 _NOISE = re.compile(
     r"\s*at .*"  # A frame of Node's stack.
     r"|[\s^~(){}\[\],;|+-]*|Node\.js v.*|\S+:\d+"
@@ -18,8 +18,11 @@ _ERROR = re.compile(r"(?i:\b(?:npm )?err(?:or|!))\b|[a-z]Error\b")
 
 
 def cause(lines: Iterable[str]) -> list[str]:
-    """Return the lines, three at most, that say most: where Python's last traceback ends, else the first that says
-    error and those that follow it, else the last ones."""
+    """Return up to three lines with the cause of a failure.
+
+    These are the end of the last Python traceback, or the first line with an error and the following ones, or the last
+    lines.
+    """
     plain = [_GROUP.sub("", line).rstrip() for line in lines]
     start = max((number for number, line in enumerate(plain) if _TRACEBACK in line), default=None)
     if start is not None:

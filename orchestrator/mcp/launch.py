@@ -1,4 +1,4 @@
-"""An entry of an `mcpServers` file as it is started: its variables replaced, and what of it is secret."""
+"""An entry of an `mcpServers` file ready to start: its variables replaced, and its secrets known."""
 
 import os
 import re
@@ -19,17 +19,17 @@ VARIABLE = re.compile(
     r"\$\{(?:file:(?P<file>[^}]+)|(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?)\}"
 )
 BARE = re.compile(r"\$(?=[A-Za-z_])(\w+)")
-"""A variable as Gemini CLI writes it, too."""
+"""A variable, also in Gemini CLI's notation."""
 _OWN = Path(sys.executable).parent
 _OF_NODE = frozenset({"node", "npm", "npx", "corepack"})
 _MOST_SECRET = 65_536
-"""Characters of a file that stands for a value."""
+"""Maximum number of characters of a file used as a value."""
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What it takes to start or reach a server, secrets included: made for one connection, never kept or shown."""
+    """The data to start or reach a server, secrets included. Made for one connection, never stored or shown."""
 
     command: str = field(default="", repr=False)
     args: tuple[str, ...] = field(default=(), repr=False)
@@ -48,7 +48,7 @@ class Launch:
 
     @property
     def in_clear(self) -> bool:
-        """True for an address over plain HTTP on another machine: whoever is on the way reads what is sent."""
+        """True for plain HTTP to another machine, where the traffic can be read in transit."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and parts.hostname not in LOOPBACK
 
@@ -59,9 +59,9 @@ class Launch:
 
     @property
     def executable(self) -> str | None:
-        """The command as it is started; None where it is missing.
+        """The path of the command, or None if it is not found.
 
-        One that is installed where toolroute is needs no folder on the PATH.
+        A command that is installed next to toolroute is found without a folder on the PATH.
         """
         if os.sep in self.command:
             return self.command if shutil.which(Path(self.cwd or "", self.command)) else None
@@ -85,7 +85,7 @@ class Launch:
 
     @property
     def program(self) -> str:
-        """The command's program alone, to be shown: what else was typed into the command may be secret."""
+        """The command's program without its arguments, for display. The arguments may contain secrets."""
         name, _, more = self.command.strip().partition(" ")
         return self.secrets.redact(name) + (" ..." if more else "")
 
@@ -142,12 +142,12 @@ def braced(text: str) -> str:
 
 
 def environment() -> Mapping[str, str]:
-    """Return what `${NAME}` is looked up in unless a caller gives something else: the process's environment."""
+    """Return the default variables for `${NAME}`: the environment of the process."""
     return os.environ
 
 
 class Expansion:
-    """Replaces variables in texts; collects those used, and where one is missing or not understood."""
+    """Replaces variables in texts, and collects the used, missing and malformed ones."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         folder = Path.cwd()
@@ -201,7 +201,7 @@ class Expansion:
 
 
 def read_env_file(path: str, named: str) -> dict[str, str]:
-    """Read the variables of VS Code's `envFile` as they stand; no value stands in an error."""
+    """Read the variables of VS Code's `envFile`. Errors contain no value."""
     from dotenv.parser import parse_stream
 
     with reading(named, 'give its path, or "env"', InvalidConfig), Path(path).open(encoding="utf-8-sig") as file:

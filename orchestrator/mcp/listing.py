@@ -1,6 +1,7 @@
-"""A server's listing, all pages of it or an error, as Tool records.
+"""Reads a server's listing, all pages of it, as Tool records.
 
-The MCP library refuses a whole listing, or answer, for one odd part. So each is mended before the library reads it.
+The MCP library rejects a whole listing or answer because of one malformed part. Therefore each part is repaired before
+the library reads it.
 """
 
 import logging
@@ -25,9 +26,9 @@ MAX_PAGES = 500
 MAX_TOOLS = 50_000
 MAX_LISTING_BYTES = 64 * 2**20
 MAX_DEFINITION_BYTES = 256 * 2**10
-_TOO_LARGE = f"it holds more than {MAX_DEFINITION_BYTES // 2**10} KiB"
+_TOO_LARGE = f"it has more than {MAX_DEFINITION_BYTES // 2**10} KiB"
 _AT_A_TIME = 25
-"""So many tools are read before others have their turn: some two milliseconds."""
+"""Number of tools read before other tasks get their turn, about two milliseconds."""
 _READ = frozenset({"name", "title", "description", "inputSchema", "annotations", "_meta"})
 _SAID = frozenset({"required", "type", "$ref"})
 _HINTS = frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
@@ -39,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class Listing:
-    """One connection's reading of what its server lists. What is left out is logged once."""
+    """Reads the listings of one connection. Each skipped tool is logged once."""
 
     def __init__(self, spec: ServerSpec) -> None:
         self._spec = spec
@@ -76,11 +77,11 @@ class Listing:
             said = self.secrets.redact(f"one of its {name} cannot be read ({problem})")
             if said not in self._left_out:
                 self._left_out.add(said)
-                logger.warning("server %s: %s and is left out", self._spec.name, said)
+                logger.warning("server %s: %s and is skipped", self._spec.name, said)
         return not problem
 
     def _is_readable(self, tool: Any, number: int) -> bool:
-        """Return whether the library reads the tool, which is left out if not."""
+        """Return True if the library can read the tool. Otherwise the tool is skipped."""
         size = len(compact(tool))
         self._bytes += size
         if problem := _TOO_LARGE if size > MAX_DEFINITION_BYTES else _problem("tools/list", {"tools": [tool]}):
@@ -98,11 +99,14 @@ class Listing:
         self._unread = self.secrets.redact(f"its tool {tool} cannot be read ({problem})")
         if tool not in self._left_out:
             self._left_out.add(tool)
-            logger.warning("server %s: %s and is left out", self._spec.name, self._unread)
+            logger.warning("server %s: %s and is skipped", self._spec.name, self._unread)
 
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
-        """Return the tools that the entry leaves in, without those that cannot be read; InvalidCatalogue if none can,
-        and for a listing without end."""
+        """Return the tools that the entry includes and that can be read.
+
+        Raises:
+            InvalidCatalogue: No tool can be read, or the listing does not end.
+        """
         self._unread, self._bytes, self.extras, found = "", 0, {}, dict[str, Tool]()
         for number, record in enumerate(await self._records(client)):
             await _take_turns(number)
@@ -114,7 +118,7 @@ class Listing:
                 self._leave_out(repr(record.name), str(error))
                 continue
             if tool.name in found:
-                self._leave_out(f"{tool.name!r} once more", "a name stands for one tool")
+                self._leave_out(f"{tool.name!r} once more", "another tool has this name")
             found.setdefault(tool.name, tool)
         if self._unread and not found:
             raise InvalidCatalogue(f"server {self._spec.name!r}: {self._unread}")
@@ -128,15 +132,21 @@ class Listing:
         while cursor := page.next_cursor:  # Some servers mean the end by an empty one, too.
             again = {tool.name for tool in page.tools}
             if cursor in cursors or (again and again <= names):
-                logger.warning("server %s: it repeats a page of its tools; the listing ends there", self._spec.name)
+                logger.warning(
+                    "server %s: it repeats a page of its tools. The listing was ended there", self._spec.name
+                )
                 return items + ([] if again <= names else page.tools)
             items += page.tools
             names |= again
             cursors.add(cursor)
             if len(items) > MAX_TOOLS or len(cursors) >= MAX_PAGES:
-                raise InvalidCatalogue(f"{refused} over {MAX_TOOLS:,} tools or {MAX_PAGES:,} pages; that is refused")
+                raise InvalidCatalogue(
+                    f"{refused} over {MAX_TOOLS:,} tools or {MAX_PAGES:,} pages; the listing is rejected"
+                )
             if self._bytes > MAX_LISTING_BYTES:
-                raise InvalidCatalogue(f"{refused} over {MAX_LISTING_BYTES // 2**20} MiB of tools; that is refused")
+                raise InvalidCatalogue(
+                    f"{refused} over {MAX_LISTING_BYTES // 2**20} MiB of tools; the listing is rejected"
+                )
             page = await tools_page(client, cursor)
         return [*items, *page.tools]
 
@@ -156,7 +166,9 @@ class Listing:
         return replace(tool, annotations=stricter, hash="")
 
     def _related(self, record: dict[str, Any]) -> Tool:
-        """Return the tool with what it states of its own server's others; of those elsewhere a server says nothing."""
+        """Return the tool with the relations that it states to tools of its own server. Relations to other servers are
+        ignored.
+        """
         try:
             tool = tool_from(record)
         except InvalidCatalogue as error:
@@ -175,7 +187,7 @@ _FIELDS = {"title", "description", "input_schema", "annotations", "meta"}
 
 
 async def tools_page(client: "Client", cursor: str | None = None) -> "ListToolsResult":
-    """Return a page of the listing; an empty one of a server that has only prompts or resources."""
+    """Return a page of the listing. It is empty for a server that has only prompts or resources."""
     from mcp import MCPError
     from mcp.types import METHOD_NOT_FOUND, ListToolsResult
 
@@ -188,7 +200,7 @@ async def tools_page(client: "Client", cursor: str | None = None) -> "ListToolsR
 
 
 def _trimmed(tool: Any) -> Any:
-    """Return what is used of a tool; its parameters are an object where it does not say what they are."""
+    """Return the used parts of a tool. If the type of its parameters is missing, they are an object."""
     if not isinstance(tool, dict):
         return tool
     used = {name: value for name, value in tool.items() if name in _READ and value is not None}
@@ -222,7 +234,7 @@ def _mend_answer(result: dict[str, Any]) -> None:
 
 
 def _problem(method: str, result: dict[str, Any]) -> str:
-    """Return why the library would refuse a result; empty where it would not."""
+    """Return the reason why the library would reject a result, or ""."""
     from mcp.types.methods import validate_server_result
     from pydantic import ValidationError
 
@@ -234,7 +246,7 @@ def _problem(method: str, result: dict[str, Any]) -> str:
 
 
 def _known(block: Any) -> Any:
-    """Return the block; a text of it where the library would refuse it, and with it the whole answer."""
+    """Return the block, or a text block instead of one that the library would reject."""
     if not isinstance(block, dict):
         return {"type": "text", "text": block if isinstance(block, str) else compact(block)}
     kind = block.get("type", "text")
@@ -247,7 +259,7 @@ def _known(block: Any) -> Any:
 
 
 def _redacted(value: Any, secrets: Secrets) -> Any:
-    """Redact a definition's texts; names and types stay, since a call has to hold them as the server says them."""
+    """Redact a definition's texts. Names and types are kept, because a call must use them exactly."""
     if isinstance(value, str):
         return secrets.redact(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A server's offer: everything that it has beside the parts of its tools that routing reads."""
+"""A server's offer: its instructions, resources, prompts, and the parts of its tools that routing does not use."""
 
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 MAX_ITEMS, _MAX_PAGES = 10_000, 200
 
 Items = list[dict[str, Any]]
-"""Records of the protocol, as JSON."""
+"""Records of the protocol as JSON."""
 
 
 class Offer(BaseModel):
-    """The offer of one server, without secrets, as it is stored.
+    """The stored offer of one server, without secrets.
 
     Attributes:
-        instructions: How the server wants to be used, for a model.
+        instructions: The server's instructions for models.
         resources: Its resources.
         templates: Its resource templates.
         prompts: Its prompts.
         completes: True if it completes arguments of prompts and templates.
-        tools: By tool name, `outputSchema` and `icons`.
+        tools: `outputSchema` and `icons` by tool name.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -38,7 +38,7 @@ class Offer(BaseModel):
 
 
 def stored_offer(text: str) -> Offer:
-    """Read an offer as it is stored; an empty one where there is none, or its record is of another form."""
+    """Read a stored offer. It is empty if there is none, or if the record has an unknown form."""
     try:
         return Offer.model_validate_json(text) if text else Offer()
     except ValidationError:
@@ -46,11 +46,17 @@ def stored_offer(text: str) -> Offer:
 
 
 OnOffer = Callable[[str, Offer], Awaitable[None]]
-"""Called with a server's name and its offer: when it was read, and after the server said that it changed."""
+"""Called with a server's name and its offer, after it was read and after each change notification."""
 
 
 async def read_offer(client: "Client", tools: dict[str, dict[str, Any]], secrets: Secrets) -> Offer:
-    """Ask a connected server for its resources, templates and prompts; nothing is asked of a server without any."""
+    """Ask a connected server for its resources, templates and prompts, if it has the capability.
+
+    Args:
+        client: The connected client.
+        tools: The server's tools.
+        secrets: Values to redact.
+    """
     able, found = client.server_capabilities, dict[str, Items]()
     if able.resources is not None:
         found["resources"] = await _pages(client.list_resources, "resources")

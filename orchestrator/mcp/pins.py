@@ -1,7 +1,7 @@
-"""Pins: the accepted definitions of a tenant's tools, and the changed ones that wait until somebody accepts them.
+"""Pins: the accepted definitions of a tenant's tools, and changed definitions that wait for acceptance.
 
-The definition that a store holds is the pin, as long as nothing waits. Beside it, a store keeps the accepted
-definitions of the tools that are defined otherwise now or are gone.
+If no change is waiting, the stored definition is the pin. The store also keeps the accepted definitions of tools that
+have a waiting change or are gone.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,7 +25,7 @@ from orchestrator.records.tool import Tool
 from orchestrator.store.store import Store
 
 _MOST_PINS = 5_000
-"""The accepted definitions that are kept of one server's tools that wait or are gone."""
+"""The stored accepted definitions of one server's tools that wait or are gone."""
 
 
 class Waiting(NamedTuple):
@@ -39,11 +39,11 @@ class Waiting(NamedTuple):
 def judged(
     store: Store, tenant: str, server: str, entry: str, listed: Sequence[Tool], held: Sequence[Tool]
 ) -> list[Tool]:
-    """Return the listed tools as they are stored: each changed definition passes or is quarantined.
+    """Return the listed tools in the form to store: each changed definition passes or is quarantined.
 
-    A definition is compared with the one that was accepted, which the store keeps while another one waits, and while
-    the tool is gone, so that nothing passes in two steps. It is kept before the new definitions are written. What
-    another entry listed, which the user has replaced, is not compared.
+    A definition is compared with the accepted one, which the store keeps while another definition waits and while the
+    tool is gone. So a change cannot pass in two steps. The accepted definition is stored before the new one is written.
+    Definitions from another entry, which the user has replaced, are not compared.
     """
     by_name = {tool.name: tool for tool in held}
     before, pins = _known(store, tenant, server, entry, held)
@@ -67,7 +67,7 @@ def judged(
 def _known(
     store: Store, tenant: str, server: str, entry: str, held: Sequence[Tool]
 ) -> tuple[dict[str, Tool], dict[str, Tool]]:
-    """Return the accepted definitions that are kept beside the tools, and all that are known."""
+    """Return the separately stored accepted definitions, and all accepted definitions."""
     try:
         is_same = same_server(store.entries(tenant).get(server, ""), entry)
         before = store.accepted(tenant, server, entry)  # Read after the tools, as it is written before them.
@@ -77,7 +77,7 @@ def _known(
 
 
 def _why_waiting(own: Tool | None, pin: Tool | None, new: Tool, policy: ChangePolicy) -> str:
-    """Return why a definition waits; one whose accepted definition was lost goes on waiting."""
+    """Return the reason why a definition waits. If its accepted definition was lost, it keeps waiting."""
     if pin is not None:
         return quarantined(pin, new, policy)
     return own.labels.get(QUARANTINED, "") if own is not None and policy != "open" else ""
@@ -96,7 +96,13 @@ def waiting(store: Store, tenant: str) -> list[Waiting]:
 
 
 def accept(store: Store, tenant: str, keys: Collection[str]) -> None:
-    """Accept the stored definitions of these tools, and vouch for them; later definitions are compared with these."""
+    """Accept the stored definitions of these tools. Later definitions are compared with them.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+        keys: The tools' keys.
+    """
     entries = store.entries(tenant)
     for server in _servers_of(keys):
         tools = store.of_server(tenant, server)
@@ -109,7 +115,13 @@ def accept(store: Store, tenant: str, keys: Collection[str]) -> None:
 
 
 def withdraw(store: Store, tenant: str, keys: Collection[str]) -> None:
-    """Vouch for these tools no more. A definition that was accepted stays so."""
+    """Withdraw the acceptance of these tools' flags. An accepted definition stays accepted.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+        keys: The tools' keys.
+    """
     for server in _servers_of(keys):
         tools = store.of_server(tenant, server)
         store.replace_server(

@@ -1,8 +1,8 @@
-"""Profiles: named subsets of an mcpServers file's servers and tools, each with its own policy and view of the tools.
+"""Profiles: named subsets of a configuration's servers and tools, each with its own approval policy and overrides.
 
-A profile is what a client may see. A tool outside it does not exist for that client: it is not found, not described and
-not called, whatever the client names. A parameter with a fixed value is not shown, a client cannot give it, and its
-value is masked in results and errors.
+A client sees only the tools of its profile. A tool outside the profile cannot be found, described or called by that
+client. A parameter with a fixed value is hidden, the client cannot set it, and its value is masked in results and
+errors.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ from orchestrator.records.request import within
 from orchestrator.records.tool import Tool, altered
 
 _NOTHING = ("", ":", "")
-"""The pattern of no tool: an empty list leaves none."""
+"""A pattern that matches no tool, for an empty list."""
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 
 
@@ -33,7 +33,7 @@ class _Strict(BaseModel):
 
 
 class Parameter(_Strict):
-    """What a profile changes about a parameter: its description, or its value, which the client then cannot give."""
+    """A profile's change to a parameter: its description, or a fixed value that the client cannot set."""
 
     description: str | None = None
     hidden: StrictBool = False
@@ -58,7 +58,7 @@ class Hints(_Strict):
 
 
 class Override(_Strict):
-    """What a profile changes about a tool."""
+    """A profile's changes to a tool."""
 
     name: Annotated[str, Field(pattern=r"^[^\s:]+$")] = ""
     title: str | None = None
@@ -79,12 +79,12 @@ class ProfileSpec(_Strict):
 
 @dataclass(frozen=True)
 class Profile:
-    """One profile; `Profile()` is the whole configuration as it is.
+    """One profile. `Profile()` is the whole, unchanged configuration.
 
     Attributes:
         name: Its name, "" for the whole configuration.
-        spec: What the file says of it.
-        source: The file, for messages.
+        spec: Its part of the file.
+        source: The file's name, for messages.
     """
 
     name: str = ""
@@ -102,19 +102,21 @@ class Profile:
 
     @cached_property
     def _wanted(self) -> list[tuple[str, str, str]] | None:
-        """The patterns of `tools` that take tools in, each with server and name apart; None where all are in."""
+        """The including patterns of `tools`, each split into server and name. None if all tools are included."""
         given = self.spec.tools
         own = [pattern.partition(":") for pattern in given or () if not pattern.startswith("!")]
         return own if own or given == () else None
 
     def has_server(self, server: str) -> bool:
-        """Return whether any tool of a server can be in the profile."""
+        """Return True if the profile can include a tool of this server."""
         servers, own = self.spec.servers, self._wanted
         is_in = servers is None or any(fnmatchcase(server, pattern) for pattern in servers)
         return is_in and (own is None or any(fnmatchcase(server, of) for of, _, _ in own))
 
     def has(self, key: str) -> bool:
-        """Return whether a tool of the configuration is in the profile. A new name hides the tool that has it."""
+        """Return True if the profile includes a tool of the configuration. A renamed tool hides the tool that had the
+        name.
+        """
         if key in self.names and self.shown_key(key) == key:
             return False
         return self.has_server(key.partition(":")[0]) and within(key, self.patterns)
@@ -126,7 +128,7 @@ class Profile:
         return {f"{key.partition(':')[0]}:{own.name}": key for key, own in given if own.name}
 
     def key(self, shown: str) -> str:
-        """Return the configuration's key of a tool that a client names; "" where the profile has no such tool."""
+        """Return the configuration's key for a tool name from a client, or "" if the profile has no such tool."""
         key = self.names.get(shown, shown)
         return key if self.shown_key(key) == shown and self.has(key) else ""
 
@@ -158,7 +160,9 @@ class Profile:
                 raise InvalidArguments(f"{self.shown_key(tool.key)} takes no parameter {name!r}: leave it out")
 
     def fixed(self, tool: Tool) -> dict[str, Any]:
-        """Return the fixed values of a tool's parameters, with variables replaced; InvalidConfig for a missing one."""
+        """Return the fixed values of a tool's parameters, with variables replaced. Raises InvalidConfig if a variable
+        is missing.
+        """
         text = Expansion(environment())
         fixed = {name: own.fixed for name, own in self._parameters(tool).items() if own.is_fixed}
         values = {name: _expanded(value, name, text) for name, value in fixed.items()}
@@ -189,14 +193,14 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def secrets_of(values: Mapping[str, Any]) -> Secrets:
-    """Return the fixed values as what is masked in results and errors."""
+    """Return the fixed values, which are masked in results and errors."""
     return Secrets(texts(values))
 
 
 def read_profiles(given: Any, source: str) -> dict[str, Profile]:
-    """Return the profiles of a file's `profiles` by name; InvalidConfig names the part and the remedy."""
+    """Read the `profiles` of a file by name. Raises InvalidConfig with the wrong part and the remedy."""
     if not isinstance(given, dict):
-        raise InvalidConfig(f'{source}: "profiles" is an object: {{"NAME": {{"servers": ["SERVER"], ...}}}}')
+        raise InvalidConfig(f'{source}: "profiles" must be an object: {{"NAME": {{"servers": ["SERVER"], ...}}}}')
     found = {}
     for name, value in given.items():
         where = f"{source}: profile {name!r}"
@@ -216,7 +220,7 @@ def _check(where: str, profile: Profile) -> None:
         if ":" not in key:
             raise InvalidConfig(f"{where}: {key!r} names no tool: write SERVER:NAME, or SERVER:* for all tools")
     if len(profile.names) < sum(bool(own.name) for own in spec.overrides.values()):
-        raise InvalidConfig(f"{where}: two tools of a server get the same name: give each its own")
+        raise InvalidConfig(f"{where}: two tools of a server get the same name: give them different names")
 
 
 def _expanded(value: Any, where: str, text: Expansion) -> Any:

@@ -1,4 +1,4 @@
-"""An MCP result for its reader: as a ToolResult of text, or passed on as it is; without secrets, cut to a limit."""
+"""Converts an MCP result to a ToolResult, or passes it on, without secrets and within a limit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _TEXTS = frozenset({"text", "resource", "resource_link"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What a server said to a call: its result or an error that stands for one, and what has to be known to show it."""
+    """A server's answer to a call, or an error result, with the data needed to show it."""
 
     answer: "CallToolResult | Exception"
     key: str
@@ -40,7 +40,9 @@ class Answered:
 
 
 def as_tool_result(answered: Answered) -> ToolResult:
-    """Give text blocks as they are, and others described in brackets; structured content only where it fits."""
+    """Convert a result to text. Other blocks are described in brackets. Structured content is included only if it
+    fits.
+    """
     result, secrets, limit = answered.answer, answered.secrets, answered.max_tokens
     if isinstance(result, Exception):
         text, structured, is_error = answered.refusal, None, True
@@ -60,13 +62,14 @@ def as_tool_result(answered: Answered) -> ToolResult:
 
 
 Keep = Callable[[str, Any], str]
-"""Keeps the whole text and structured content of a result that is cut, and returns the handle to read it with."""
+"""Keeps the whole text and structured content of a cut result. Returns the handle for `read_result`."""
 
 
 def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResult":
-    """Pass the server's own result on, images included; its texts without secrets and within the limit.
+    """Pass on the server's own result, images included, with its texts redacted and cut to the limit.
 
-    With `keep`, a cut result names the handle of the whole one, and its structured content is shortened, not left out.
+    With `keep`, a cut result names the handle of the whole result, and structured content is shortened instead of
+    dropped.
     """
     from mcp.types import CallToolResult, TextContent
 
@@ -83,7 +86,7 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
             left -= tokens
             blocks.append(block)
     if left_out := len(result.content) - len(blocks):
-        note = f"[cut: {left_out:,} more blocks left out to stay within {answered.max_tokens:,} tokens]"
+        note = f"[cut: {left_out:,} more blocks omitted to stay within {answered.max_tokens:,} tokens]"
         blocks.append(TextContent(text=note))
     structured = result.structured_content
     # Before the protocol of 2026 only an object may stand here.
@@ -154,7 +157,7 @@ def _block_text(block: "ContentBlock") -> str:
 
 
 def _shortened(value: dict[str, Any], max_tokens: int) -> dict[str, Any] | None:
-    """Return structured content with shorter lists and texts, so that it fits; None where that is not enough."""
+    """Return structured content with shorter lists and texts that fits, or None if shortening is not enough."""
     for most in (256, 64, 16, 4, 1, 0):
         short: dict[str, Any] = _short(value, most)
         if _fits(short, max_tokens):

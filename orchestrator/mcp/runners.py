@@ -21,16 +21,16 @@ _WITH_WORD = {
     "podman": {"run"},
 }
 _WRAPPERS = frozenset({"cmd", "c", "env"})
-"""Windows starts `npx` by `cmd /c`, whose `/c` reads as a path to c."""
+"""Windows starts `npx` by `cmd /c`. Its `/c` looks like a path."""
 
 _LEAST_CPU, _LEAST_BYTES = 0.02, 4096
-"""A share of the time and a number of bytes read or written; below both a process is waiting."""
+"""Share of CPU time, and bytes read or written. Below both a process counts as waiting."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 _IN_NPX = re.compile(r"(/[^\s'\"]*/_npx/[0-9a-f]{16})(?=[/'\"\s]|$)")
 _BROKEN = re.compile(r"MODULE_NOT_FOUND|ENOTEMPTY|ECOMPROMISED|ERR_INVALID_PACKAGE_CONFIG")
 _LOCK_S = 30.0
-"""The age of a lock that nobody holds: `npx` touches its own every second."""
+"""Seconds after which a lock counts as abandoned. `npx` touches its lock every second."""
 
 
 def runner_of(command: str, args: Sequence[str]) -> str:
@@ -48,7 +48,7 @@ def _program(word: str) -> str:
 
 
 class Work(NamedTuple):
-    """The processes of a session, and what they have done so far."""
+    """The processes of a session and the work that they have done."""
 
     processes: int
     cpu_s: float
@@ -56,7 +56,7 @@ class Work(NamedTuple):
     at: float
 
     def since(self, before: "Work | None") -> bool:
-        """Return whether they have done more since than waiting."""
+        """Return True if the processes have done more than wait since the earlier measurement."""
         if before is None or self.processes != before.processes:
             return True
         share = abs(self.cpu_s - before.cpu_s) / max(self.at - before.at, 1e-3)
@@ -64,7 +64,7 @@ class Work(NamedTuple):
 
 
 def work_of(session: int) -> Work | None:
-    """Return what a session's processes have done; None where there is none, or no /proc."""
+    """Measure the work of a session's processes. Returns None if there are none, or no /proc."""
     processes = ticks = moved = 0
     if not session or not Path("/proc/self/stat").exists():
         return None

@@ -1,4 +1,4 @@
-"""Where sign-ins to servers are kept: a private file for each tenant, entry and address, and none of it in a store."""
+"""Stored sign-ins: a private file for each tenant, entry and address. They are never in a store of tools."""
 
 import json
 import shlex
@@ -21,14 +21,16 @@ from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.launch import Launch
 
 _EARLY_S = 30.0
-"""A token that ends so soon is renewed before it is used."""
+"""A token that expires within these seconds is renewed before it is used."""
 _LOCK_WAIT_S = 15.0
 
 
 class SignIn(BaseModel):
-    """A sign-in as it is kept: the tokens, the client that got them and what the authorization server said of itself.
+    """A stored sign-in: the tokens, the registered client, and the authorization server's metadata.
 
-    `client` holds no secret that the entry gives. `expires_at` is in seconds since 1970; None where nobody knows.
+    Attributes:
+        client: The registered client, without a secret from the entry.
+        expires_at: The expiry time in seconds since 1970, or None if it is unknown.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -53,9 +55,9 @@ class SignIn(BaseModel):
 
 
 class SignInFile:
-    """The file of one sign-in. Another address, tenant, name or client of an entry is another file.
+    """The file of one sign-in. Its name depends on the tenant, the entry's name, the address and the client.
 
-    So an entry whose address changes sends its old token nowhere.
+    Therefore an entry whose address changes does not send its old token to the new address.
     """
 
     def __init__(self, tenant: str, spec: ServerSpec, launch: Launch) -> None:
@@ -63,7 +65,7 @@ class SignInFile:
         self._path = folder() / f"{digest(meant, 32)}.json"
 
     def read(self) -> SignIn | None:
-        """Return the sign-in, None where there is none; InvalidConfig where its file is broken."""
+        """Read the sign-in. Returns None if there is none. Raises InvalidConfig if the file is broken."""
         try:
             return SignIn.model_validate_json(self._path.read_bytes())
         except FileNotFoundError:
@@ -82,7 +84,7 @@ class SignInFile:
 
     @asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Keep other tasks and processes from renewing it meanwhile."""
+        """Prevent other tasks and processes from renewing the sign-in meanwhile."""
         _make_folder()
         flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
         lock = Lock(self._path.with_suffix(".lock"), "ab", timeout=_LOCK_WAIT_S, check_interval=0.1, flags=flags)

@@ -1,4 +1,4 @@
-"""The servers of a pool: what is remembered of each, and how it stands as a record for people and programs."""
+"""The state of each server in a pool, and its record for people and programs."""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ from orchestrator.mcp.connection import Connection
 
 
 class Readiness(StrEnum):
-    """Named in the file; its tools known; being connected; connected; or failed."""
+    """The phases of a server: configured, its tools known, connecting, connected, or failed."""
 
     CONFIGURED = "configured"
     KNOWN = "known"
@@ -22,7 +22,12 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """One server as it stands. `tools` is None while unknown; times are in seconds; no secret in `last_error`."""
+    """The state of one server.
+
+    Attributes:
+        tools: The number of its tools, or None if unknown.
+        last_error: The last error, without secrets.
+    """
 
     server: str
     state: Readiness
@@ -39,7 +44,7 @@ class ServerState:
 
 
 class Server:
-    """A configured server's place in the pool: its connection, and what is remembered between connections."""
+    """A configured server in the pool: its connection, and the data that is kept between connections."""
 
     def __init__(self, spec: ServerSpec, limits: ServerLimits) -> None:
         self.spec, self.limits = spec, limits
@@ -52,12 +57,14 @@ class Server:
         self._refused: tuple[ToolrouteError, int] | None = None
 
     def refuse(self, error: ToolrouteError | None) -> None:
-        """Note that the server refused who asked; None: it does not."""
+        """Record that the server refused the credentials, or, with None, that it accepted them."""
         self._refused = None if error is None else (error, sign_ins.stamp())
 
     @property
     def refused(self) -> str:
-        """Why the server refused who asked at the last try; "" if it did not, or a sign-in has come since."""
+        """The reason why the server refused the credentials at the last try, or "" if it did not or a newer sign-in
+        exists.
+        """
         error, then = self._refused or (None, 0)
         return str(error) if error is not None and then == sign_ins.stamp() else ""
 
@@ -67,7 +74,7 @@ class Server:
         return self.connection if self.connection and self.connection.usable else None
 
     def is_failing(self, now: float) -> bool:
-        """Return whether it failed and is not to be tried again yet."""
+        """Return True if the server failed and its waiting time before the next try has not passed."""
         return self.failures > 0 and now < self.retry_at
 
     def state(self, now: float) -> ServerState:

@@ -25,10 +25,10 @@ from orchestrator.store.store import Changes, Store
 logger = logging.getLogger(__name__)
 
 AtHand = Callable[[], Catalogue | None]
-"""The tenant's catalogue as this process routes by it; None where it does not."""
+"""Returns the tenant's catalogue that this process has loaded, or None."""
 
 OnOfferChanged = Callable[[Offer, Offer], Awaitable[None]]
-"""Called with a server's offer before and now."""
+"""Called with a server's offers before and after a change."""
 
 EntryOf = Callable[[str], str]
 """The identity of the entry that a server was listed by; \"\" where that is not known."""
@@ -36,7 +36,7 @@ EntryOf = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
-    """One server: what its listing changed in the store, or why it failed."""
+    """One server's result: the changes of its listing in the store, or the error."""
 
     server: str
     tools: int = 0
@@ -57,7 +57,7 @@ class ServerReport:
 
 
 def exit_code(failed: Sequence[bool]) -> int:
-    """Return 0 where nothing of what was tried with several servers failed, 1 where all did, 4 between."""
+    """Return 0 if no server failed, 1 if all failed, 4 if some failed."""
     return 0 if not any(failed) else 1 if all(failed) else 4
 
 
@@ -70,7 +70,7 @@ class SyncReport:
 
     @property
     def exit_code(self) -> int:
-        """0: all were stored; 1: none; 4: some failed."""
+        """0: all were stored. 1: none. 4: some failed."""
         return exit_code([bool(report.error) for report in self.servers])
 
     def to_json(self) -> dict[str, Any]:
@@ -84,10 +84,17 @@ async def sync(
     on_progress: Callable[[ServerReport], None] | None = None,
     servers: Sequence[str] | None = None,
 ) -> SyncReport:
-    """List each server once, with a deadline each, and store its tools; the keywords and labels of a catalogue stay.
+    """List each server once and store its tools. Keywords and labels from a catalogue are kept.
 
-    A server that fails keeps what is stored of it, with the reason, and takes no other one away. What the store or the
-    embedder raises is raised, once for all servers; the store is asked before any of them is connected.
+    A server that fails keeps its stored tools, and the error is recorded. It does not affect the other servers. Errors
+    of the store or embedder are raised. The store is checked before any server is connected.
+
+    Args:
+        connections: The servers.
+        store: The store.
+        tenant: The tenant.
+        on_progress: Called with each server's report.
+        servers: Names of the servers to list. Default: all.
     """
     names = connections.config.servers if servers is None else servers
     entries = {name: connections.config.servers[name].identity for name in names}
@@ -131,13 +138,13 @@ async def _offered(connections: Connections, server: str) -> None:
 
 
 def keep_offer(store: Store, tenant: str, entry_of: EntryOf, on_changed: OnOfferChanged | None = None) -> OnOffer:
-    """Return an `on_offer` for a Host: the store keeps the servers' offers, where they differ from those kept.
+    """Return an `on_offer` for a Host that stores changed offers.
 
     Args:
-        store: Where they are kept.
-        tenant: Whose they are.
-        entry_of: Gives the identity of a server's entry.
-        on_changed: Called with the offer before and the one now, where they differ.
+        store: The store.
+        tenant: The tenant.
+        entry_of: Returns the identity of a server's entry.
+        on_changed: Called with the offers before and after a change.
     """
 
     async def on_offer(server: str, offer: Offer) -> None:
@@ -152,17 +159,29 @@ def keep_offer(store: Store, tenant: str, entry_of: EntryOf, on_changed: OnOffer
 
 
 def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
-    """Return the configuration's servers that are not stored as their entries have them, and whether some of their
-    tools are: those that another entry chose of the same server. Imported ones have no entry and count as stored."""
+    """Return the servers whose present entries have not been listed, and True if some of their tools are stored.
+
+    Imported tools have no entry and count as stored.
+
+    Args:
+        config: The configuration.
+        store: The store.
+        tenant: The tenant.
+    """
     known, entries, asked = store.servers(tenant), store.entries(tenant), config.entries
     stored = {name: entries.get(name, asked[name]) if name in known else "" for name in asked}
     return {name: same_server(stored[name], asked[name]) for name in asked if stored[name] != asked[name]}
 
 
 def left_over(store: Store, tenant: str, config: McpConfig | None = None) -> dict[str, int]:
-    """Return the tenant's listings (`SERVER:ENTRY`) with their number of tools that no configuration names any more.
+    """Return stored listings (`SERVER:ENTRY`) that no configuration contains any more, with their number of tools.
 
-    What was listed from a file that cannot be read stays, and so does what may be from another machine's files.
+    Listings from a file that cannot be read are kept, and so are listings that may come from another machine's files.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+        config: The present configuration.
     """
     named: dict[str, Collection[str] | None] = {config.file: {*config.servers, *config.off}} if config else {}
 
@@ -181,7 +200,7 @@ def left_over(store: Store, tenant: str, config: McpConfig | None = None) -> dic
 
 
 def _named(file: Path) -> Collection[str] | None:
-    """Return the names of all entries of a file; None where it cannot be read."""
+    """Return the names of all entries of a file, or None if it cannot be read."""
     try:
         config = McpConfig.read(file) if file.exists() else McpConfig({})
     except (InvalidConfig, OSError):
@@ -196,9 +215,17 @@ def keep_current(
     entry_of: EntryOf = lambda _: "",
     on_changed: Callable[[], Awaitable[None]] | None = None,
 ) -> OnListed:
-    """Return an `on_listed` for Connections: what a server lists replaces what is stored of it, where that differs.
+    """Return an `on_listed` for Connections that stores a server's changed listing.
 
-    Servers that are shared by all or were never stored stay. The store is read only where no catalogue is at hand.
+    Servers that are shared by all tenants or were never stored are left alone. The store is read only if no catalogue
+    is given.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+        at_hand: Returns the present catalogue, if one is loaded.
+        entry_of: Returns the identity of a server's entry.
+        on_changed: Called after a change.
     """
 
     def take_over(server: str, tools: tuple[Tool, ...]) -> bool:
@@ -220,6 +247,6 @@ def keep_current(
 
 
 def _as_held(tools: Sequence[Tool], held: Sequence[Tool]) -> list[Tool]:
-    """Return the listed tools with what a catalogue added to those that are held."""
+    """Return the listed tools with a catalogue's additions to the stored ones."""
     by_name = {tool.name: tool for tool in held}
     return [as_chosen(tool, by_name[tool.name]) if tool.name in by_name else tool for tool in tools]

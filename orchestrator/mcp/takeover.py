@@ -1,6 +1,6 @@
-"""Clients' servers taken over into one configuration, which `toolroute serve` then offers to each of these clients.
+"""Takes clients' servers over into one configuration, which `toolroute serve` then offers to each of these clients.
 
-An entry is copied as it is, with any secret in it: the configuration's owner alone can read that file.
+Entries are copied with their secrets. Only the owner of the configuration can read the file.
 """
 
 import json
@@ -24,9 +24,9 @@ class Move:
 
     Attributes:
         server: Its name in the client's file.
-        name: Its name in the configuration, "" if it stays where it is.
-        note: What a person should know about it.
-        variables: The variables of its entry that the client expands, each as it is written there.
+        name: Its name in the configuration, "" if it stays in the client's file.
+        note: A note for the user.
+        variables: The variables of its entry that the client expands, in the client's notation.
     """
 
     server: str
@@ -76,9 +76,9 @@ class Taken:
 
 
 def take_over(files: Sequence[ClientFile], servers: dict[str, Any]) -> list[Taken]:
-    """Return the plan for each file's servers, and add those that are taken over to `servers`, entries by name.
+    """Return the plan for each file's servers, and add the taken servers to `servers`.
 
-    The same entry counts once. Another entry of the same name gets the client's name behind its own.
+    Equal entries become one server. A different entry with the same name gets the client's name as a suffix.
     """
     return [Taken(file=file, moves=tuple(_moves(file, servers))) for file in files]
 
@@ -91,7 +91,7 @@ def served(files: Iterable[ClientFile]) -> Path | None:
 
 
 def with_usable_entry(file: ClientFile) -> ClientFile:
-    """Return the file; InvalidConfig if our own entry in it is broken."""
+    """Return the file. Raises InvalidConfig if the toolroute entry in it is broken."""
     if _is_ours(entry := _entry(file, file.entries.get(OURS))):
         config = McpConfig.parse({"mcpServers": {OURS: _switched_on(entry)}}, str(file.path))
         if problem := config.servers[OURS].problem:
@@ -109,7 +109,7 @@ def _words(args: Iterable[Any]) -> list[str]:
 
 
 def _entry(file: ClientFile, given: Any) -> Any:
-    """Return a client's entry as an mcpServers file has it, without what is null."""
+    """Return a client's entry in the form of an mcpServers file, without null values."""
     client = file.client
     text = json.dumps(_from_codex(given) if client.form == "toml" else given, default=str)
     if client.variable:
@@ -132,7 +132,7 @@ _TYPES = {"local": "stdio", "remote": "http", "streamable_http": "http"}
 
 def _moves(file: ClientFile, servers: dict[str, Any]) -> Iterable[Move]:
     if OURS in file.entries and not _is_ours(file.entries[OURS]):
-        yield Move(server=OURS, note="its name is that of our own entry: rename it")
+        yield Move(server=OURS, note="it has the same name as the toolroute entry: rename it")
         return
     for server, given in file.entries.items():
         if not _is_ours(entry := _entry(file, given)):
@@ -144,22 +144,22 @@ def _move(server: str, entry: Any, client: Client, servers: dict[str, Any]) -> M
     if reason := _unusable(server, entry, client):
         return Move(server=server, note=reason)
     variables, lacking = _variables(client, entry)
-    for name, other in ((server, ""), (f"{server}-{client.name}", f"another is called {server}")):
-        same = "the same entry is there" if name in servers else ""
+    for name, other in ((server, ""), (f"{server}-{client.name}", f"another server is named {server}")):
+        same = "the same entry already exists" if name in servers else ""
         if _same(servers.setdefault(name, entry), entry):
             note = "; ".join(filter(None, [other or same, lacking]))
             return Move(server=server, name=name, note=note, variables=variables)
-    return Move(server=server, note=f"{server} and {name} are other entries: rename it")
+    return Move(server=server, note=f"{server} and {name} are different entries: rename it")
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two entries mean the same, however they spell it."""
+    """Return True if two entries mean the same, however they are written."""
     specs = [McpConfig.parse({"mcpServers": {"it": entry}}).servers["it"] for entry in (one, other)]
     return specs[0].model_copy(update={"type": ""}) == specs[1].model_copy(update={"type": ""})
 
 
 def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
-    """Return the variables that our entry has to pass on, and what a person has to do if the client expands none."""
+    """Return the variables that the toolroute entry must pass on, and a note if the client expands none."""
     check_extra()
     from mcp.client.stdio import DEFAULT_INHERITED_ENV_VARS
 
@@ -170,7 +170,7 @@ def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
     if not client.raw:
         return {one["name"]: one[0] for one in more}, ""
     needed = ", ".join(dict.fromkeys(one["name"] for one in more if one["default"] is None))
-    return ({}, needed and f"write {needed} into our entry's env: {client.title} expands no variable")
+    return ({}, needed and f"write {needed} into the env of the toolroute entry: {client.title} expands no variables")
 
 
 def _is_ours(entry: Any) -> bool:
@@ -182,7 +182,7 @@ def _is_ours(entry: Any) -> bool:
 
 
 def _unusable(server: str, entry: Any, client: Client) -> str:
-    """Return why toolroute cannot start a server as its client does; "" if it can."""
+    """Return the reason why toolroute cannot start a server as its client does, or ""."""
     if found := _THEIRS.search(VARIABLE.sub("", json.dumps(entry))):
         return f"only {client.title} can fill in {found[0]}"
     if isinstance(entry, Mapping) and entry.get("env_keys"):
@@ -193,7 +193,7 @@ def _unusable(server: str, entry: Any, client: Client) -> str:
 
 
 _THEIRS = re.compile(r"\$\{+[^}]*\}+|(?<!\$)\{(?:env|file):[^}]*\}")
-"""Variables that a client alone can fill in, such as `${input:key}`, `${{ secrets.KEY }}` and `{file:~/key}`."""
+"""Variables that only the client can fill in, such as `${input:key}`, `${{ secrets.KEY }}` and `{file:~/key}`."""
 
 
 def _from_codex(entry: Any) -> Any:

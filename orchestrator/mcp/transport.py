@@ -17,8 +17,11 @@ _BURST, _A_SECOND, _A_CALL = 100.0, 100.0, 50.0
 
 
 class Pace:
-    """How fast a server's messages are read: a burst, then some a second, more for each call. So one that floods waits,
-    and leaves the time to others."""
+    """Limits the rate at which a server's messages are read: a burst, then a number per second, and more for each
+    call.
+
+    A server that floods waits, so that other work gets its time.
+    """
 
     def __init__(self) -> None:
         self._left, self._at = _BURST, 0.0
@@ -27,7 +30,7 @@ class Pace:
         self._left = min(_BURST, self._left + _A_CALL)
 
     def charge(self, seconds: float) -> None:
-        """Count what it took to read a message: so a server has a tenth of the loop's time at most."""
+        """Charge the time for reading a message, so that one server uses at most a tenth of the event loop's time."""
         self._left -= 10 * seconds * _A_SECOND
 
     async def take(self) -> None:
@@ -39,7 +42,7 @@ class Pace:
 
 
 class Watched:
-    """A read stream that shows what arrives to `mend`, at a server's `pace`, and reports its end at once."""
+    """A read stream that passes messages through `mend` at a server's `pace`, and reports its end at once."""
 
     def __init__(
         self, inner: Any, pace: Pace, mend: Callable[[Any], Awaitable[None]], ended: Callable[[], None]
@@ -73,7 +76,13 @@ class Watched:
 
 @asynccontextmanager
 async def http(launch: Launch, streams: Callable[[], None], auth: "Auth | None") -> AsyncIterator["TransportStreams"]:
-    """Reach the URL with the entry's headers; `streams` is called once the server's own messages arrive."""
+    """Connect to the URL with the entry's headers (streamable HTTP).
+
+    Args:
+        launch: The entry with its variables replaced.
+        streams: Called when the server's own messages can arrive.
+        auth: The sign-in, if any.
+    """
     from mcp.client.streamable_http import streamable_http_client
 
     from orchestrator.mcp.faults import MAX_MESSAGE_BYTES
@@ -89,9 +98,14 @@ async def http(launch: Launch, streams: Callable[[], None], auth: "Auth | None")
 
 @asynccontextmanager
 async def sse(launch: Launch, streams: Callable[[], None], auth: "Auth | None") -> AsyncIterator["TransportStreams"]:
-    """Reach the URL by the older transport: the stream of a GET names the address that takes the messages.
+    """Connect to the URL with the older SSE transport, where the stream of a GET names the address for messages.
 
-    The library only logs that a message was refused. Here its request gets that as its answer.
+    The library only logs a refused message. Here its request receives the refusal as its answer.
+
+    Args:
+        launch: The entry with its variables replaced.
+        streams: Called when the server's own messages can arrive.
+        auth: The sign-in, if any.
     """
     from mcp.client.sse import sse_client
     from mcp.shared.message import SessionMessage

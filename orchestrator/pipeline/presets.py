@@ -31,7 +31,19 @@ from orchestrator.records.tool import Tool
 
 
 def preset(name: str) -> Pipeline:
-    """Return a preset by its name. Raises InvalidInput for an unknown name."""
+    """Return the pipeline of a preset.
+
+    Args:
+        name: `default`, `coderag`, `fabric`, `koi`, `prismgate` or `toolpilot`.
+
+    Raises:
+        InvalidInput: No preset has this name.
+
+    Examples:
+        >>> from orchestrator import preset
+        >>> preset("koi").name
+        'koi'
+    """
     if name not in PRESETS:
         raise InvalidInput(f"pipeline {name!r}: give one of {', '.join(PRESETS)}")
     return PRESETS[name]

@@ -47,7 +47,7 @@ class Compute(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A request, understood, and everything that stages read to answer it.
+    """A request with everything that the stages need to answer it.
 
     Attributes:
         request: The request as the caller gave it.
@@ -55,14 +55,20 @@ class Task:
         index: The tenant's catalogue, searchable.
         options: The Router's settings.
         calibration: The maps from features to probabilities.
-        embed: Embeds texts; each call may go to an endpoint.
-        no_tool: Returns the embedding of requests that need no tool, or None where the embedder has none.
-        leans: Whether earlier turns of the conversation say what the request means.
+        embed: Embeds texts. Each call may go to an endpoint.
+        no_tool: Returns the embedding of requests that need no tool, or None if the embedder has none.
+        leans: Whether the task is understood only with the earlier turns of the conversation.
         remote: Whether embedding is a call to an endpoint.
         experience: The tenant's past tasks, or None.
-        servers: The MCP servers that can be called here, or None for all.
+        servers: The MCP servers that can be called here. None: all.
         model: The language model of the route, or None.
-        compute: Does work that holds a processor, in another thread where the catalogue is large.
+        compute: Runs work that needs much processor time. For a large catalogue it uses another thread.
+
+    Examples:
+        >>> from orchestrator import State, Task
+        >>> def words_of(state: State) -> str:  # a stage reads the Task from the State
+        ...     task: Task = state.task
+        ...     return task.request.query
     """
 
     request: RouteRequest
@@ -91,31 +97,44 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What is known about a task so far. Each stage returns it with its own part added.
+    """Everything that is known about a task so far. Each stage returns it with its own part added.
 
     Attributes:
-        task: What is asked.
+        task: The task.
         always: The always-available capabilities that the task asks for.
         explicit: The servers that the task names.
-        allowed: False for each tool that filters or the task leave out [tools]; None where all are allowed.
-        settled: The task needs no search: what `always` holds is all that it asks for.
-        candidates: The candidates of the keyword leg, and of both legs once the semantic leg has run.
-        vectors: The task's embeddings [1 + clauses, dimension], once the semantic leg has run.
-        near_flagged: Cosines of flagged tools, which are not searched.
-        lists: Scores of further legs by leg name. The default fusion reads them as probabilities.
-        recalled: The past tasks that are like this one.
-        about: What the text names, where a preset analyses it.
-        gate_confidence: The chance that the keyword leg's best tool is right.
-        gate_open: The first legs are sure enough; fallback legs do not run.
+        allowed: False for each tool that the filters or the task exclude, shape [tools]. None: all are allowed.
+        settled: Whether the task needs no search, because `always` covers it.
+        candidates: The candidates of the keyword leg, and of both legs after the semantic leg.
+        vectors: The task's embeddings, shape [1 + clauses, dimension], after the semantic leg.
+        near_flagged: The cosines of flagged tools. They are not searched.
+        lists: The scores of further legs, by leg. The default fusion reads them as probabilities.
+        recalled: The past tasks that are similar to this one.
+        about: The analysis of the task, if the preset makes one.
+        gate_confidence: The probability that the keyword leg's best tool is right.
+        gate_open: Whether the first legs are confident enough, so that the fallback legs are skipped.
         scores: Each candidate's probability. The order of the mapping is the ranking, best first.
-        evidence: Each leg's own probability by candidate.
-        confidence: The chance that the first candidate is right.
-        lifted: The tools that stand ahead because the task names their server; each server's best first.
+        evidence: Each leg's own probability, by candidate.
+        confidence: The probability that the first candidate is right.
+        lifted: The tools that are ranked first because the task names their server. Each server's best tool comes
+            first.
         notes: Remarks for a person, by candidate.
-        gives: The parameter that a candidate provides to another one.
-        usage: The tokens that a language model took.
-        warnings: What the caller should know.
-        decision: The answer, once a pipeline has selected it.
+        gives: The parameter that a candidate provides to another candidate.
+        usage: The tokens that a language model used.
+        warnings: Warnings for the caller.
+        decision: The answer, after the selection.
+
+    Examples:
+        >>> from dataclasses import replace
+        >>> from orchestrator import Router, State, preset
+        >>> def stripe_first(state: State) -> State:
+        ...     tools = state.task.index.catalogue.tools
+        ...     return state.moved(place for place in state.order if tools[place].server == "stripe")
+        >>> base = preset("default")
+        >>> pipeline = replace(base, name="stripe first", refiners=(*base.refiners, stripe_first))
+        >>> with Router("examples/tools.jsonl", pipeline=pipeline) as router:
+        ...     router.route_sync("give the customer the money back").matches[0].tool.server
+        'stripe'
     """
 
     task: Task

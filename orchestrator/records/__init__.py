@@ -1,1 +1,1 @@
-"""Frozen records that pass Temporal's default converter as they are."""
+"""Frozen records. Temporal's default converter handles them unchanged."""

@@ -1,4 +1,4 @@
-"""What a task names, as the preset `koi` reads it."""
+"""The analysis of a task by the preset `koi`."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,14 @@ class Entity:
     """A thing that a task names.
 
     Attributes:
-        text: The words of the task.
+        text: The words in the task.
         kind: `tool`, `server`, `identifier`, `path` or `url`.
-        means: The keys of the tools, or the names of the servers, that these words mean.
+        means: The tool keys or the server names that these words stand for.
+
+    Examples:
+        >>> from orchestrator import Entity
+        >>> Entity(text="GitHub", kind="server", means=("github",)).means
+        ('github',)
     """
 
     text: str
@@ -20,6 +25,17 @@ class Entity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """The analysis of a task, made without a model."""
+    """The analysis of a task, made without a language model.
+
+    Attributes:
+        entities: The things that the task names.
+
+    Examples:
+        >>> from orchestrator import Router
+        >>> with Router("examples/tools.jsonl", pipeline="koi") as router:
+        ...     decision = router.route_sync("show issue #42 on github")
+        >>> [(entity.kind, entity.text) for entity in decision.about.entities]
+        [('server', 'github')]
+    """
 
     entities: tuple[Entity, ...] = ()

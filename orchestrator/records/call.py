@@ -1,4 +1,4 @@
-"""Calling: what is asked of a tool's server, and what a tool answered."""
+"""The records of a call: the request to a tool's server and the tool's answer."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,7 +12,20 @@ from orchestrator.records.tool import Tool
 
 
 class Approve(StrEnum):
-    """The steps that wait for a person: those not known to only read, those that may destroy, all, or none."""
+    """The policy that decides which steps wait for a person.
+
+    - `changes`: every step, except those of tools that are known to only read.
+    - `destructive`: the same, but without the tools whose annotations deny that they destroy anything.
+    - `always`: every step.
+    - `never`: no step.
+
+    With every policy but `never`, a tool waits while nobody has accepted a change of its definition.
+
+    Examples:
+        >>> from orchestrator import Approve, RunRequest
+        >>> RunRequest(task="refund ch_3PqX", approve=Approve.ALWAYS).approve.value
+        'always'
+    """
 
     CHANGES = "changes"
     DESTRUCTIVE = "destructive"
@@ -24,10 +37,22 @@ class Approve(StrEnum):
 class ToolCall:
     """One call of one tool, for one tenant.
 
-    `idempotency_key` is the same over attempts and resets (docs/temporal-operating.md).
-    `max_result_tokens` cuts the result (and marks it) before it enters a history or a model's context; `deadline_s`
-    bounds the whole call, connecting included. Where its server defines the tool otherwise by now, and `approve` has
-    that wait for a person, it is not called (ToolChanged); without an `approve` it is, with a warning.
+    Attributes:
+        tenant: The tenant for whom the tool is called.
+        tool: The tool, with its definition as it was routed.
+        arguments: The arguments by name.
+        idempotency_key: The same text for every attempt of this call (docs/how-to/temporal-operating.md).
+        max_result_tokens: The size, in tokens, at which the result is cut and marked as cut.
+        deadline_s: Seconds for the whole call, with the connection. Default: no limit.
+        approve: The approval policy. If the server's definition of the tool has changed and the policy asks a person,
+            the
+            call raises ToolChanged. Without a policy the tool is called, and the result has a warning.
+
+    Examples:
+        >>> from orchestrator import Tool, ToolCall
+        >>> tool = Tool(server="time", name="get_current_time")
+        >>> ToolCall(tenant="local", tool=tool, arguments={"timezone": "UTC"}).replayable
+        False
     """
 
     tenant: str
@@ -40,23 +65,39 @@ class ToolCall:
 
     @property
     def replayable(self) -> bool:
-        """Tell whether it may be sent again when its answer was lost."""
+        """True if the call may be sent again after its answer was lost."""
         return self.tool.replayable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """A call's tool as its server defines it now; None where that is as the call has it."""
+    """The current definition of a call's tool on its server.
+
+    Attributes:
+        tool: The changed tool. None if the definition is unchanged.
+    """
 
     tool: Tool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """A tool's answer: its text, structured content where it gave some, and whether any of it was cut.
+    """The answer of a tool.
 
-    `whole` is the reference of the uncut result where one is kept: `ToolRouter.page` reads it part by part, and as an
-    argument of a call it stands for all of it.
+    Attributes:
+        text: The text of the answer.
+        structured: The structured content, if the tool gave some.
+        is_error: Whether the tool reported an error.
+        truncated: Whether a part was cut off.
+        tokens: The size of the text, in tokens.
+        warnings: Warnings about this call.
+        whole: The reference of the uncut result, if the worker keeps it. `ToolRouter.page` reads it part by part. As an
+            argument of another call, the reference stands for the whole result.
+
+    Examples:
+        >>> from orchestrator import ToolResult
+        >>> ToolResult(text="2026-11-28T08:00:00Z", tokens=12).truncated
+        False
     """
 
     text: str
@@ -70,7 +111,14 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """A request for a part of a whole result, from this character on, of at most these tokens."""
+    """A request for one part of a whole result.
+
+    Attributes:
+        tenant: The tenant that owns the result.
+        whole: The reference of the result (`ToolResult.whole`).
+        offset: The number of characters to skip.
+        max_tokens: The maximum size of the part, in tokens.
+    """
 
     tenant: str
     whole: str
@@ -78,14 +126,30 @@ class PageRequest:
     max_tokens: Tokens = 8_000
 
     def validate(self) -> None:
-        """Raise UnknownTenant or InvalidInput for what names no part of a result."""
+        """Check the fields.
+
+        Raises:
+            UnknownTenant: The tenant is missing or malformed.
+            InvalidInput: The offset or the number of tokens is out of range.
+        """
         check_tenant(self.tenant)
         check(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultPage:
-    """A part of a whole result, the characters that this has, and the offset of the next part; None at the end."""
+    """A part of a whole result.
+
+    Attributes:
+        text: The text of this part.
+        characters: The length of the whole result, in characters.
+        next: The offset of the next part. None if this part is the last.
+
+    Examples:
+        >>> from orchestrator import ResultPage
+        >>> ResultPage(text="ab", characters=5, next=2).next
+        2
+    """
 
     text: str
     characters: int
@@ -94,11 +158,20 @@ class ResultPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """A request to list some of a tenant's configured servers and store their tools; all where none is named."""
+    """A request to list a tenant's configured servers and to store their tools.
+
+    Attributes:
+        tenant: The tenant, or `shared` for the servers that all tenants share.
+        servers: The names of the servers to list. Empty: all.
+    """
 
     tenant: str
     servers: tuple[str, ...] = ()
 
     def validate(self) -> None:
-        """Raise UnknownTenant for what names none; those shared by all may be listed, too."""
+        """Check the tenant.
+
+        Raises:
+            UnknownTenant: The tenant is missing or malformed.
+        """
         check_tenant(self.tenant, shared=True)

@@ -1,4 +1,4 @@
-"""A language model's part: what it is asked, what it decided or wrote, and what that took."""
+"""The records of a language model's part: its requests, its choices and texts, and the tokens that it used."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -8,15 +8,24 @@ from orchestrator.records.tool import Tool
 from orchestrator.records.usage import Usage
 
 NO_MODEL = "none"
-"""What stands as the model of whatever was made without one."""
+"""The name of the model in a record that was made without a model."""
 FILLING_TOKENS = 8_000
-"""Tokens at most of one question to the model that fills a step's late arguments, its answer included."""
+"""The maximum tokens of one request to the model that fills a step's late arguments, with its answer."""
 MOST_ASKED = 3
-"""Questions at most for a step's late arguments: an answer that does not fit is sent back, a long result read on."""
+"""The maximum number of requests for a step's late arguments. A wrong answer and each further part of a long result
+cost
+one.
+"""
 
 
 class Action(StrEnum):
-    """The ways to deal with a task."""
+    """How to deal with a task: `answer` it directly, call one `tool`, make a `plan`, or `none` of these.
+
+    Examples:
+        >>> from orchestrator import Action
+        >>> Action("tool") is Action.TOOL
+        True
+    """
 
     ANSWER = "answer"
     TOOL = "tool"
@@ -26,10 +35,23 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The LLM route: answer directly, use one tool, or plan, among the Decision's matches alone.
+    """A language model's choice: answer directly, use one tool, or plan. It may use only the Decision's matches.
 
-    `answer` is there for `answer`, `tool` and `arguments` for `tool`. If the model failed, `action` and `model` are
-    `none`, and `warnings` say why.
+    Attributes:
+        action: The way to deal with the task. It is `none` if the model failed.
+        reasons: The model's reasons.
+        confidence: The model's own confidence, 0 to 1.
+        answer: The answer, for the action `answer`.
+        tool: The key of the tool, for the action `tool`.
+        arguments: The arguments of the tool, for the action `tool`.
+        model: The name of the model. It is `none` if the model failed.
+        usage: The tokens that the model used.
+        warnings: Warnings, with the reason if the model failed.
+
+    Examples:
+        >>> from orchestrator import Action, Choice
+        >>> Choice(action=Action.TOOL, tool="time:get_current_time", confidence=0.9).tool
+        'time:get_current_time'
     """
 
     action: Action
@@ -44,7 +66,13 @@ class Choice:
 
 
 class Purpose(StrEnum):
-    """The purposes of a completion."""
+    """The purpose of a model call within a run: a tool's `arguments`, or the `answer`.
+
+    Examples:
+        >>> from orchestrator import Purpose
+        >>> [purpose.value for purpose in Purpose]
+        ['arguments', 'answer']
+    """
 
     ARGUMENTS = "arguments"
     ANSWER = "answer"
@@ -52,11 +80,24 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRequest:
-    """One model call of a run: a tool's arguments out of earlier results, or the answer out of all.
+    """One model call within a run. The model writes a tool's arguments or the answer from earlier results.
 
-    `task` is the step's, or the run's; `results` are titles and texts; `wanted` are the parameters to fill, `known`
-    those that are settled. `max_tokens` is for everything, the `answer_tokens` included. `whole` has the references of
-    the `tenant`'s uncut results by their titles: a model that fills arguments may read them on.
+    Attributes:
+        purpose: `arguments` or `answer`.
+        task: The text of the step, or of the run.
+        results: The title and the text of each earlier result.
+        tool: The tool whose arguments are needed.
+        wanted: The names of the parameters to fill.
+        known: The arguments that are already known.
+        max_tokens: Tokens for the whole call, with `answer_tokens`.
+        answer_tokens: Tokens for the model's answer.
+        tenant: The tenant that owns the results.
+        whole: The references of uncut results, by title. A model that fills arguments may read them further.
+
+    Examples:
+        >>> from orchestrator import CompleteRequest, Purpose
+        >>> CompleteRequest(purpose=Purpose.ANSWER, task="What time is it?", results=(("s1", "08:00"),)).max_tokens
+        8000
     """
 
     purpose: Purpose
@@ -73,7 +114,21 @@ class CompleteRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """The model's answer: `text`, or `arguments` and those `missing`, and the tokens that it took."""
+    """A language model's answer to a CompleteRequest.
+
+    Attributes:
+        text: The answer, for the purpose `answer`.
+        arguments: The arguments, for the purpose `arguments`.
+        missing: The names of parameters that the results do not give.
+        why: The model's reason.
+        model: The name of the model.
+        usage: The tokens that the model used.
+
+    Examples:
+        >>> from orchestrator import Completion
+        >>> Completion(text="It is 08:00.", model="gpt-5-mini").text
+        'It is 08:00.'
+    """
 
     text: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -85,7 +140,18 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """A step's late arguments, or the `reason` why it has none; and the tokens that this took."""
+    """The late arguments of a step.
+
+    Attributes:
+        arguments: The arguments by name.
+        tokens: The tokens that filling them used.
+        reason: Why there are none. Empty if there are some.
+
+    Examples:
+        >>> from orchestrator import Filled
+        >>> Filled(arguments={"issue_number": 42}, tokens=310).reason
+        ''
+    """
 
     arguments: dict[str, Any] = field(default_factory=dict)
     tokens: int = 0

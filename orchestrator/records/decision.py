@@ -1,4 +1,4 @@
-"""The Decision: what routing answers, complete enough to stay valid when the catalogue changes."""
+"""The Decision: the answer of routing. It stays valid when the catalogue changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,16 +13,24 @@ from orchestrator.records.request import Turn
 from orchestrator.records.tool import CatalogueVersion, Match, Rejected, Stage, Tokens, Tool
 from orchestrator.records.usage import Usage
 
-if TYPE_CHECKING:  # Records import nothing above them.
+if TYPE_CHECKING:  # At run time, records import no package of a higher layer.
     from orchestrator.catalogue.export import Provider, ResolvedCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedServer:
-    """A server that a task names, in the words `said`.
+    """A server that a task names.
 
-    `server` is the name of the server, or "" for a configured server whose tools are not listed. `left_out` is True if
-    the task also says that it does not want the server.
+    Attributes:
+        said: The words in the task.
+        server: The name of the server. Empty for a configured server whose tools are not listed.
+        left_out: Whether the task also says that it does not want the server.
+
+    Examples:
+        >>> from orchestrator import Router
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     router.route_sync("show the issue on github").named_servers[0].server
+        'github'
     """
 
     said: str
@@ -32,16 +40,43 @@ class NamedServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The answer to a RouteRequest: matches best first, what to use, what to connect, and the evidence.
+    """The answer to a RouteRequest: the matches, the recommendation, the servers to connect, and the evidence.
 
-    `confidence` is the probability that `matches[0]` is right; `gate_confidence` the keyword leg's for its own best
-    tool; `timings_ms` names every stage that ran. `servers` are those worth connecting, not all that matched.
-    `offered` is the order of `tools()`: best first, but within a conversation as earlier turns were offered them.
-    `parts` are the texts of the clauses that routing searched for by themselves, where there are several.
-    `named_servers`: a plan puts no other server in the place of one that the task names. `related` are the tools within
-    two hops of the recommended ones, at most ten, and `graph` the edges among all of these. It `leans` where only the
-    turns before say what the task means. `about` is a preset's analysis of the task: a question about tools is answered
-    there. `needs` are those that a language model wrote of the task, and `usage` is what it took for this Decision.
+    Attributes:
+        query: The task.
+        tenant: The tenant for whom the task was routed.
+        stage: The stage that settled the Decision.
+        confidence: The probability that `matches[0]` is right, 0 to 1.
+        gate_confidence: The keyword leg's probability that its own best tool is right, 0 to 1.
+        semantic_ran: Whether the semantic leg ran.
+        matches: The matches, best first.
+        recommended: The keys of the tools to use first. Empty if the stage is `none`.
+        servers: The names of the MCP servers to connect: those of the recommended tools.
+        tokens: The tokens of all definitions and of the matches' definitions.
+        catalogue: The version of the catalogue.
+        rejected: Tools that are no matches, with the reasons.
+        timings_ms: Milliseconds for each stage that ran.
+        warnings: Warnings for the caller.
+        offered: The keys of the matches in the order of `tools()`. It is best first. In a conversation, tools of
+            earlier
+            turns come first, in the order in which they were offered.
+        parts: The texts of the clauses that were searched separately. Empty if the task has only one.
+        named_servers: The servers that the task names. A plan uses no other server in place of one of these.
+        related: At most ten tools within two hops of the recommended tools, nearest first.
+        graph: The edges among the recommended and the related tools.
+        leans: Whether the task is understood only with the earlier turns of the conversation.
+        about: The analysis of the task, if the preset makes one.
+        needs: The tools that the task needs, in the words of a language model.
+        usage: The tokens that a language model used for this Decision.
+
+    Examples:
+        >>> from orchestrator import Router
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     decision = router.route_sync("refund a charge")
+        >>> decision.recommended
+        ('stripe:refund_charge',)
+        >>> decision.tools("anthropic")[0]["name"]
+        'stripe__refund_charge'
     """
 
     query: str
@@ -73,22 +108,29 @@ class Decision:
         return f"Decision({self.query[:60]!r}, {str(self.stage)!r}, {found})"
 
     def tool(self, key: str) -> Tool | None:
-        """Return the matched tool with this `server:name`, or None."""
+        """Return the matched tool with this key (`server:name`), or None."""
         return next((match.tool for match in self.matches if match.tool.key == key), None)
 
     def tools(self, provider: "Provider" = "openai") -> list[Any]:
-        """Return the matches as tool definitions for a model, as `offered`, with legal and unique names.
+        """Return the matches as tool definitions for a model, in the order of `offered`.
 
-        Each is a dict. They are typed as Any, so that type checkers take them for every provider's own types.
+        The names are unique, and the provider allows them. Each definition is a dict. The type is Any so that type
+        checkers accept the definitions as every provider's own types.
+
+        Args:
+            provider: The shape of the definitions: `openai` (Responses API), `openai-chat`, `anthropic` or `mcp`.
         """
         from orchestrator.catalogue.export import export
 
         return export(_in_order(self), provider)
 
     def delta(self, previous: "Decision | Delta | None" = None) -> Delta:
-        """Return what this Decision adds to what the model was offered before: by an earlier Decision, or so far.
+        """Return the tools that this Decision adds to the tools that the model already has.
 
-        In a conversation hand each turn the Delta of the one before it. What recommends nothing adds nothing.
+        In a conversation, give each turn the Delta of the turn before. A Decision that recommends nothing adds nothing.
+
+        Args:
+            previous: The Decision or the Delta of the turn before. Default: the model has no tools yet.
         """
         if isinstance(previous, Decision):
             previous = Delta(new=_in_order(previous))
@@ -96,24 +138,35 @@ class Decision:
         return Delta.between(seen, _in_order(self), adds=bool(self.recommended))
 
     def turn(self, *used: str, role: str = "user") -> Turn:
-        """Return this Decision's query as a turn for the next request, with the keys of the tools that were used."""
+        """Return this Decision's task as a turn for the conversation of the next request.
+
+        Args:
+            used: The keys of the tools that were used in this turn.
+            role: The role of the speaker.
+        """
         return Turn(text=self.query, role=role, tools=used, offered=self.offered)
 
     def resolve(self, call: Any) -> "ResolvedCall":
-        """Map a model's tool call (object or dict of any provider) to this Decision's tool and checked arguments.
+        """Map a model's tool call to the tool that it means and to checked arguments.
 
-        Raises UnknownTool for a name that was not offered and InvalidArguments for arguments against the schema.
+        Args:
+            call: The call, as an object or a dict of any provider.
+
+        Raises:
+            UnknownTool: The model used a name that was not offered.
+            InvalidArguments: The arguments do not fit the tool's schema.
         """
         from orchestrator.catalogue.export import resolve
 
         return resolve([match.tool for match in self.matches], call)
 
     def to_json(self, *, definitions: bool = True) -> dict[str, Any]:
-        """Return the Decision as JSON: the contract of `toolroute route -o json`, and what `from_json` needs.
+        """Return the Decision as JSON, in the form of `toolroute route -o json`.
 
         Args:
-            definitions: Whether each match has its tool's `definition`. Without them `from_json` cannot read it, and
-                figures are rounded: this is what the command line prints.
+            definitions: Whether each match contains its tool's `definition`. `from_json` needs them. Without them the
+                numbers
+                are rounded, as on the command line.
         """
         from pydantic_core import to_jsonable_python
 
@@ -132,12 +185,16 @@ class Decision:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any] | str) -> "Decision":
-        """Return the Decision that `to_json` has written, also in another process: calls are resolved as before.
+        """Return the Decision that `to_json` wrote, also in another process.
 
-        A function is not written: `catalogue[call.tool.key].function` has it where the catalogue is made of functions.
+        JSON contains no Python functions. If the catalogue was made from functions, use
+        `catalogue[call.tool.key].function`.
+
+        Args:
+            data: The JSON as a text or as a mapping.
 
         Raises:
-            InvalidInput: It is no Decision, or one without definitions.
+            InvalidInput: The JSON is not a Decision, or it has no definitions.
         """
         from pydantic import TypeAdapter
 
@@ -150,7 +207,6 @@ class Decision:
 
 
 def _in_order(decision: Decision) -> tuple[Tool, ...]:
-    """Return the matched tools as `offered`."""
     place = {key: number for number, key in enumerate(decision.offered)}
     tools = [match.tool for match in decision.matches]
     return tuple(sorted(tools, key=lambda tool: place.get(tool.key, len(place))))

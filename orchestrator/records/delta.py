@@ -1,4 +1,4 @@
-"""The Delta: what a Decision adds to the tools that a model was offered before."""
+"""The Delta: the tools that a Decision adds to those that a model already has."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,17 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.records.tool import Tool
 
-if TYPE_CHECKING:  # Records import nothing above them.
+if TYPE_CHECKING:  # At run time, records import no package of a higher layer.
     from orchestrator.catalogue.export import Appended, Provider, ResolvedCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delta:
-    """The tools to append, so that what a model has read stays as it is and its provider's cache holds.
+    """The tools to append to a conversation.
 
-    `new`, best first, come behind `seen`, which lose no tool and keep their order. `current` are the definitions that
-    calls are checked against; `changed` names the seen tools whose definition is another one now: the model goes on
-    reading the earlier one, until a new conversation begins.
+    The list of tools only grows. The text that a model has read stays the same, so the provider's cache remains valid.
+
+    Attributes:
+        new: The tools to append, best first.
+        seen: The tools that the model already has, in their order.
+        current: The current definitions of all offered tools. Calls are checked against these.
+
+    Examples:
+        >>> from orchestrator import Router
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     first = router.route_sync("refund a charge").delta()
+        ...     second = router.route_sync("review my code", limit=1).delta(first)
+        >>> [tool.key for tool in second.new]
+        ['agents:code_review_agent']
     """
 
     new: tuple[Tool, ...] = ()
@@ -28,7 +39,13 @@ class Delta:
 
     @classmethod
     def between(cls, seen: Iterable[Tool], matched: Iterable[Tool], adds: bool = True) -> "Delta":
-        """Return what the matched tools add to those seen: nothing where a Decision `adds` none."""
+        """Compare matched tools with the tools that the model already has.
+
+        Args:
+            seen: The tools that the model already has, in order.
+            matched: The tools of the new matches, best first.
+            adds: Whether to add new tools. False if the Decision recommends nothing.
+        """
         before, now = {tool.key: tool for tool in seen}, {tool.key: tool for tool in matched}
         new = {key: tool for key, tool in now.items() if adds and key not in before}
         known = {key: now.get(key, tool) for key, tool in before.items()}
@@ -36,31 +53,39 @@ class Delta:
 
     @property
     def offered(self) -> tuple[Tool, ...]:
-        """All tools that the model then has, in the order in which it read them."""
+        """All tools that the model has now, in the order in which it read them."""
         return self.seen + self.new
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The keys of seen tools that are defined otherwise now."""
+        """The keys of the seen tools whose definition has changed. The model keeps the earlier definition until a new
+        conversation.
+        """
         return tuple(now.key for tool, now in zip(self.seen, self.current, strict=False) if tool.hash != now.hash)
 
     def tools(self, provider: "Provider" = "openai") -> list[Any]:
-        """Return all offered tools as definitions, new ones last: for providers that take one list a request."""
+        """Return the definitions of all offered tools, new tools last, for providers that take one list per request.
+
+        Args:
+            provider: The shape of the definitions: `openai` (Responses API), `openai-chat`, `anthropic` or `mcp`.
+        """
         from orchestrator.catalogue.export import export
 
         return export(self.offered, provider)
 
     def items(self, shape: "Appended", call_id: str = "") -> list[Any]:
-        """Return the new tools as what is appended to the conversation: docs/integrations.md shows each shape.
+        """Return the new tools as items to append to the conversation. docs/how-to/integrations.md shows each shape.
 
-        `call_id` is the search call's that is answered, for `tool_search_output` and `tool_result`.
+        Args:
+            shape: The kind of item. Its name is the item's type in the provider's API.
+            call_id: The id of the search call that this answers, for `tool_search_output` and `tool_result`.
         """
         from orchestrator.catalogue.export import appended
 
         return appended(self.new, shape, call_id)
 
     def resolve(self, call: Any) -> "ResolvedCall":
-        """Map a model's call to one of the offered tools, as Decision.resolve does."""
+        """Map a model's tool call to one of the offered tools. See `Decision.resolve`."""
         from orchestrator.catalogue.export import resolve
 
         return resolve(self.current, call)

@@ -1,4 +1,4 @@
-"""What routing's stages find, as plain records that pass from one worker to the next."""
+"""The results of the routing stages, as plain records that pass from one worker to the next."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,12 @@ from orchestrator.records.usage import Usage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlwaysMatch:
-    """An always-available capability that a task asks for: by which phrase, and the least that it scores."""
+    """An always-available capability that a task asks for.
+
+    Attributes:
+        phrase: The phrase in the task that asks for it.
+        score: Its minimum score.
+    """
 
     phrase: str
     score: float
@@ -18,7 +23,13 @@ class AlwaysMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """A server that a task names, in the words `said`; `unwanted`: the task excludes it."""
+    """A server that a task names.
+
+    Attributes:
+        server: The name of the server.
+        said: The words in the task.
+        unwanted: Whether the task excludes the server.
+    """
 
     server: str
     said: str
@@ -27,7 +38,12 @@ class Mention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explicit:
-    """The servers that a task names. `absent`: names of configured servers whose tools are not listed."""
+    """The servers that a task names.
+
+    Attributes:
+        mentions: Each mention of a server that has tools.
+        absent: The names of configured servers whose tools are not listed.
+    """
 
     mentions: tuple[Mention, ...] = ()
     absent: tuple[str, ...] = ()
@@ -42,7 +58,7 @@ class Explicit:
 
     @property
     def named(self) -> tuple[NamedServer, ...]:
-        """The servers that are wanted, with those that have no tools."""
+        """The servers that the task wants, with those whose tools are not listed."""
         out = self.unwanted
         known = (NamedServer(said=m.said, server=m.server, left_out=m.server in out) for m in self.wanting)
         return (*dict.fromkeys(known), *(NamedServer(said=said) for said in self.absent))
@@ -54,9 +70,18 @@ class Explicit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartEvidence:
-    """The candidates of a task or of one of its parts, by key, with what each leg makes of them.
+    """The candidates of a task, or of one of its clauses, with the evidence of each leg.
 
-    `rows`: their features [candidates, features] as float64 in base64, lowest byte first; `query`: the task's own.
+    Attributes:
+        tools: The keys of the candidates.
+        rows: The candidates' features, shape [candidates, features], as little-endian float64 in base64.
+        query: The features of the task itself.
+        overlap: Whether each candidate shares a word with the task.
+        support: The support of each candidate by others, as a feature.
+        keyword: The keyword leg's probabilities.
+        semantic: The semantic leg's probabilities. None if the leg did not run.
+        chances: The fused probabilities.
+        sure: The confidence in the best candidate.
     """
 
     tools: tuple[str, ...]
@@ -72,27 +97,28 @@ class PartEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What a pipeline's stages have found so far: a State with keys for positions and lists for arrays.
+    """The results of a pipeline's stages so far. It is a State with tool keys instead of positions and lists instead of
+    arrays.
 
     Attributes:
-        catalogue: The fingerprint of the catalogue that this holds for; "" before the first stage.
+        catalogue: The fingerprint of the catalogue. Empty before the first stage.
         ran_until: The name of the last stage that ran.
         skips: The activities for which the worker's pipeline has no stage.
         always: The always-available capabilities that the task asks for, by key.
-        settled: The task needs no search.
+        settled: Whether the task needs no search.
         explicit: The servers that the task names.
-        allowed: One bit per tool, in base64; "" where all are allowed.
-        gate_confidence: The chance that the keyword leg's best tool is right.
-        gate_open: The first legs are sure enough.
+        allowed: One bit per tool, in base64. Empty if all tools are allowed.
+        gate_confidence: The probability that the keyword leg's best tool is right.
+        gate_open: Whether the first legs are confident enough, so that the fallback legs are skipped.
         parts: The candidates of the whole task and of each clause.
-        no_tool_similarity: The task's cosine with requests that need no tool.
-        near_flagged: Cosines of flagged tools, by key.
-        lists: Scores of further legs, by leg and key.
-        recalled: The past tasks that are like this one.
-        needs: What the task needs, in the words of a language model.
-        usage: The tokens that a language model took.
-        about: What the text names, where a preset analyses it.
-        warnings: What the caller should know.
+        no_tool_similarity: The cosine of the task with requests that need no tool.
+        near_flagged: The cosines of flagged tools, by key.
+        lists: The scores of further legs, by leg and key.
+        recalled: The past tasks that are similar to this one.
+        needs: The tools that the task needs, in the words of a language model.
+        usage: The tokens that a language model used.
+        about: The analysis of the task, if the preset makes one.
+        warnings: Warnings for the caller.
         timings_ms: Milliseconds by stage.
     """
 

@@ -1,4 +1,4 @@
-"""The Outcome: what became of a task, and what routing recalls of such tasks."""
+"""The Outcome of a finished task, and the past tasks that routing recalls."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,19 +14,31 @@ OutcomeSource = Literal["run", "serve", "api", "import"]
 Name = tuple[str, str]
 """A tool's key and the hash of its definition."""
 Known = Callable[[str, str], bool]
-"""Returns whether a tool, by key and hash, is in the catalogue as it was, and nothing speaks against it."""
+"""Returns True if the catalogue has the tool with this key and hash, and nothing forbids its use."""
 WHEN = "seconds since 1970, at most a day ahead of now (milliseconds: divide by 1,000)"
 _AHEAD_S = 86_400.0
 
 
 def is_past(at: float) -> bool:
-    """Return whether a task may be that old: clocks may differ by a day."""
+    """Return True if a task may have this time. It may lie one day ahead, because clocks differ."""
     return 0 <= at <= time.time() + _AHEAD_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """A tool that a task used: its key, the hash of its definition then, whether it worked, and how long it took."""
+    """A tool that a task used.
+
+    Attributes:
+        tool: The key of the tool.
+        hash: The hash of its definition at that time.
+        ok: Whether the call worked.
+        ms: The duration of the call, in milliseconds. None if unknown.
+
+    Examples:
+        >>> from orchestrator import Use
+        >>> Use(tool="stripe:refund_charge", ms=412.0).ok
+        True
+    """
 
     tool: str
     hash: str = ""
@@ -35,7 +47,11 @@ class Use:
 
 
 def uses_of(used: Any) -> tuple[Use, ...]:
-    """Return a Use of each tool: a key, a Tool, what has one (a Match, a resolved call), or a Use."""
+    """Return a Use for each tool.
+
+    Args:
+        used: Tools as keys, Tools, Uses, or records with a `tool`, such as a Match.
+    """
     if not isinstance(used, Sequence) or isinstance(used, str):
         raise InvalidInput(f"used={used!r:.80}: give a list of tools, e.g. ['server:name'], [] for none")
     keys: list[Any] = [getattr(getattr(one, "tool", one), "key", one) for one in used]
@@ -48,7 +64,18 @@ def uses_of(used: Any) -> tuple[Use, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A tool that routing ranked for a task, or that the task used: its chance without any Experience."""
+    """A tool that routing ranked for a task, or that the task used.
+
+    Attributes:
+        tool: The key of the tool.
+        hash: The hash of its definition.
+        chance: Its probability without any Experience.
+
+    Examples:
+        >>> from orchestrator import Offer
+        >>> Offer(tool="stripe:refund_charge", hash="bdc3f89b9800aa11", chance=0.8).chance
+        0.8
+    """
 
     tool: str
     hash: str
@@ -57,7 +84,17 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A chance that routing gave its best tool, before any tenant's correction, and whether the task used that tool."""
+    """A probability that routing gave its best tool, compared with the truth.
+
+    Attributes:
+        chance: The probability, before any correction for the tenant.
+        right: Whether the task used that tool.
+
+    Examples:
+        >>> from orchestrator import Claim
+        >>> Claim(chance=0.9, right=True).right
+        True
+    """
 
     chance: float
     right: bool
@@ -65,13 +102,31 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a task: the tools it used, and by whom and when.
+    """A finished task, with the tools that it used. `Router.record` makes it.
 
-    `id` names it: one that is recorded again counts once. `at`: seconds since 1970. `offered`: the tools that it used
-    and those that routing ranked best, by which later tasks are compared with this one.
-    `chosen`: by a person or a model; of what routing alone chose, only what was used says something. `words`: what
-    the gate claimed; `both`: what was claimed where the gate was closed, with the Experience of then.
-    InvalidInput for fields of another form.
+    Attributes:
+        id: The id. An Outcome with the same id replaces the earlier one.
+        query: The task. Empty if texts are not kept.
+        used: The tools that the task used.
+        ok: Whether the task succeeded.
+        actor: The person who asked.
+        at: The time, in seconds since 1970.
+        source: The part of toolroute that recorded it.
+        offered: The tools that routing ranked best and the tools that the task used. Later tasks are compared with
+            these.
+        words: The claim of the keyword leg, by which the gate decides.
+        both: The claim with the semantic leg and the Experience of that time, if the gate did not skip the semantic
+            leg.
+        chosen: Whether a person or a model chose the tools. If routing alone chose them, only the used tools count.
+
+    Raises:
+        InvalidInput: A field has a wrong type.
+
+    Examples:
+        >>> from orchestrator import Outcome, Use
+        >>> outcome = Outcome(id="t1", query="Friday thing for the board", used=(Use(tool="google_drive:createFile"),))
+        >>> [use.tool for use in outcome.worked]
+        ['google_drive:createFile']
     """
 
     id: str
@@ -91,13 +146,13 @@ class Outcome:
 
     @property
     def worked(self) -> tuple[Use, ...]:
-        """The tools that did what the task wanted: none of a task that failed."""
+        """The tools that worked for the task. Empty if the task failed."""
         return tuple(use for use in self.used if use.ok) if self.ok else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRequest:
-    """An Outcome to remember, before routing has looked at its task; the fields are those of `Router.record`."""
+    """A request to remember a finished task. The fields are the arguments of `Router.record`."""
 
     tenant: str
     query: str
@@ -112,7 +167,18 @@ class RecordRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Near:
-    """A past task like this one: its cosine, its text where texts are kept, and the keys of the tools that it used."""
+    """A past task that is similar to the current one.
+
+    Attributes:
+        cosine: The cosine of the two tasks.
+        query: The text of the past task. Empty if texts are not kept.
+        used: The keys of the tools that it used.
+
+    Examples:
+        >>> from orchestrator import Near
+        >>> Near(cosine=0.91, query="refund ch_1", used=("stripe:refund_charge",)).used
+        ('stripe:refund_charge',)
+    """
 
     cosine: float
     query: str
@@ -121,9 +187,12 @@ class Near:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """The nearest past tasks, nearest first, and how far they raise the log-odds of the tools that they used, by key.
+    """The nearest past tasks and their votes.
 
-    `agreed`: the part of `lifts` that does not rest on one person of several.
+    Attributes:
+        tasks: The past tasks, nearest first.
+        lifts: The increase of the log-odds of each tool that they used, by key.
+        agreed: The part of `lifts` that does not come from only one of several people.
     """
 
     tasks: tuple[Near, ...]

@@ -1,4 +1,4 @@
-"""Planning: a task cut into steps, each bound to a tool of the Decision."""
+"""The records of planning: a task cut into steps, each bound to a tool of the Decision."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,19 +10,32 @@ from orchestrator.records.request import Turn
 from orchestrator.records.usage import Usage
 
 MIN_CONFIDENCE = 0.3
-"""The least with which a tool is planned; from `Options.floor` on it is suggested."""
+"""The minimum confidence for a planned tool. A suggestion needs only `Options.floor`."""
 MAX_STEPS = 20
-"""Of a plan; the rest of a longer task is another one."""
+"""The maximum number of steps of a plan. A longer task needs a second plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One part of a task, bound to one tool of the Decision by its key.
+    """One part of a task, bound to one tool of the Decision.
 
-    `tool` is empty when no match fits: such a step asks for the run's one extra route. `missing` names required
-    arguments that nobody gave, and optional ones without which the call would do something else than the task says:
-    the step ends `needs_input`; `late` names those that a model fills from what the steps before it said.
-    `argument_tokens` are what its arguments take of the budget; `why` tells how the tool and the arguments were found.
+    Attributes:
+        id: The id of the step, such as `s1`.
+        task: The text of this part.
+        tool: The key of the tool. Empty if no match fits. The run then routes this part once more.
+        arguments: The arguments by name.
+        missing: Required arguments that nobody gave, and optional arguments without which the call would differ from
+            the
+            task. Such a step ends with the status `needs_input`.
+        depends_on: The ids of the steps that must finish first.
+        argument_tokens: The size of the arguments, in tokens. The budget reserves them.
+        why: How the tool and the arguments were found.
+        late: Arguments that a model fills from the results of earlier steps.
+
+    Examples:
+        >>> from orchestrator import Step
+        >>> Step(id="s1", task="get the time", tool="time:get_current_time", arguments={"timezone": "UTC"}).missing
+        ()
     """
 
     id: str
@@ -39,13 +52,25 @@ class Step:
 @settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """The input of a plan: the Decision, and arguments that the user gave by `name` or `step.name`.
+    """The input of a plan.
 
-    `salt` keeps the ids of equal plans of different workflows apart. With `first`, the Decision is a further one,
-    for that plan's steps without a tool. A model reads the `conversation` before the task, and without one nothing
-    is taken away that the task does not speak of; it gets `max_tokens` for all questions and answers;
-    `without_model` says why none is asked, where that is so. Under `min_confidence` nothing is planned, and under two
-    thirds of it a part stays without a tool: calling asks for more than suggesting.
+    Attributes:
+        decision: The Decision whose matches the plan may use.
+        arguments: Arguments of the user, by `name` or `step.name`.
+        salt: A text that makes the ids of equal plans of different workflows differ.
+        first: An earlier plan. The Decision is then a further one, for the steps of that plan without a tool.
+        min_confidence: The minimum confidence, 0 to 1. Below it nothing is planned. A part stays without a tool if its
+            probability is below two thirds of it.
+        conversation: Earlier turns, oldest first. A model reads them before the task.
+        without_model: The reason why no model is asked. Empty if one may be asked.
+        max_tokens: Tokens for all requests to the model, with its answers. Default: no limit.
+
+    Examples:
+        >>> from orchestrator import PlanRequest, Router
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     decision = router.route_sync("refund charge ch_3PqX")
+        >>> PlanRequest(decision=decision, arguments={"charge": "ch_3PqX"}).min_confidence
+        0.3
     """
 
     decision: Decision
@@ -58,17 +83,35 @@ class PlanRequest:
     max_tokens: int | None = None
 
     def validate(self) -> None:
-        """Raise InvalidInput for settings out of range."""
+        """Check the settings.
+
+        Raises:
+            InvalidInput: A value is out of range.
+        """
         check(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The task cut into steps. `model` names the model that made it, `none` for the deterministic planner.
+    """A task cut into steps.
 
-    `choice` is the model's own, and holds the answer where no tool is needed; `usage` is what both took; `warnings` say
-    why a model that was named had no part in it, which given arguments no step takes, and what of the task is left out.
-    `needs_input` says what a person has to make clear before there are any steps.
+    Attributes:
+        id: The id of the plan.
+        task: The text of the task.
+        steps: The steps, in order.
+        model: The name of the model that made the plan. `none`: the deterministic planner.
+        reasons: The reasons of the model.
+        choice: The model's choice. It has the answer if no tool is needed.
+        usage: The tokens that the choice and the plan used.
+        warnings: Warnings: why a model had no part, which arguments no step takes, and which part of the task is left
+            out.
+        needs_input: Questions that a person has to answer before there are any steps.
+
+    Examples:
+        >>> from orchestrator import Plan, Step
+        >>> plan = Plan(id="p1", task="get the time", steps=(Step(id="s1", task="get the time", tool=""),))
+        >>> [step.id for step in plan.unbound]
+        ['s1']
     """
 
     id: str
@@ -86,5 +129,5 @@ class Plan:
 
     @property
     def unbound(self) -> tuple[Step, ...]:
-        """Return the steps that no match of the Decision fits."""
+        """The steps without a tool."""
         return tuple(step for step in self.steps if not step.tool)

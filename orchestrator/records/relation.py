@@ -1,4 +1,4 @@
-"""Relations: typed edges between two tools, as a catalogue states them or as they were found."""
+"""Relations: typed edges between two tools."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,14 +11,26 @@ from orchestrator.errors import InvalidCatalogue
 
 NEEDS, USED_WITH, USED_AFTER, SIMILAR, REPLACES = "needs", "used_with", "used_after", "similar", "replaces"
 ASIDE = frozenset({USED_WITH, USED_AFTER, SIMILAR, REPLACES})
-"""Of these types an edge says nothing of what a call takes. `needs` and every type of a catalogue's own does."""
+"""Relation types that do not describe the arguments of a call. `needs` and all types of your own do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """An edge from the tool that states it to the tool with the key `to`; `weight` is the chance that it holds, 0 to 1.
+    """A relation that a catalogue states: from the tool that states it to another tool.
 
-    InvalidCatalogue where a field is of another type or value.
+    Attributes:
+        to: The key of the other tool.
+        type: `needs`, `used_with`, `used_after`, `similar`, `replaces`, or a type of your own.
+        weight: The probability that the relation holds, above 0 and at most 1.
+
+    Raises:
+        InvalidCatalogue: A field has a wrong type or value.
+
+    Examples:
+        >>> from orchestrator import Relation, Tool
+        >>> tool = Tool(server="stripe", name="refund", relations=(Relation(to="stripe:charge", type="replaces"),))
+        >>> tool.has_replaced("stripe:charge")
+        True
     """
 
     to: Annotated[str, MinLen(1), Give("the key of a tool, server:name")]
@@ -34,14 +46,27 @@ class Relation:
 
     @property
     def replaces(self) -> bool:
-        """Tell whether `to` is a former name of the tool that states this."""
+        """True if `to` is an earlier name of the tool."""
         return self.type == REPLACES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A relation of two tools by key. `origin`: stated, schema (by parameters), text (by what both say of themselves),
-    or experience."""
+    """A relation between two tools, with its origin.
+
+    Attributes:
+        source: The key of the first tool.
+        to: The key of the second tool.
+        type: The type of the relation.
+        weight: The probability that the relation holds, 0 to 1.
+        origin: `stated` (in the catalogue), `schema` (the parameters), `text` (the descriptions of both tools) or
+            `experience` (past tasks).
+
+    Examples:
+        >>> from orchestrator import Edge
+        >>> Edge(source="github:merge", to="github:list_prs", type="needs", weight=0.8, origin="schema").type
+        'needs'
+    """
 
     source: str
     to: str
@@ -52,7 +77,19 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Related:
-    """A tool within reach of a recommended one: `hops` away, along an edge of this type from the tool `via`."""
+    """A tool near a recommended one.
+
+    Attributes:
+        tool: The key of the tool.
+        type: The type of the last edge on the way to it.
+        hops: The number of edges from the recommended tool.
+        via: The key of the tool before it on the way.
+
+    Examples:
+        >>> from orchestrator import Related
+        >>> str(Related(tool="github:list_prs", type="needs", hops=1, via="github:merge"))
+        'github:merge needs it'
+    """
 
     tool: str
     type: str

@@ -1,4 +1,4 @@
-"""What routing is asked: the task, for whom, within which conversation."""
+"""The request: a task, its tenant and its conversation."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,7 +18,18 @@ MAX_CONVERSATION_CHARS = 500_000
 
 
 class RouteHint(StrEnum):
-    """The legs to run: by the gate, keyword alone, or always both. `vector` and `graph` order by that list alone."""
+    """The legs to run.
+
+    - `auto`: the gate decides whether the semantic leg runs.
+    - `keyword`: only the keyword leg.
+    - `semantic`: both legs.
+    - `vector` and `graph`: only this list orders the matches, in presets that have it.
+
+    Examples:
+        >>> from orchestrator import RouteHint, RouteRequest
+        >>> RouteRequest(query="refund a charge", route_hint="keyword").route_hint is RouteHint.KEYWORD
+        True
+    """
 
     AUTO = "auto"
     KEYWORD = "keyword"
@@ -28,12 +39,19 @@ class RouteHint(StrEnum):
 
     @property
     def ordered_by(self) -> str:
-        """The list of a preset that alone is to order; "" for all."""
+        """The only list that orders the matches, in presets that have it. Empty: all lists do."""
         return {RouteHint.VECTOR: "vectors", RouteHint.GRAPH: "graph"}.get(self, "")
 
 
 class Fusion(StrEnum):
-    """The ways to merge the legs' answers."""
+    """How the scores of the legs are merged: `learnt` (fitted maps), `weighted` (a weighted sum) or `rrf` (reciprocal
+    ranks).
+
+    Examples:
+        >>> from orchestrator import Fusion, RouteRequest
+        >>> RouteRequest(query="refund a charge", fusion="rrf").fusion is Fusion.RRF
+        True
+    """
 
     LEARNT = "learnt"
     WEIGHTED = "weighted"
@@ -46,9 +64,20 @@ Keys = Annotated[tuple[str, ...], Give("a tuple of the keys of tools")]
 @settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One earlier turn of a conversation, the keys of the tools that it used, and of those it was offered, in order.
+    """One earlier turn of a conversation. `Decision.turn()` makes it.
 
-    `Decision.turn()` makes one.
+    Attributes:
+        text: The text of the turn.
+        role: The role of the speaker.
+        tools: The keys of the tools that the turn used.
+        offered: The keys of the tools that the model had in this turn, in order.
+
+    Examples:
+        >>> from orchestrator import Router, Turn
+        >>> earlier = Turn(text="list the open pull requests on github", tools=("github:list_pull_requests",))
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     router.route_sync("and the closed ones", conversation=[earlier]).leans
+        True
     """
 
     text: Annotated[str, Give("what was said as a text")]
@@ -68,9 +97,23 @@ Conversation = Annotated[tuple[Turn, ...], Give("a tuple of Turn records, oldest
 class RouteRequest:
     """A task to route.
 
-    `token_cap` limits the tokens of the matches' definitions; every filter (`kind`, `server`, `name` or a label =
-    value) must hold, while of `context`, most important first, as much holds as leaves a tool; earlier turns of a
-    conversation count towards what the query means.
+    Attributes:
+        query: The task in words.
+        tenant: The tenant whose tools may match. Default: `local`.
+        limit: The maximum number of matches, 1 to 50.
+        conversation: Earlier turns, oldest first. They count towards the meaning of the task.
+        filters: Conditions that every match must meet: `kind`, `server`, `name` or a label, each with its value.
+        route_hint: The legs to run.
+        token_cap: The maximum size of the matches' definitions, in tokens. Default: no limit.
+        fusion: How the scores of the legs are merged. Default: the pipeline's own way.
+        context: Preferred labels, most important first. A label that would leave no tool is ignored.
+
+    Examples:
+        >>> from orchestrator import RouteRequest, Router
+        >>> request = RouteRequest(query="refund a charge", limit=3, filters={"server": "stripe"})
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     router.route_sync(request).recommended
+        ('stripe:refund_charge',)
     """
 
     query: Task
@@ -85,9 +128,13 @@ class RouteRequest:
         dict[str, str], Give("a mapping of texts, most important first, e.g. {'language': 'python'}")
     ] = field(default_factory=dict)
     context_order: tuple[str, ...] = ()
-    """The context's names, most important first; made of it, as JSON on its way through Temporal is sorted by name."""
+    """The names in `context`, most important first. JSON on its way through Temporal is sorted by name, so the order is
+    kept here.
+    """
     only: Annotated[tuple[str, ...], Give("a tuple of patterns, e.g. ('github:*', '!github:delete_*')")] = ()
-    """Patterns of keys: a match fits one of them, if any is given, and none that begins with `!`."""
+    """Patterns of keys. A match fits one of the patterns, if there are any, and none of the patterns that begin with
+    `!`.
+    """
 
     def __post_init__(self) -> None:
         if isinstance(self.context, dict):
@@ -100,7 +147,12 @@ class RouteRequest:
                 object.__setattr__(self, name, member(kind, name, value))
 
     def validate(self) -> None:
-        """Raise InvalidInput or UnknownTenant for what cannot be routed."""
+        """Check the request.
+
+        Raises:
+            InvalidInput: The query is empty or too long, or a setting is out of range.
+            UnknownTenant: The tenant is missing or malformed.
+        """
         self.check_settings()
         if not self.query.strip():
             raise InvalidInput("query is empty: give the task in words")
@@ -112,7 +164,7 @@ class RouteRequest:
             raise InvalidInput(f"the conversation has {said:,} characters: {most}, so give its last turns only")
 
     def check_settings(self) -> None:
-        """Do the same for all but what the texts say and how long they are."""
+        """Check the request without the length of its texts."""
         check(self)
         for turn in self.conversation:
             check(turn)
@@ -120,14 +172,18 @@ class RouteRequest:
 
 
 def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
-    """Return the turns as a RouteRequest holds them; InvalidInput for what is no sequence, one Turn by itself say."""
+    """Return the turns as a tuple.
+
+    Raises:
+        InvalidInput: The conversation is not a sequence, for example a single Turn.
+    """
     if not isinstance(conversation, Iterable):
         raise InvalidInput(f"conversation={conversation!r:.80}: give Turn records in a list, oldest first")
     return tuple(conversation)
 
 
 def within(key: str, patterns: Iterable[str]) -> bool:
-    """Return whether a tool's key fits the patterns of `RouteRequest.only`."""
+    """Return True if a tool's key fits the patterns of `RouteRequest.only`."""
     given = list(patterns)
     wanted = [pattern for pattern in given if not pattern.startswith("!")]
     return (not wanted or any(fnmatchcase(key, pattern) for pattern in wanted)) and not any(

@@ -1,4 +1,4 @@
-"""A whole run: what it is asked, how its steps stand and end, and its result."""
+"""The records of a run: the request, the states and ends of its steps, and the result."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,7 +17,13 @@ from orchestrator.records.request import Conversation, Limit, RouteHint, RouteRe
 
 
 class StepStatus(StrEnum):
-    """The states of a step: the first four on the way, then its ends."""
+    """The status of a step. The first four change while the run goes on, the others are final.
+
+    Examples:
+        >>> from orchestrator import StepStatus
+        >>> StepStatus("needs_approval") is StepStatus.NEEDS_APPROVAL
+        True
+    """
 
     PENDING = "pending"
     WAITING = "waiting"
@@ -34,10 +40,23 @@ class StepStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """The end of one step, with its result or the reason, and the tokens that were settled for it.
+    """The end of one step.
 
-    `arguments` are those that it was called with, where a model filled some of them. Of a step that waits for approval
-    they are those that it would be called with, and `digest` is theirs.
+    Attributes:
+        step: The id of the step.
+        tool: The key of the tool.
+        status: The final status.
+        result: The tool's result, if it was called.
+        reason: Why the step did not finish. Empty if it did.
+        tokens: The tokens that were settled for the step.
+        arguments: The arguments of the call, if a model filled some of them. For a step that waits for approval, the
+            arguments that the call would have.
+        digest: The digest of the call, for a step that waits for approval.
+
+    Examples:
+        >>> from orchestrator import StepOutcome, StepStatus
+        >>> StepOutcome(step="s1", tool="stripe:refund_charge", status=StepStatus.REFUSED, reason="rejected").tokens
+        0
     """
 
     step: str
@@ -52,9 +71,24 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The state that a run hands on when it continues as new: nothing is routed, planned or called again.
+    """The state of a run that continues as new. Nothing is routed, planned or called again.
 
-    `asked` holds the digests of the calls that the `approvals` are about, `stream` the state of its workflow stream.
+    Attributes:
+        decision: The Decision of the run.
+        plan: The plan of the run.
+        outcomes: The ends of the steps so far.
+        settled: The tokens that the steps have used so far.
+        warnings: The warnings so far.
+        extra_routes: The further Decisions so far.
+        approvals: The answers of people, by step.
+        filled: The late arguments, by step.
+        asked: The digests of the calls to which `approvals` belong, by step.
+        stream: The state of the workflow stream.
+
+    Examples:
+        >>> from orchestrator import RunRequest
+        >>> RunRequest(task="refund ch_3PqX").checkpoint is None  # toolroute itself sets it
+        True
     """
 
     decision: Decision
@@ -74,11 +108,33 @@ class Checkpoint:
 class RunRequest:
     """A task to route, plan and carry out.
 
-    `arguments` fill the steps' parameters by `name` or `step.name` (`s1.timezone`). Steps that `approve` names wait for
-    the workflow's update `toolroute.approve`, at most `approval_timeout_s`; `approved` holds the digests of calls, by
-    step, that were approved before. `steps_per_run` makes `toolroute.run` continue as new after that many steps (else
-    when the server suggests); within your own workflow (`ToolRouter.run`) nothing does. `actor`: who asks, as the run's
-    Outcome names them. Fields that RouteRequest has too mean the same.
+    The attributes that RouteRequest has too have the same meaning.
+
+    Attributes:
+        task: The task in words.
+        tenant: The tenant whose tools may be called.
+        limit: The maximum number of matches, 1 to 50.
+        conversation: Earlier turns, oldest first.
+        filters: Conditions that every match must meet.
+        route_hint: The legs to run.
+        arguments: Arguments for the steps, by `name` or `step.name` (for example `s1.timezone`).
+        limits: The budget.
+        min_confidence: The minimum confidence for a planned tool, 0 to 1.
+        approve: The policy that decides which steps wait for the update `toolroute.approve`.
+        approval_timeout_s: Seconds that a step waits for approval.
+        parallel_steps: The maximum number of steps that run at the same time.
+        call_timeout_s: Seconds for one call of a tool.
+        heartbeat_s: Seconds between two heartbeats of a call.
+        steps_per_run: The number of steps after which the workflow `toolroute.run` continues as new. Default: when the
+            Temporal server suggests it. `ToolRouter.run` within your own workflow never does.
+        checkpoint: The state of the run before it continued as new.
+        approved: The digests of calls that were approved before, by step.
+        actor: The person who asks, for the Outcome of the run.
+
+    Examples:
+        >>> from orchestrator import Limits, RunRequest
+        >>> RunRequest(task="refund charge ch_3PqX", limits=Limits(max_total_tokens=20_000)).approve.value
+        'changes'
     """
 
     task: Task
@@ -105,8 +161,12 @@ class RunRequest:
             object.__setattr__(self, "approve", member(Approve, "approve", self.approve))
 
     def validate(self) -> None:
-        """Raise InvalidInput or UnknownTenant for what no run can be made of; the length of its texts is checked where
-        they enter a history."""
+        """Check the request. The length of the texts is checked when they enter a history.
+
+        Raises:
+            InvalidInput: The task is empty, or a setting is out of range.
+            UnknownTenant: The tenant is malformed.
+        """
         check(self)
         if not self.task.strip():
             raise InvalidInput("task is empty: say in words what is to be done")
@@ -114,7 +174,7 @@ class RunRequest:
         self.limits.validate()
 
     def as_routed(self, task: str, tenant: str) -> RouteRequest:
-        """Return what is routed for the run: its task, or what is left of it."""
+        """Return the RouteRequest for the task of the run, or for a part of it."""
         return RouteRequest(
             query=task,
             tenant=tenant,
@@ -128,10 +188,20 @@ class RunRequest:
 @settings
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A person's word on a step that waits for approval.
+    """A person's answer for a step that waits for approval.
 
-    `digest` is the one that the progress shows with the step's arguments, so that exactly this call is approved; a
-    rejection needs none. `by` says who gave the word, for the history.
+    Attributes:
+        step: The id of the step.
+        digest: The digest in the progress, next to the step's arguments. It makes sure that exactly this call is
+            approved.
+            A rejection needs none.
+        allowed: True to approve, False to reject.
+        by: The name of the person, for the history.
+
+    Examples:
+        >>> from orchestrator import Approval
+        >>> Approval(step="s1", digest="bdc3f89b9800", by="ana").allowed
+        True
     """
 
     step: str
@@ -142,9 +212,21 @@ class Approval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepProgress:
-    """The state of one step, for a progress query: no results, so it stays small.
+    """The current state of one step. It contains no results, so it stays small.
 
-    While it waits for approval, `arguments` are those that its tool would be called with, and `digest` is theirs.
+    Attributes:
+        step: The id of the step.
+        task: The text of the step.
+        tool: The key of the tool.
+        status: The status.
+        reason: Why the step has this status.
+        arguments: The arguments of the call, while the step waits for approval.
+        digest: The digest of the call, while the step waits for approval.
+
+    Examples:
+        >>> from orchestrator import StepProgress, StepStatus
+        >>> StepProgress(step="s1", task="refund", tool="stripe:refund_charge", status=StepStatus.RUNNING).reason
+        ''
     """
 
     step: str
@@ -158,9 +240,13 @@ class StepProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMemo:
-    """The memo of a run, under the workflow's name: whose it is, and the steps that wait for approval with their tools.
+    """The memo of a run's workflow.
 
-    No text of the task, no argument and no result: whoever may list workflows reads it.
+    Everybody who may list workflows can read it, so it contains no text, no arguments and no results.
+
+    Attributes:
+        tenant: The tenant of the run.
+        waiting: The steps that wait for approval, with their tools.
     """
 
     tenant: str
@@ -169,7 +255,23 @@ class RunMemo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The state of a run. `phase` is routing, planning, running, answering, done, or failed for the `reason`."""
+    """The current state of a run.
+
+    Attributes:
+        phase: `routing`, `planning`, `running`, `answering`, `done` or `failed`.
+        steps: The state of each step.
+        budget: The budget.
+        reason: Why the run failed.
+
+    Examples:
+        >>> from orchestrator import BudgetReport, Progress
+        >>> budget = BudgetReport(
+        ...     max_total_tokens=10_000, max_tokens_per_step=2_000, reserve_for_synthesis=4_000,
+        ...     settled=0, reserved=0, remaining=6_000, steps_left=3,
+        ... )
+        >>> Progress(phase="routing", steps=(), budget=budget).reason
+        ''
+    """
 
     phase: str
     steps: tuple[StepProgress, ...]
@@ -179,10 +281,21 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A whole run: the Decision, the Plan made from its matches, each step's outcome, the budget, the answer.
+    """The result of a run.
 
-    `extra_routes` holds the one further Decision that a step outside the matches may have asked for; `warnings` are
-    those of routing, of the plan, and of a model that had no part in the answer.
+    Attributes:
+        decision: The Decision for the whole task.
+        plan: The plan.
+        steps: The end of each step.
+        budget: The budget at the end.
+        answer: The answer.
+        extra_routes: The Decision of the extra route, if a step had no tool among the matches.
+        warnings: Warnings of routing, of planning and of the answer.
+
+    Examples:
+        >>> from orchestrator import OrchestratorPlugin, RunRequest, RunResult, ToolRouter
+        >>> async def in_a_workflow(router: ToolRouter) -> RunResult:
+        ...     return await router.run(RunRequest(task="refund charge ch_3PqX"))
     """
 
     decision: Decision
@@ -195,7 +308,7 @@ class RunResult:
 
     @property
     def failed(self) -> bool:
-        """True where steps were tried and none was done: each failed, was lost, or follows one that was."""
+        """True if steps were tried and none succeeded: each failed, lost its answer, or depends on such a step."""
         ends = {step.status for step in self.steps}
         wrong = {StepStatus.FAILED, StepStatus.OUTCOME_UNKNOWN}
         return bool(ends & wrong) and ends <= {*wrong, StepStatus.SKIPPED}
@@ -205,7 +318,7 @@ class RunResult:
         return f"RunResult({self.decision.query[:60]!r}, {ended}, {self.answer[:60]!r})"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON contract of `toolroute run -o json`."""
+        """Return the JSON that `toolroute run -o json` prints."""
         from pydantic_core import to_jsonable_python
 
         shown: dict[str, Any] = to_jsonable_python(self, exclude={"decision", "extra_routes"})

@@ -1,4 +1,4 @@
-"""Routing: tools and matches."""
+"""The records of tools and matches."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,13 @@ from orchestrator.records.relation import Relation
 
 
 class Kind(StrEnum):
-    """The kinds of tools, by which executors are chosen."""
+    """The kind of a tool. Executors are chosen by kind.
+
+    Examples:
+        >>> from orchestrator import Kind, Tool
+        >>> Tool(server="agents", name="code_review_agent", kind=Kind.AGENT).kind.value
+        'agent'
+    """
 
     MCP = "mcp"
     AGENT = "agent"
@@ -24,7 +30,14 @@ class Kind(StrEnum):
 
 
 class Stage(StrEnum):
-    """The stage that settled a Decision."""
+    """The stage that settled a Decision: `always`, `explicit`, `keyword`, `semantic` or `none`.
+
+    Examples:
+        >>> from orchestrator import Router, Stage
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     router.route_sync("refund a charge").stage is Stage.KEYWORD
+        True
+    """
 
     ALWAYS = "always"
     EXPLICIT = "explicit"
@@ -34,18 +47,30 @@ class Stage(StrEnum):
 
 
 FOUND_BY = {
-    Stage.ALWAYS: "always available for such a task",
+    Stage.ALWAYS: "an always-available tool",
     Stage.EXPLICIT: "found on a server that the task names",
-    Stage.KEYWORD: "found by keywords",
-    Stage.SEMANTIC: "found by keywords and meaning",
+    Stage.KEYWORD: "found by keyword search",
+    Stage.SEMANTIC: "found by keyword and semantic search",
     Stage.NONE: "no tool fits",
 }
-"""How a Decision's matches were found, for people."""
+"""How the matches of a Decision were found, in words for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
-    """MCP's hints about a tool; None is "not said"."""
+    """The hints of an MCP server about a tool. None: the server gives no hint.
+
+    Attributes:
+        read_only: The tool only reads.
+        destructive: The tool may destroy something.
+        idempotent: A second call with the same arguments changes nothing.
+        open_world: The tool reaches beyond its server, for example the web.
+
+    Examples:
+        >>> from orchestrator import Annotations, Tool
+        >>> Tool(server="time", name="get_current_time", annotations=Annotations(read_only=True)).replayable
+        True
+    """
 
     read_only: bool | None = None
     destructive: bool | None = None
@@ -54,16 +79,38 @@ class Annotations:
 
 
 class _Local:
-    """What only the process of a tool knows: no field, so that no history, hash, JSON or comparison has it."""
+    """Data of a tool that only its process knows.
+
+    It is no field, so no history, hash, JSON or comparison contains it.
+    """
 
     __slots__ = ("_function",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool(_Local):
-    """One callable capability. `hash` names its definition and survives a shortened schema.
+    """One callable capability.
 
-    InvalidCatalogue where a field is of another type.
+    Attributes:
+        server: The name of the server. Empty if the tool belongs to no server.
+        name: The name of the tool on its server.
+        description: The description, for people and models.
+        input_schema: The JSON Schema of the arguments.
+        kind: The kind, by which an executor is chosen.
+        keywords: Further words by which the tool is found.
+        labels: Labels, for filters and for limits of calls.
+        annotations: The hints of its server.
+        hash: Identifies the definition. It stays the same when the schema is shortened.
+        relations: The relations that the tool states.
+        title: The name for people.
+
+    Raises:
+        InvalidCatalogue: A field has a wrong type.
+
+    Examples:
+        >>> from orchestrator import Tool
+        >>> Tool(server="stripe", name="refund_charge", description="Give a customer their money back").key
+        'stripe:refund_charge'
     """
 
     server: Annotated[str, Give('whose tool it is, "" for nobody\'s')]
@@ -89,24 +136,24 @@ class Tool(_Local):
 
     @property
     def key(self) -> str:
-        """Return `server:name`, or the plain name where no server has the tool. No server holds a colon."""
+        """The key: `server:name`, or only the name for a tool without a server. A server's name contains no colon."""
         return key_of(self.server, self.name)
 
     @property
     def function(self) -> Callable[..., Any] | None:
-        """The function behind a tool of this process: it validates its arguments, which it takes by name."""
+        """The function behind a tool of this process. It checks its arguments and takes them by name."""
         return getattr(self, "_function", None)
 
     def has_replaced(self, key: str) -> bool:
-        """Tell whether this tool states that it replaces the one of this key."""
+        """Return True if this tool states that it replaces the tool with this key."""
         return any(relation.replaces and relation.to == key for relation in self.relations)
 
     @property
     def replayable(self) -> bool:
-        """Tell whether a call whose answer was lost may be sent again: by its hints, or as its labels say.
+        """True if a call may be sent again after its answer was lost.
 
-        The labels `read_only` and `idempotent` go before those hints; a tool that honours a call's key has
-        `idempotency` = `key`.
+        The labels `read_only` and `idempotent` overrule the hints of the same name. A tool that honours the idempotency
+        key of a call has the label `idempotency` with the value `key`.
         """
         hints = {"read_only": self.annotations.read_only, "idempotent": self.annotations.idempotent}
         said = (self.labels.get(name, str(hint)).lower() in ("true", "yes") for name, hint in hints.items())
@@ -114,25 +161,25 @@ class Tool(_Local):
 
     @property
     def filtered_by(self) -> dict[str, str]:
-        """Return what filters ask for: its kind, server and name, and its labels of other names."""
+        """The values for filters: the kind, the server, the name and all labels."""
         return {**self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
 
 
 def running(tool: Tool, function: Callable[..., Any] | None) -> Tool:
-    """Return the tool, with the function that carries out its calls in this process."""
+    """Return the tool with the function that carries out its calls in this process."""
     object.__setattr__(tool, "_function", function)
     return tool
 
 
 def altered(tool: Tool, **fields: Any) -> Tool:
-    """Return the tool with other fields; its function stays."""
+    """Return the tool with changed fields. It keeps its function."""
     return running(replace(tool, **fields), tool.function)
 
 
 def _definition_hash(tool: Tool) -> str:
-    """Return 64 bits of SHA-256, as 16 hexadecimal digits, over everything that a caller or an index depends on.
+    """Return 16 hexadecimal digits of SHA-256 over everything on which a caller or an index depends.
 
-    Each field is named, so that a later one, with its default, leaves the hash of every tool as it is.
+    A new field with its default value is left out, so that the hashes of existing tools stay the same.
     """
     hints = tool.annotations
     relations = [{"to": one.to, "type": one.type, "weight": one.weight} for one in tool.relations]
@@ -149,7 +196,17 @@ def _definition_hash(tool: Tool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gives:
-    """A gift of one tool to another: the parameter, and the key of the tool that requires it."""
+    """A value that one tool returns and another tool requires.
+
+    Attributes:
+        parameter: The parameter that takes the value.
+        tool: The key of the tool that requires it.
+
+    Examples:
+        >>> from orchestrator import Gives
+        >>> str(Gives(parameter="issue_number", tool="github:get_issue"))
+        'gives the issue_number that github:get_issue requires'
+    """
 
     parameter: str
     tool: str
@@ -160,13 +217,26 @@ class Gives:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """A tool and how well it fits.
+    """A tool with its probability and the evidence for it.
 
-    `score` is a probability; `evidence` maps each leg that found the tool (always, explicit, keyword, semantic) to
-    that leg's own probability, and `required` to the chance that it is called for what another match requires; `words`
-    maps a field (name, server, description, parameters) to the query's words in it. `gives`: what it is `required` for.
-    `for_parts` are the probabilities that it is right for each of `Decision.parts` alone; empty where routing did not
-    find it there. `source` is the store that the tool comes from, where routing has several.
+    Attributes:
+        tool: The tool.
+        score: The probability that the tool is needed, 0 to 1.
+        evidence: The probability by each leg that found the tool (`always`, `explicit`, `keyword`, `semantic`).
+            `required` is the probability that the tool is called for a value that another match requires.
+        why: The evidence in words, for people.
+        words: The task's words in the tool, by field (`name`, `server`, `description`, `parameters`).
+        gives: The value for which the tool is `required`.
+        for_parts: The probability that the tool is right for each of `Decision.parts` alone. Empty if routing did not
+            find
+            the tool there.
+        source: The name of the store of the tool, if routing has several stores.
+
+    Examples:
+        >>> from orchestrator import Router
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     router.route_sync("refund a charge").matches[0].tool.key
+        'stripe:refund_charge'
     """
 
     tool: Tool
@@ -184,7 +254,19 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """A candidate that did not become a match, and the reason."""
+    """A candidate that did not become a match.
+
+    Attributes:
+        tool: The key of the tool.
+        why: The reason.
+
+    Examples:
+        >>> from orchestrator import Router
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     decision = router.route_sync("review my code", limit=1)
+        >>> "behind the 1 matches" in decision.rejected[0].why
+        True
+    """
 
     tool: str
     why: str
@@ -192,7 +274,18 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """Tokens of the whole catalogue's definitions, of the matches' definitions, and the counter's name."""
+    """The tokens that routing saves.
+
+    Attributes:
+        before: The tokens of all definitions of the catalogue.
+        after: The tokens of the matches' definitions.
+        counted_by: `estimate` or `o200k_base`.
+
+    Examples:
+        >>> from orchestrator import Tokens
+        >>> Tokens(before=20_000, after=1_000, counted_by="estimate").saved
+        0.95
+    """
 
     before: int
     after: int
@@ -200,13 +293,24 @@ class Tokens:
 
     @property
     def saved(self) -> float:
-        """Return the share of the catalogue's tokens that the model does not have to read, 0 to 1."""
+        """The share of the catalogue's tokens that the model does not have to read, 0 to 1."""
         return 1 - self.after / self.before if self.before else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueVersion:
-    """The fingerprint of the catalogue that a Decision was made on, and its size."""
+    """The version of the catalogue with which a Decision was made.
+
+    Attributes:
+        fingerprint: The digest of all definitions.
+        tools: The number of tools.
+
+    Examples:
+        >>> from orchestrator import Router
+        >>> with Router("examples/tools.jsonl") as router:
+        ...     router.route_sync("refund a charge").catalogue.tools
+        197
+    """
 
     fingerprint: str
     tools: int

@@ -1,4 +1,4 @@
-"""A tool's own limits, as labels of its catalogue or its server's entry state them."""
+"""The limits of a tool's calls, from the labels of its catalogue or of its server's entry."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,9 +14,12 @@ MOST_RETRIES = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
-    """What a tool says of its own calls; None where it says nothing, and the caller's settings hold.
+    """The limits of a tool's calls. None: the caller's settings apply.
 
-    `timeout_s` is for one attempt; of a child workflow, for all of it.
+    Attributes:
+        timeout_s: Seconds for one attempt. For a child workflow, seconds for all attempts.
+        retries: The number of further attempts.
+        task_queue: The task queue of the worker that makes the calls.
     """
 
     timeout_s: Seconds | None = None
@@ -27,7 +30,11 @@ class ToolLimits:
 
     @classmethod
     def of(cls, tool: Tool) -> "ToolLimits":
-        """Return the limits in the tool's labels. Raises InvalidConfig for a value that is no limit."""
+        """Return the limits in the tool's labels.
+
+        Raises:
+            InvalidConfig: A label has a value that is no limit.
+        """
         stated = {name: tool.labels[name] for name in (TIMEOUT, RETRIES, TASK_QUEUE) if name in tool.labels}
         return cls(
             **{name: value_of(cls, name, said, f"{tool.key}: the label {name}") for name, said in stated.items()}

@@ -97,7 +97,7 @@ class Router:
         embedder: Default: the embedder of the store or of the options.
         options: All other settings.
         capabilities: The always-available capabilities.
-        calibration: A fit to your own queries, or its file (docs/calibration.md).
+        calibration: A fit to your own queries, or its file (docs/how-to/calibration.md).
         pipeline: The name of a preset, or a Pipeline.
         servers: The names of the MCP servers whose tools may match. Default: all.
         entries: Those of a configuration (`McpConfig.entries`): of all that the store's servers listed, only what these

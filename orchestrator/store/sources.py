@@ -1,6 +1,9 @@
-"""Sources: several stores read as one catalogue, side by side; one that fails or is late takes nothing from the others.
+"""Sources: several stores that are read as one catalogue, in parallel. A source that fails or is late does not affect
+the
+others.
 
-The first is the tenants' own: what is listed, stored and learnt goes there. Of a key in several the first one's counts.
+The first source is the tenants' own. New tools and Outcomes are stored there. If several sources have a tool with the
+same key, the first source's definition counts.
 """
 
 import threading
@@ -28,10 +31,22 @@ _AGAIN_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """One store of several: a folder, a URL or a Store; `name` is what matches show, by default its place.
+    """One of several stores that a Router reads.
 
-    `tenant`: whose tools there are everybody's here, e.g. `org:public`; "" for the asking tenant's own. `deadline_s`:
-    how long the first answer is waited for; by default as long as for a store alone.
+    Attributes:
+        store: A folder, a URL or a Store.
+        tenant: The tenant whose tools everybody sees, for example `org:public`. Empty: each tenant sees its own tools.
+        name: The name that matches show. Default: the place of the store.
+        deadline_s: Seconds to wait for the first answer. Default: as long as for a single store.
+
+    Raises:
+        UnknownTenant: The tenant is malformed.
+        InvalidInput: The deadline is negative.
+
+    Examples:
+        >>> from orchestrator import Source
+        >>> Source(store="https://registry:6333", tenant="org:public", name="registry", deadline_s=2).shown
+        'registry'
     """
 
     store: Store | str | Path = field(repr=False)
@@ -52,7 +67,7 @@ class Source:
 
     @classmethod
     def of(cls, given: "Source | Store | str | Path") -> "Source":
-        """Return the source; of a text, `PLACE` or `PLACE#TENANT`."""
+        """Return the source. A text has the form `PLACE` or `PLACE#TENANT`."""
         if isinstance(given, Source):
             return given
         place, mark, tenant = given.rpartition("#") if isinstance(given, str) else ("", "", "")

@@ -1,9 +1,9 @@
-"""The Store: Qdrant as the record of every tenant's tools and their vectors; in a folder, or at a URL.
+"""The Store: every tenant's tools and their vectors, in Qdrant. Qdrant runs in a folder or at a URL.
 
-A tool's point is named by its definition, so adding points never changes what a reader reads. A write then replaces one
-record, the tenant's manifest: readers see the old catalogue or the new one, never a mixture, wherever a writer dies.
-Last, the points go that the manifest names no more. On a server, only those go that were written long ago, because
-another writer may be about to name them again.
+A tool's point is named by its definition, so new points never change what a reader sees. A write then replaces one
+record, the tenant's manifest. Readers see the old catalogue or the new one, never a mixture, even if a writer dies. At
+last the writer deletes the points that the manifest no longer names. On a server it deletes only old ones, because
+another writer may be about to name the new ones.
 """
 
 import time
@@ -34,7 +34,7 @@ from orchestrator.store.vectors import ToolPoints
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
 Progress = Callable[[int, int], None]
-"""Called with the tools written so far and the tools to write."""
+"""Called with the number of tools written so far and the number of all tools to write."""
 
 T = TypeVar("T")
 _ATTEMPTS = 5
@@ -47,7 +47,13 @@ INDEX_LIMIT = 50_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeTenantTools:
-    """A tenant's tools: many that a server searches, and `few` at hand, with their vectors [few, dimension]."""
+    """The tools of a large tenant.
+
+    Attributes:
+        searched: The tools that the Qdrant server searches.
+        few: The tools that are in memory.
+        vectors: The vectors of `few`, shape [few, dimension].
+    """
 
     searched: tuple[SearchedTools, ...]
     few: Stored
@@ -55,7 +61,22 @@ class LargeTenantTools:
 
 
 class Store:
-    """Tools by tenant. All methods block (call them in a thread from async code) and may be called from any thread."""
+    """The tools of all tenants.
+
+    All methods block. From async code, call them in a thread. They may be called from any thread.
+
+    Examples:
+        >>> from orchestrator import Options, Router, Store, Tool
+        >>> from orchestrator.index.embed import embedder_for
+        >>> store = Store(embedder=lambda: embedder_for(Options()))  # in memory
+        >>> tool = Tool(server="stripe", name="refund_charge", description="Give a customer money back")
+        >>> store.replace_server("org:acme", "stripe", [tool]).new
+        ('refund_charge',)
+        >>> with Router(store=store) as router:
+        ...     router.route_sync("give the customer money back", tenant="org:acme").recommended
+        ('stripe:refund_charge',)
+        >>> store.close()
+    """
 
     def __init__(
         self,

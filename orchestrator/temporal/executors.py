@@ -1,6 +1,7 @@
-"""Executors: who carries out a call, by the tool's kind: MCP servers, registered callables, HTTP endpoints.
+"""Executors carry out calls, by the tool's kind: MCP servers, registered functions, HTTP endpoints.
 
-Workflow tools start as child workflows (`orchestrator.temporal.call`), unless a callable is registered for them here.
+A tool of kind `workflow` starts as a child workflow (`orchestrator.temporal.call`), unless a function is registered for
+it.
 """
 
 import asyncio
@@ -43,30 +44,51 @@ if TYPE_CHECKING:
     from orchestrator.mcp.connections import Connections
 
 MAX_THREADS = 200
-"""Functions that are not async and run at a time; a tenant alone gets half."""
+"""The maximum number of functions that are not async and run at the same time. One tenant may use half of them."""
 
 
 class Executor(ABC):
-    """Carries out calls of any tool that it is registered for."""
+    """Carries out calls of the tools for which it is registered.
+
+    Examples:
+        >>> from orchestrator import Executor, OrchestratorPlugin, ToolCall, ToolResult
+        >>> class Echo(Executor):
+        ...     async def execute(self, call: ToolCall) -> ToolResult:
+        ...         return ToolResult(text=f"{call.tool.name}: {call.arguments}")
+        >>> plugin = OrchestratorPlugin(catalogue="examples/tools.jsonl", executors={"stripe:*": Echo()})
+    """
 
     @abstractmethod
     async def execute(self, call: ToolCall) -> ToolResult:
-        """Return the tool's answer; raise ToolFailed, ServerUnavailable (nothing was sent) or OutcomeUnknown."""
+        """Call the tool and return its answer.
+
+        Args:
+            call: The call.
+
+        Raises:
+            ToolFailed: The tool reported an error.
+            ServerUnavailable: The tool cannot be reached, and nothing was sent.
+            OutcomeUnknown: The call was sent, and its answer was lost.
+        """
 
 
 Registered = Executor | Callable[..., Any]
-"""An Executor, or a function, sync or async. One registered for a single tool gets the arguments by name; one for a
-whole server or kind gets the ToolCall."""
+"""An Executor, or a function, which may be async.
+
+A function for a single tool gets the arguments by name. A function for a whole server or kind gets the ToolCall.
+"""
 
 
 Keep = Callable[[str, str], Awaitable[str]]
-"""Keeps a text for a tenant and returns its reference."""
+"""Stores a text for a tenant and returns its reference."""
 KEPT_FROM = MAX_RESULTS_BYTES // MAX_STEPS
-"""Characters from which on a result is kept whole although it was not cut: a long run's end may cut it."""
+"""The number of characters from which a whole result is stored although it was not cut. The end of a long run may cut
+it.
+"""
 
 
 class Executors:
-    """Finds a call's executor: by the tool's key, then `server:*`, then the kind, then the MCP connections."""
+    """Finds the executor of a call: by the tool's key, by `server:*`, by the kind, and last the MCP connections."""
 
     def __init__(self, registered: Mapping[str, Registered] | None = None, keep: Keep | None = None) -> None:
         self._keep = keep
@@ -77,16 +99,24 @@ class Executors:
         }
 
     def close(self) -> None:
-        """Let the threads end, waiting for no function; a later call starts others."""
+        """Let the threads end. Running functions are not awaited, and a later call starts new threads."""
         self._threads.close()
 
     async def execute(
         self, call: ToolCall, connections: "Connections | None" = None, confirm: Confirm | None = None
     ) -> ToolResult:
-        """Check the arguments, call, and hold the result to the call's tokens. MCP servers' own records are confirmed.
+        """Check the arguments, make the call and cut the result to the call's tokens.
 
-        Raises InvalidArguments, InvalidConfig (no executor, with the remedy) and what the executor raises; after the
-        call's deadline OutcomeUnknown, or ServerUnavailable for a call that may be sent again.
+        Args:
+            call: The call.
+            connections: The connections to MCP servers. None: there are none.
+            confirm: Is called with an MCP server's own definition before the call, and may raise.
+
+        Raises:
+            InvalidArguments: The arguments do not fit the tool's schema.
+            InvalidConfig: No executor exists for the tool.
+            ServerUnavailable: The deadline passed, and the call may be sent again.
+            OutcomeUnknown: The deadline passed, and the call may not be sent again.
         """
         call = replace(call, arguments=await asyncio.to_thread(check_arguments, call.tool, call.arguments))
         executor = self._of(call.tool)
@@ -110,9 +140,12 @@ class Executors:
         return await self._held(call, answer)
 
     async def present(self, call: ToolCall, connections: "Connections | None") -> Tool:
-        """Return the call's tool as its server defines it now; as the call has it, where no server can say.
+        """Return the call's tool as its server defines it now. If the server cannot answer, return the call's own
+        definition.
 
-        Raises InvalidConfig where nothing would carry the call out, and InvalidArguments.
+        Raises:
+            InvalidConfig: No executor exists for the tool.
+            InvalidArguments: The arguments do not fit the tool's schema.
         """
         tool = call.tool
         if self._of(tool) is None and not is_child(tool):
@@ -128,7 +161,7 @@ class Executors:
         return next((self._by_name[name] for name in names if name in self._by_name), None)
 
     async def _held(self, call: ToolCall, answer: ToolResult) -> ToolResult:
-        """Return the result within the call's tokens, with the reference of the whole where a history may cut it."""
+        """Return the result cut to the call's tokens, with a reference to the whole result if something may be cut."""
         held = hold(answer, call.max_result_tokens)
         if self._keep is None or not (held.truncated or len(held.text) > KEPT_FROM):
             return held
@@ -150,11 +183,24 @@ _STATUSES: dict[int, tuple[type[ToolrouteError], str]] = {
 
 
 class HttpExecutor(Executor):
-    """Posts a call as JSON (`{"tool", "arguments", "tenant"}`) to one endpoint.
+    """Sends each call as JSON to one HTTP endpoint by POST: `{"tool": ..., "arguments": ..., "tenant": ...}`.
 
-    The header `Idempotency-Key` carries the call's key. A JSON object or list in the reply becomes structured content.
-    Headers and a secret in the URL enter no history and no log, even where the endpoint repeats them. The client opens
-    on the first call and lives with the executor.
+    The header `Idempotency-Key` contains the call's key. A JSON object or list in the reply becomes structured content.
+    Headers and a secret in the URL enter no history and no log, even if the endpoint repeats them. The client opens on
+    the first call and stays open as long as the executor.
+
+    Args:
+        url: The address of the endpoint, http:// or https://.
+        headers: Headers for every request, for example an authorization.
+        timeout_s: Seconds for one request.
+
+    Raises:
+        InvalidConfig: The URL or a header is malformed.
+
+    Examples:
+        >>> from orchestrator import HttpExecutor, OrchestratorPlugin
+        >>> billing = HttpExecutor("https://billing.example.com/call", headers={"Authorization": "Bearer ..."})
+        >>> plugin = OrchestratorPlugin(catalogue="examples/tools.jsonl", executors={"stripe:*": billing})
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> None:
@@ -168,6 +214,7 @@ class HttpExecutor(Executor):
         self._client: Any = None
 
     async def execute(self, call: ToolCall) -> ToolResult:
+        """Send the call and return the reply."""
         import httpx2
 
         if self._client is None:
@@ -186,7 +233,7 @@ class HttpExecutor(Executor):
         return self._read(call.tool.key, reply)
 
     def _read(self, key: str, reply: Any) -> ToolResult:
-        """Return the reply as a result. A 503 without Retry-After may come from a gateway that lost the answer."""
+        """Return the reply as a result. A 503 without Retry-After may come from a proxy that lost the answer."""
         status, text = reply.status_code, self._secrets.redact(reply.text)
         known = 429 if status == 503 and "retry-after" in reply.headers else status
         if known in _STATUSES:
@@ -200,14 +247,14 @@ class HttpExecutor(Executor):
             return ToolResult(text=text)
 
     async def aclose(self) -> None:
-        """Close the client; a later call opens another."""
+        """Close the client. A later call opens a new one."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
 
 
 class _FunctionExecutor(Executor):
-    """Calls a function; its errors are raised as they are. One that is not async keeps a thread until it ends."""
+    """Calls a function. Its errors are raised unchanged. A function that is not async occupies a thread."""
 
     def __init__(
         self, function: Callable[..., Any], whole_call: bool, threads: Threads, limit: ConcurrencyLimit
@@ -224,7 +271,7 @@ class _FunctionExecutor(Executor):
         return await self._in_thread(call, *given, **named)
 
     async def _in_thread(self, call: ToolCall, /, *given: Any, **named: Any) -> ToolResult:
-        """Return the function's answer, read in the thread too: what comes bit by bit is computed as it is read."""
+        """Return the function's answer. The thread reads it too, because a generator computes while it is read."""
         give_back = self._limit.take(call.tenant)
         work = self._threads.begin(lambda: as_result(self._function(*given, **named)))
         work.add_done_callback(lambda _: give_back())
@@ -232,7 +279,9 @@ class _FunctionExecutor(Executor):
 
 
 async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
-    """Return what the executor gives within the call's deadline; else raise what says whether it may be sent again."""
+    """Return the executor's answer. After the deadline, raise an error by which the caller knows if it may send it
+    again.
+    """
     limit = asyncio.timeout(call.deadline_s)
     try:
         async with limit:
@@ -240,14 +289,14 @@ async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
     except TimeoutError:
         if not limit.expired():
             raise
-    late = f"{call.tool.key}: no answer within the time of one call (call_timeout_s): it had {call.deadline_s:g} s"
+    late = f"{call.tool.key}: no answer within {call.deadline_s:g} s, the limit of one call (call_timeout_s)"
     if call.replayable:
         raise ServerUnavailable(f"{late}; it may be called again")
-    raise OutcomeUnknown(f"{late}; it is not known whether it took effect, so it was not called again")
+    raise OutcomeUnknown(f"{late}; the call may have taken effect, so it was not sent again")
 
 
 def hold(result: ToolResult, max_tokens: int) -> ToolResult:
-    """Return the result within its tokens and within what a history may hold; what is cut is marked."""
+    """Return the result cut to its tokens and to the size that a history may have. A cut result is marked."""
     text, truncated = cut(result.text, max_tokens)
     structured = result.structured
     if structured is not None:
@@ -268,7 +317,7 @@ def _executor(name: str, given: Registered, threads: Threads, limit: Concurrency
     if isinstance(given, Executor):
         return given
     if not callable(given):
-        raise InvalidConfig(f"executor {name!r} is {given!r}: give a function or an Executor")
+        raise InvalidConfig(f"executor {name!r}: {given!r} cannot be called; give a function or an Executor")
     return _FunctionExecutor(given, is_kind or tool == "*", threads, limit)
 
 

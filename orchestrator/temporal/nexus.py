@@ -1,10 +1,10 @@
-"""The Nexus service `toolroute`: workflows of other namespaces find, plan and call through an endpoint.
+"""The contract of the Nexus service `toolroute`. Workflows of other namespaces find, plan and call through an endpoint.
 
-toolroute = workflow.create_nexus_client(service=ToolrouteService, endpoint="toolroute")
-request = RouteRequest(query="refund the customer", tenant="org:acme")
-decision = await toolroute.execute_operation(ToolrouteService.find, request)
+    toolroute = workflow.create_nexus_client(service=ToolrouteService, endpoint="toolroute")
+    request = RouteRequest(query="refund the customer", tenant="org:acme")
+    decision = await toolroute.execute_operation(ToolrouteService.find, request)
 
-Deterministic: this is the contract alone. `OrchestratorPlugin(nexus=...)` has a worker serve it.
+This module is deterministic. A worker serves the operations with `OrchestratorPlugin(nexus=...)`.
 """
 
 import nexusrpc
@@ -23,11 +23,22 @@ class ToolrouteService:
     """The operations of the Nexus service, for `workflow.create_nexus_client`.
 
     Attributes:
-        find: Returns the Decision for a task. The worker answers it at once, without a workflow of its own.
-        plan: Returns steps bound to a Decision's matches. It is carried out by the workflow `toolroute.plan`.
-        call: Calls one of the tenant's tools, as the worker's catalogue defines it. It is carried out by the workflow
-            `toolroute.call_tool`, so that a call that may not be repeated is sent once. Equal `idempotency_key`s of a
-            tenant make one call.
+        find: Returns the Decision for a task. The worker answers at once, without a workflow.
+        plan: Returns steps bound to a Decision's matches. The workflow `toolroute.plan` makes them.
+        call: Calls one of the tenant's tools, as the worker's catalogue defines it. The workflow `toolroute.call_tool`
+            makes
+            the call, so that a call that may not be repeated is sent once. Two calls of a tenant with the same
+            `idempotency_key` are one call.
+
+    Examples:
+        >>> from temporalio import workflow
+        >>> from orchestrator import Decision, RouteRequest, ToolrouteService
+        >>> async def find_in_a_workflow(task: str) -> Decision:
+        ...     toolroute = workflow.create_nexus_client(service=ToolrouteService, endpoint="toolroute")
+        ...     request = RouteRequest(query=task, tenant="org:acme")
+        ...     return await toolroute.execute_operation(ToolrouteService.find, request)
+        >>> ToolrouteService.find.name
+        'find'
     """
 
     find: nexusrpc.Operation[RouteRequest, Decision] = nexusrpc.Operation(name=names.NEXUS_FIND)

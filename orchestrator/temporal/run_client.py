@@ -156,7 +156,16 @@ async def _memo(found: WorkflowExecution) -> RunMemo | None:
 
 
 def failed_result(error: BaseException) -> RunResult | None:
-    """Return the result of a run of `toolroute.run` none of whose steps was done; None for any other failure."""
+    """Return the result of a run of `toolroute.run` in which no step succeeded. Return None for any other failure.
+
+    Args:
+        error: The error from `handle.result()` or `client.execute_workflow(...)`.
+
+    Examples:
+        >>> from orchestrator import failed_result
+        >>> failed_result(TimeoutError()) is None
+        True
+    """
     cause = error.cause if isinstance(error, WorkflowFailureError) else error
     if not isinstance(cause, ApplicationError) or cause.type != StepsFailed.__name__:
         return None

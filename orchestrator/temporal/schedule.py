@@ -1,4 +1,4 @@
-"""A Temporal Schedule that keeps a tenant's catalogue in sync with its MCP servers."""
+"""A Temporal Schedule that synchronizes a tenant's catalogue with its MCP servers."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -22,9 +22,10 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import SyncRequest
 
 SCHEDULE = "toolroute-sync-{}"
-"""The id of a tenant's schedule, and how those of the workflows begin that it starts."""
+"""The id of a tenant's schedule. The ids of the workflows that it starts begin with it."""
 JITTER_SHARE = 0.1
-"""Of the interval: the schedules of many tenants do not list all servers at the same moment."""
+"""The share of the interval by which a start may move, so that not all tenants list their servers at the same moment.
+"""
 
 
 async def schedule_sync(
@@ -35,30 +36,39 @@ async def schedule_sync(
     servers: Sequence[str] = (),
     task_queue: str = names.TASK_QUEUE,
 ) -> ScheduleHandle:
-    """Create the schedule that lists a tenant's servers and stores their tools, or update it. It may be called again.
+    """Create or update the schedule that lists a tenant's servers and stores their tools. It may be called again.
 
-    A listing that is under way when the next is due goes on, and the next is left out. A schedule that someone paused
-    stays paused. The handle is Temporal's own: `describe()`, `trigger()`, `pause()`, `delete()`. Another process gets
-    it by its id: `client.get_schedule_handle("toolroute-sync-org:acme")`.
+    If a listing still runs when the next is due, the next is skipped. A paused schedule stays paused. The handle is
+    Temporal's own, with `describe()`, `trigger()`, `pause()` and `delete()`. Another process gets it with
+    `client.get_schedule_handle("toolroute-sync-org:acme")`.
 
     Args:
         client: A client of the namespace in which workers with an OrchestratorPlugin run.
-        tenant: Whose servers are listed.
-        every: The interval, to which a random tenth is added.
-        servers: The names of the servers to list. Default: all that the worker's `mcp_servers` has for the tenant.
+        tenant: The tenant whose servers are listed.
+        every: The interval. A random delay of up to a tenth of it is added.
+        servers: The names of the servers to list. Default: all servers that the worker's `mcp_servers` has for the
+            tenant.
         task_queue: The task queue of those workers.
 
     Returns:
         The handle of the schedule `toolroute-sync-TENANT`.
 
     Raises:
-        UnknownTenant: The tenant names none.
+        UnknownTenant: The tenant is missing or malformed.
         InvalidInput: The interval is shorter than a second, or `servers` is one text.
+
+    Examples:
+        >>> from datetime import timedelta
+        >>> from temporalio.client import Client
+        >>> from orchestrator import schedule_sync
+        >>> async def hourly() -> None:
+        ...     client = await Client.connect("localhost:7233")
+        ...     await schedule_sync(client, "org:acme", every=timedelta(hours=1))
     """
     if every < timedelta(seconds=1):
         raise InvalidInput(f"every={every!r}: give a second or more")
     if isinstance(servers, str):
-        raise InvalidInput(f"servers={servers!r}: give a list of names")
+        raise InvalidInput(f"servers={servers!r}: give a list of server names")
     request = SyncRequest(tenant=tenant, servers=tuple(servers))
     request.validate()
     name = SCHEDULE.format(tenant)

@@ -1,4 +1,4 @@
-"""The stubs of toolroute's activities: what a workflow calls them by. Deterministic; the worker does the work."""
+"""The stubs of toolroute's activities, for workflows. This module is deterministic, and the worker does the work."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
@@ -29,14 +29,14 @@ RECORDING = Config(
     schedule_to_close_timeout=timedelta(seconds=30),
     retry_policy=MODEL_RETRY,
 )
-"""A run's answer waits no longer for its Outcome to be kept."""
+"""The options of recording an Outcome. A run's answer waits no longer than this for it."""
 DEFAULT = Config(
     start_to_close_timeout=timedelta(seconds=60), heartbeat_timeout=timedelta(seconds=20), retry_policy=PATIENT
 )
 
 
 def call_config(request: RunRequest, given: Config | None = None) -> Config:
-    """Return a run's timeouts for its calls, and what the caller of `ToolRouter` chose over them."""
+    """Return a run's timeouts for its calls, overridden by the options of the `ToolRouter`."""
     return {
         "start_to_close_timeout": timedelta(seconds=request.call_timeout_s),
         "heartbeat_timeout": timedelta(seconds=request.heartbeat_s),
@@ -47,7 +47,7 @@ def call_config(request: RunRequest, given: Config | None = None) -> Config:
 @settings
 @dataclass(eq=False, repr=False)
 class ActivityStubs:
-    """Calls toolroute's activities from a workflow, each kind with its options; `ToolRouter` documents them."""
+    """Calls toolroute's activities from a workflow, each kind with its options. See `ToolRouter`."""
 
     tenant: str = ""
     _: KW_ONLY
@@ -57,7 +57,7 @@ class ActivityStubs:
     call_options: Config | None = None
 
     def __post_init__(self) -> None:
-        # Temporal refuses a wrong name with a TypeError, which leaves a workflow stuck.
+        # Temporal refuses a wrong name with a TypeError, and the workflow would then hang.
         for options in (self.route_options, self.semantic_options, self.plan_options, self.call_options):
             check_settings(options or {}, Config.__annotations__)
         self._route: Config = {**DEFAULT, **(self.route_options or {})}
@@ -75,10 +75,15 @@ class ActivityStubs:
         staged: bool = False,
         **options: Unpack[Config],
     ) -> Decision:
-        """Return the Decision for a task: one activity, `toolroute.route`, on the worker that holds the catalogue.
+        """Return the Decision for a task.
 
-        With `staged` it is one activity for each stage, which the history then shows; the Decision is the same. A bare
-        text is routed for this router's tenant and within the conversation, its earlier turns oldest first.
+        The activity `toolroute.route` runs on a worker that has the catalogue.
+
+        Args:
+            request: The task as a text, for this router's tenant, or a RouteRequest.
+            conversation: Earlier turns, oldest first.
+            staged: Run one activity for each stage, so that the history shows the stages. The Decision is the same.
+            options: Activity options, over those of the router.
         """
         if isinstance(request, str):
             request = RouteRequest(query=request, tenant=self.tenant)
@@ -103,10 +108,17 @@ class ActivityStubs:
         max_tokens: int | None = None,
         **options: Unpack[Config],
     ) -> Plan:
-        """Return steps bound to the Decision's own matches; nothing is searched. `arguments` as in RunRequest.
+        """Return a plan whose steps are bound to the Decision's matches. Nothing is searched.
 
-        A worker's language model reads the `conversation` before the task, unless `without_model` says why none is to;
-        `max_tokens` is the most that all its questions and answers may take.
+        Args:
+            decision: The Decision.
+            arguments: Arguments for the steps, by `name` or `step.name`.
+            first: An earlier plan. The Decision is then a further one, for the steps of that plan without a tool.
+            min_confidence: The minimum confidence for a planned tool, 0 to 1.
+            conversation: Earlier turns, oldest first. A language model reads them before the task.
+            without_model: The reason why no model is to be asked. Empty: a model is asked, if the worker has one.
+            max_tokens: Tokens for all requests to the model, with its answers. Default: no limit.
+            options: Activity options, over those of the router.
         """
         request = PlanRequest(
             decision=decision,
@@ -125,7 +137,12 @@ class ActivityStubs:
 
     @named
     async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
-        """Return one answer of the worker's language model: arguments out of results, or text out of them."""
+        """Return an answer of the worker's language model: arguments or a text, made from results.
+
+        Args:
+            request: The request.
+            options: Activity options, over those of the router.
+        """
         check_size("the results for a model", request.results)
         config: Config = {**self._complete, "summary": str(request.purpose), **options}
         return await execute(names.COMPLETE, request, Completion, fair(request.tenant, config))
@@ -140,14 +157,25 @@ class ActivityStubs:
         max_result_tokens: int = 8_000,
         **options: Unpack[Config],
     ) -> ToolResult:
-        """Call one of the Decision's tools, by `server:name`.
+        """Call one of the Decision's tools.
 
-        The call's key is the same over its attempts and a reset, and another one for an equal call made again.
+        The call's idempotency key is the same for all its attempts and after a reset. Another call with the same
+        arguments gets another key.
+
+        Args:
+            decision: The Decision.
+            tool: The key of the tool, `server:name`.
+            arguments: The arguments by name.
+            max_result_tokens: The size, in tokens, at which the result is cut.
+            options: Activity options, over those of the router.
+
+        Raises:
+            UnknownTool: The tool is not a match of the Decision.
         """
         found = decision.tool(tool)
         if found is None:
             offered = ", ".join(match.tool.key for match in decision.matches)
-            raise UnknownTool(f"{tool!r} is no match of this Decision; its matches: {offered or 'none'}")
+            raise UnknownTool(f"tool {tool!r} is not a match of this Decision; its matches are: {offered or 'none'}")
         call = ToolCall(
             tenant=decision.tenant,
             tool=found,
@@ -170,11 +198,21 @@ class ActivityStubs:
         chosen: bool = True,
         **options: Unpack[Config],
     ) -> None:
-        """Remember which of its tools a task used, so that later tasks like it find them; `run` does so by itself.
+        """Remember the tools that a task used, so that later similar tasks find them. `run` does this itself.
 
-        `used` as `Router.record` takes them. What is recorded again under a `name` counts once, by default over
-        attempts and resets, too. `chosen`: by a person or a model, not by routing alone. It is kept by a worker that
-        routes: `route_options` say on which task queue.
+        A worker that routes keeps the Outcome, on the task queue of `route_options`.
+
+        Args:
+            decision: The Decision for the task.
+            used: The tools, in any form that `Router.record` takes.
+            ok: Whether the task succeeded.
+            actor: The person who asked.
+            name: An id for this task. A task that is recorded again under its id counts once. Default: the workflow's
+                id with a
+                number, so attempts and resets count once.
+            source: The part of the program that records.
+            chosen: Whether a person or a model chose the tools, not routing alone.
+            options: Activity options.
         """
         if decision.leans:
             return
@@ -203,8 +241,19 @@ class ActivityStubs:
         tenant: str = "",
         **options: Unpack[Config],
     ) -> ResultPage:
-        """Return a part of a result that was cut, from this character on; `next` is the offset of the part after it."""
+        """Return a part of a result that was cut. `next` of the page is the offset of the part after it.
+
+        Args:
+            result: The result.
+            offset: The number of characters to skip.
+            max_tokens: The maximum size of the part, in tokens.
+            tenant: The tenant of the call. Default: this router's tenant.
+            options: Activity options, over those of the router.
+
+        Raises:
+            InvalidInput: The worker keeps no whole result for it.
+        """
         if not result.whole:
-            raise InvalidInput("nothing but the result itself is kept of it: page through one that has a `whole`")
+            raise InvalidInput("the result has no further pages: only a result with a reference in `whole` has them")
         request = PageRequest(tenant=tenant or self.tenant, whole=result.whole, offset=offset, max_tokens=max_tokens)
         return await execute(names.READ_RESULT, request, ResultPage, fair(request.tenant, {**self._route, **options}))

@@ -1,11 +1,11 @@
-"""The deterministic door: toolroute inside a user's own workflow. Imports records and arithmetic, no engine.
+"""toolroute inside your own workflow. This module is deterministic and imports no search engine.
 
 @workflow.run
 async def run(self, task: str) -> str:
     router = ToolRouter(tenant="org:acme")
-    decision = await router.route(task)          # the few tools that fit, and why
+    decision = await router.route(task)          # the few tools that fit, with reasons
     plan = await router.plan(decision)           # steps from the same matches
-    return (await router.run(task)).answer       # or all of it, behind the budget
+    return (await router.run(task)).answer       # or everything in one call, within the budget
 """
 
 import asyncio
@@ -31,18 +31,33 @@ __all__ = ["ToolRouter"]
 
 
 class ToolRouter(ActivityStubs):
-    """Routes, plans and runs within the calling workflow, through the activities that `OrchestratorPlugin` registers.
+    """Routes, plans and runs tasks within your workflow, with the activities that `OrchestratorPlugin` registers.
 
-    `tenant` is used where a request names none. `route_options`, `semantic_options` (over those, for that stage of a
-    staged route), `plan_options` (for `complete` too) and `call_options` are Temporal's own activity options
-    (task_queue, start_to_close_timeout, retry_policy, ...); each call may override them by name. No retry
-    policy sends a call again that may not be repeated.
-    Activities fail with Temporal's `ActivityError`, whose `cause.type` names a class of `orchestrator.errors`.
+    The options are Temporal's own activity options, such as `task_queue`, `start_to_close_timeout` and `retry_policy`.
+    Each call may override them by name. No retry policy repeats a call that may not be repeated. A failed activity
+    raises Temporal's `ActivityError`, whose `cause.type` is the name of a class of `orchestrator.errors`.
+
+    Args:
+        tenant: The tenant of requests that name none.
+        route_options: The options of routing.
+        semantic_options: The options of the semantic stage of a staged route, in addition to `route_options`.
+        plan_options: The options of planning and of model calls.
+        call_options: The options of tool calls.
+
+    Examples:
+        >>> from temporalio import workflow
+        >>> from orchestrator import ToolRouter
+        >>> @workflow.defn
+        ... class Support:
+        ...     @workflow.run
+        ...     async def run(self, task: str) -> str:
+        ...         router = ToolRouter(tenant="org:acme")
+        ...         return (await router.run(task)).answer
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Workflows may share a router of their module: each execution has an event loop, and so a run, of its own.
+        # Workflows may share a router of their module. Each execution has its own event loop, and so its own run.
         self._runs: WeakKeyDictionary[asyncio.AbstractEventLoop, Run] = WeakKeyDictionary()
 
     @named
@@ -54,13 +69,23 @@ class ToolRouter(ActivityStubs):
         stream: WorkflowStream | None = None,
         **options: Unpack[Config],
     ) -> RunResult:
-        """Route, plan and carry out a task behind the budget; `options` are those of the tool calls.
+        """Route, plan and carry out a task within a budget.
 
-        `approve` says which steps wait for a person, as in RunRequest: by default all that are not known to only read.
-        The calling workflow gets the query `toolroute.progress`, the update `toolroute.approve` and the memo of
-        `toolroute.run`, so that `toolroute runs`, the pages and a client reach its steps. Handlers of these names that
-        it defines itself stay. Of several tenants in one execution, the runs of the first are shown; a `stream` that
-        the workflow made in its `@workflow.init` gets their changes under the topic `toolroute.progress`.
+        The workflow gets the query `toolroute.progress`, the update `toolroute.approve` and the memo of
+        `toolroute.run`, so that `toolroute runs`, the pages of `toolroute ui` and clients can reach its steps. Your own
+        handlers with these names stay. If one execution runs tasks of several tenants, only the runs of the first
+        tenant are shown.
+
+        Args:
+            request: The task as a text, or a RunRequest.
+            approve: The policy that decides which steps wait for a person. Default: as in the RunRequest.
+            stream: A stream that your workflow made in its `@workflow.init`. It gets each change of the run's progress,
+                under the
+                topic `toolroute.progress`.
+            options: Activity options of the tool calls.
+
+        Raises:
+            InvalidInput: The request cannot be run.
         """
         if isinstance(request, str):
             request = RunRequest(task=request, tenant=self.tenant)
@@ -75,15 +100,20 @@ class ToolRouter(ActivityStubs):
         return ended
 
     def progress(self) -> Progress | None:
-        """Return where this router's latest `run` stands, for a query handler of yours; None before the first."""
+        """Return the progress of this router's latest `run`, for a query handler of yours. None: no run has started."""
         run = self._runs.get(asyncio.get_running_loop())
         return run.progress() if run else None
 
     def approve(self, step: str, allowed: bool = True, *, digest: str = "") -> bool:
-        """Let a step that waits for approval go on, or not, from a handler of the calling workflow.
+        """Approve or reject a step that waits for approval, from a handler of your workflow.
 
-        Returns False for a word that does not count: no such step waits, or the arguments that it would be called with
-        are not those of the `digest` (as `progress` shows it).
+        Args:
+            step: The id of the step.
+            allowed: True to approve, False to reject.
+            digest: The digest that `progress` shows for the step.
+
+        Returns:
+            False if the answer does not count: no such step waits, or its arguments do not belong to the digest.
         """
         run, word = self._runs.get(asyncio.get_running_loop()), Approval(step=step, digest=digest, allowed=allowed)
         if run is None:
@@ -97,14 +127,14 @@ class ToolRouter(ActivityStubs):
 
 
 _HANDLERS: "WeakKeyDictionary[asyncio.AbstractEventLoop, Handlers]" = WeakKeyDictionary()
-"""By execution: each has an event loop of its own."""
+"""The handlers by execution. Each execution has its own event loop."""
 
 
 def _shown(run: Run, tenant: str, stream: WorkflowStream | None) -> AbstractAsyncContextManager[None]:
-    """Show a run to those outside the calling workflow.
+    """Show a run to clients outside the workflow.
 
-    The patch has two uses: an execution that is replayed from a time before it was shown is not shown, and the server's
-    search attribute TemporalChangeVersion finds the others, whatever their type, without an attribute of ours.
+    The patch has two purposes. An execution from a time before runs were shown stays deterministic in a replay. And the
+    server's search attribute TemporalChangeVersion finds all other executions, whatever their type.
     """
     loop = asyncio.get_running_loop()
     if not workflow.patched(names.RUN):
