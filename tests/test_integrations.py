@@ -169,7 +169,7 @@ async def test_with_a_store_that_is_down_the_agent_goes_on_with_its_tools(
     script(model, WEATHER, "Grey.")
     assert (await agent.run("what is the weather like in Oslo?")).output == "Grey."
     assert offered(model.asked) == [ONCE, ONCE]
-    assert "what the task used is not remembered" in caplog.text
+    assert "the outcome of the task was not recorded" in caplog.text
 
 
 HIDDEN = ToolCalls([("send_email", {"to": "a@b.org", "subject": "Hi"})])

@@ -267,9 +267,9 @@ async def test_a_text_takes_settings_by_name_and_is_locals(router: Router) -> No
         await router.route("create an issue", limt=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="unknown setting 'x': give catalogue, store"):
         Router(sample(), x=3)  # type: ignore[call-arg]
-    with pytest.raises(InvalidInput, match="a RouteRequest has its own settings"):
+    with pytest.raises(InvalidInput, match="not allowed with a RouteRequest"):
         await router.route(request("create an issue"), limit=3)
-    with pytest.raises(InvalidInput, match="either a catalogue or a store"):
+    with pytest.raises(InvalidInput, match="one of catalogue, store and stores"):
         Router()
 
 
@@ -364,7 +364,7 @@ async def test_warm_loads_all_that_a_first_route_takes(caplog: pytest.LogCapture
         assert index.vectors is not None
     async with Router(catalogue, embedder=BrokenEmbedder(RuntimeError("no weights"))) as router:
         await router.warm()
-    assert "the embedder is not ready: embedder 'broken' failed" in caplog.text
+    assert "the embedder could not be warmed up: embedder 'broken' failed" in caplog.text
     with pytest.raises(StoreUnavailable):
         await Router(store="http://127.0.0.1:9").warm("org:a")
 

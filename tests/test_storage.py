@@ -74,7 +74,7 @@ def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
 
 
 def test_an_address_that_is_no_qdrant_servers_is_refused_without_its_password() -> None:
-    with pytest.raises(InvalidConfig, match=r"store 'ftp://there': give a folder, or a Qdrant server's http"):
+    with pytest.raises(InvalidConfig, match=r"store 'ftp://there': give a folder, or the http\(s\):// address"):
         Store("ftp://me:secret@there", embedder=shipped())
 
 

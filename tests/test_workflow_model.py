@@ -156,7 +156,7 @@ async def test_a_plan_whose_attempts_were_lost_asks_no_model_any_more() -> None:
         request = DataConverter.default.payload_converter.to_payload(PlanRequest(decision=decision(TASK)))
         plan = await environment.run(Activities(plugin.resources).plan, RawValue(request))
     assert model.asked == []
-    assert plan.warnings[0] == "decided without a model: 3 attempts ended with their worker or out of time"
+    assert plan.warnings[0] == "decided without a model: 3 attempts lost their worker or ran out of time"
 
 
 async def test_temporal_waits_as_long_as_the_endpoint_asked(serve: Serve) -> None:
@@ -171,7 +171,7 @@ async def test_what_the_results_do_not_give_is_needed_from_the_user(serve: Serve
     async with assisted(serve, [PLANNED, STEPS, NOWHERE, "The note lacks its body."]) as at:
         result, _ = await at.run(approve="changes")
     assert statuses(result) == ["done", "needs_input"]
-    assert result.steps[1].reason == "missing: s2.body, which the earlier results do not give"
+    assert result.steps[1].reason == "missing: s2.body; the results of earlier steps do not give them"
     assert result.steps[1].tokens > 0
     assert "needs input: missing: s2.body" in at.model.asked[3].text
 

@@ -108,7 +108,7 @@ async def test_a_cancelled_run_waits_until_each_call_has_stopped(runner: Runner)
     assert runner.local.under_way == 0
     assert progress.phase == "done"
     reasons = [step.reason for step in progress.steps]
-    assert reasons == [*["cancelled while it ran"] * 2, "the run was cancelled before it"]
+    assert reasons == [*["cancelled while it ran"] * 2, "the run was cancelled before this step"]
 
 
 async def test_a_call_that_fails_after_the_cancellation_is_not_tried_again(serve: Serve) -> None:

@@ -87,7 +87,7 @@ class RoutedSession:
             if self._used:
                 await self._router.record(self.decision, used=self._used, actor=self._actor)
         except ToolrouteError as error:
-            logger.warning("what the task used is not remembered: %s", error)
+            logger.warning("the outcome of the task was not recorded: %s", error)
 
     async def list_tools(self, **_: Any) -> ListToolsResult:
         """Return the tools, by names that models take."""

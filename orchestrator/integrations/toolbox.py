@@ -177,7 +177,7 @@ class Toolbox:
             await router.record(turn.decision, used=used, actor=actor, name=key if name else "")
         except _FAILURES as error:
             _check_not_cancelled(error)
-            logger.warning("what the task used is not remembered: %s", error)
+            logger.warning("the outcome of the task was not recorded: %s", error)
 
     async def decide(self, tools: Sequence[Tool], said: Sequence[Exchange], tenant: str) -> Decision | None:
         """Return the Decision for the last exchange, None where there is none to make."""
