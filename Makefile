@@ -44,18 +44,18 @@ setup: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The pictures of docs/ui.md.
+# The pictures of docs/how-to/ui.md.
 pictures: setup node-servers
 	$(BIN)/python -m tests.pictures
 
 # All tables that a command writes; research.promises takes the maps of the development sets.
 bench: .venv-bench/installed
-	.venv-bench/bin/python -m benchmarks.routing --data ../shared --write docs/speed.md
-	.venv-bench/bin/python -m benchmarks.quality --data ../shared --write docs/quality.md --keep .venv-bench/peers.json
-	.venv-bench/bin/python -m benchmarks.temporal --data ../shared --write docs/measured-temporal.md
-	.venv-bench/bin/python -m benchmarks.learning --data ../shared --write docs/measured-learning.md
-	.venv-bench/bin/python -m research.promises --data ../shared --write docs
-	.venv-bench/bin/python -m benchmarks.appended --write docs/integrations.md
+	.venv-bench/bin/python -m benchmarks.routing --data ../shared --write docs/measured/speed.md
+	.venv-bench/bin/python -m benchmarks.quality --data ../shared --write docs/measured/quality.md --keep .venv-bench/peers.json
+	.venv-bench/bin/python -m benchmarks.temporal --data ../shared --write docs/measured/temporal.md
+	.venv-bench/bin/python -m benchmarks.learning --data ../shared --write docs/measured/learning.md
+	.venv-bench/bin/python -m research.promises --data ../shared --write docs/how-to
+	.venv-bench/bin/python -m benchmarks.appended --write docs/how-to/integrations.md
 	.venv-bench/bin/python -m benchmarks.searching --data ../shared
 	.venv-bench/bin/python -m benchmarks.calls
 	.venv-bench/bin/python -m benchmarks.connections

@@ -1,4 +1,4 @@
-"""What past tasks are worth: `python -m benchmarks.learning --data ../shared [--write docs/measured-learning.md]`.
+"""What past tasks are worth: `python -m benchmarks.learning --data ../shared [--write docs/measured/learning.md]`.
 
 Each development set is split into past and present. Past tasks are recorded in order, and after 20, 50, ... of them the
 present is routed: recall@5, hit@1, and how far stated confidences are off, pooled over all sets. Then the same with a

@@ -1,7 +1,7 @@
 """Routing quality on the development sets, each routed with maps fitted on the others: `make bench`.
 
-Prints, and writes between the marks of docs/quality.md: recall of each way of ranking and of the peers, what the
-confidence is worth, the tasks of our own, and how often a query that needs no tool ends in `none`.
+Prints, and writes between the marks of docs/measured/quality.md: recall of each way of ranking and of the peers, what
+the confidence is worth, the tasks of our own, and how often a query that needs no tool ends in `none`.
 """
 
 import argparse

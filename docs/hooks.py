@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from posixpath import normpath
+from posixpath import dirname, join, normpath, relpath
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -21,8 +21,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages from outside, and the files that pages of docs/ show as examples."""
     shown = {
         link
-        for page in ROOT.glob("docs/*.md")
-        for link in re.findall(r"\]\(\.\./(examples/[^)]+)\)", page.read_text("utf-8"))
+        for page in ROOT.glob("docs/**/*.md")
+        for link in re.findall(r"\]\((?:\.\./)+(examples/[^)]+)\)", page.read_text("utf-8"))
     }
     for example in sorted(shown):
         files.append(File.generated(config, example, abs_src_path=str(ROOT / example)))
@@ -38,10 +38,11 @@ def on_page_markdown(markdown: str, page: object, **_: object) -> str:
 
 
 def _linked(source: str, text: str) -> str:
-    folder = Path(source).parent.as_posix()
+    folder = dirname(source)
+    page = dirname(OUTSIDE.get(source) or source.removeprefix("docs/"))
 
     def lead(link: re.Match[str]) -> str:
-        target = normpath(f"{folder}/{link[1]}")
-        return f"]({OUTSIDE.get(target) or target.removeprefix('docs/')}"
+        target = normpath(join(folder, link[1]))
+        return f"]({relpath(OUTSIDE.get(target) or target.removeprefix('docs/'), page or '.')}"
 
     return re.sub(r"\]\((?![a-z]+:)([^)#\s]+)", lead, text)

@@ -1,4 +1,4 @@
-"""All settings. Only this module reads the environment. docs/settings.md lists the settings.
+"""All settings. Only this module reads the environment. docs/reference/settings.md lists the settings.
 
 API keys are not settings. QDRANT_API_KEY, OPENAI_API_KEY and TOOLROUTE_RERANK_KEY are read when a client opens. The
 Temporal SDK reads TEMPORAL_API_KEY, TEMPORAL_TLS and similar variables.

@@ -1,9 +1,9 @@
 """What a fit to one's own queries gains on sets that the maps have not seen.
 
-    python -m research.promises --data ../shared [--write docs]
+    python -m research.promises --data ../shared [--write docs/how-to]
 
 Each development set is one's own catalogue in turn, with maps fitted on the others. `--write` rewrites the tables of
-docs/calibration.md.
+docs/how-to/calibration.md.
 """
 
 import argparse

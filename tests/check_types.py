@@ -1,6 +1,6 @@
 """`make types`: builds the wheel and type-checks what is in it, as a user's own checkers would see it.
 
-The programs of docs/models.md are checked against it, too, by mypy (strict) and by pyright.
+The programs of docs/how-to/models.md are checked against it, too, by mypy (strict) and by pyright.
 """
 
 import json
@@ -54,7 +54,7 @@ def main() -> int:
         with zipfile.ZipFile(build_wheel(folder / "dist")) as wheel:
             wheel.extractall(folder / "site")
         pages = list[str]()
-        for number, code in enumerate(python_of("docs/models.md")):
+        for number, code in enumerate(python_of("docs/how-to/models.md")):
             pages.append(f"page_{number}")
             (folder / "site" / f"{pages[-1]}.py").write_text(code)
         (folder / "site" / "user.py").write_text(USER)

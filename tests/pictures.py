@@ -1,4 +1,4 @@
-"""Make the pictures of docs/ui.md: `python -m tests.pictures`."""
+"""Make the pictures of docs/how-to/ui.md: `python -m tests.pictures`."""
 
 import asyncio
 import tempfile

@@ -61,9 +61,9 @@ def test_every_page_with_python_is_run_by_a_test() -> None:
 @pytest.mark.parametrize(
     ("code", "last", "shown"),
     [
-        (python_of("docs/conversation.md")[0], "print(again.recommended)", "('github:list_pull_requests',)\n"),
-        (python_of("docs/integrations.md")[1], 'print(len((await offer("refund a charge"))[1]))', "1\n"),
-        (python_of("docs/learning.md")[0], "print(decision.query)", "friday thing for the board\n"),
+        (python_of("docs/how-to/conversation.md")[0], "print(again.recommended)", "('github:list_pull_requests',)\n"),
+        (python_of("docs/how-to/integrations.md")[1], 'print(len((await offer("refund a charge"))[1]))', "1\n"),
+        (python_of("docs/how-to/learning.md")[0], "print(decision.query)", "friday thing for the board\n"),
     ],
 )
 def test_what_a_page_does_with_a_router_runs(code: str, last: str, shown: str, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_what_a_page_does_with_a_router_runs(code: str, last: str, shown: str, t
 
 
 def test_a_server_of_the_page_is_called(tmp_path: Path) -> None:
-    [code] = python_of("docs/mcp.md")
+    [code] = python_of("docs/how-to/mcp.md")
     head, body = code.replace("mcp.json", "examples/mcp.json").split("\n\n")
     block = "".join(f"    {line}\n" for line in body.splitlines())
     assert '"timezone": "UTC"' in printed(

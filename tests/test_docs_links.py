@@ -1,4 +1,4 @@
-"""The pages link to what is there, and the Python of docs/design.md runs."""
+"""The pages link to what is there, and the Python of docs/explanation/design.md runs."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from benchmarks.page import MARKS
 from tests.pages import ROOT, printed, python_of
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("research/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("research/*.md")])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -26,13 +26,13 @@ def test_every_link_leads_to_a_page_and_a_heading(page: Path) -> None:
 def test_every_picture_is_shown() -> None:
     shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [
-        picture.name for picture in [*ROOT.glob("docs/*.svg"), *ROOT.glob("docs/ui/*")] if picture.name not in shown
+        picture.name for picture in [*ROOT.glob("docs/**/*.svg"), *ROOT.glob("docs/ui/*")] if picture.name not in shown
     ] == []
 
 
 def test_every_page_is_in_the_contents_of_the_site() -> None:
-    contents = re.findall(r"([\w-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert [page.name for page in ROOT.glob("docs/*.md") if page.name not in contents] == []
+    contents = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")} - {*contents} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -49,7 +49,7 @@ def _prose(page: Path) -> str:
 
 
 def test_the_pipeline_of_the_page_can_be_made(tmp_path: Path) -> None:
-    [pipeline] = python_of("docs/design.md")
+    [pipeline] = python_of("docs/explanation/design.md")
     assert printed(f"{pipeline}\nprint(router.pipeline.name)", tmp_path) == "plain\n"
 
 

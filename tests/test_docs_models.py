@@ -1,4 +1,4 @@
-"""The Python of docs/models.md runs against a scripted model, and what the page names exists."""
+"""The Python of docs/how-to/models.md runs against a scripted model, and what the page names exists."""
 
 import asyncio
 from dataclasses import fields
@@ -12,8 +12,8 @@ from orchestrator.testing import ModelRequest, ToolCalls, environment
 from tests.openai_api import OpenAIModel
 from tests.pages import ROOT, printed, python_of
 
-TEXT = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-RESPONSES, CHAT, OWN, IN_MEMORY, RERANKED, PLAN, PLUGIN, TESTING = python_of("docs/models.md")
+TEXT = (ROOT / "docs/how-to/models.md").read_text(encoding="utf-8")
+RESPONSES, CHAT, OWN, IN_MEMORY, RERANKED, PLAN, PLUGIN, TESTING = python_of("docs/how-to/models.md")
 
 
 def _said(asked: ModelRequest) -> object:

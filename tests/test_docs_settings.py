@@ -1,4 +1,4 @@
-"""docs/settings.md names every setting; its Python and that of docs/catalogue.md runs, and the example tool is read."""
+"""The page of settings names every setting; its Python and that of the page of catalogue files runs."""
 
 import json
 import re
@@ -12,13 +12,13 @@ from tests.pages import ROOT, printed, python_of
 
 
 def test_the_page_names_every_variable_and_field() -> None:
-    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
     named = {*_VARIABLES.values(), "QDRANT_API_KEY", "OPENAI_API_KEY"}
     assert all(f"`{name}`" in text for name in named | {setting.name for setting in fields(Options)})
 
 
 def test_the_python_of_both_pages_runs(tmp_path: Path) -> None:
-    [settings], [catalogue] = python_of("docs/settings.md"), python_of("docs/catalogue.md")
+    [settings], [catalogue] = python_of("docs/reference/settings.md"), python_of("docs/reference/catalogue.md")
     assert printed(f"{settings}\nprint(router.options.gate)", tmp_path) == "0.8\n"
     route = 'import asyncio\nprint(asyncio.run(router.route("review my code")).recommended)'
     assert printed(f"{catalogue}\n{route}", tmp_path) == "('agents:code_review_agent',)\n"
@@ -26,7 +26,7 @@ def test_the_python_of_both_pages_runs(tmp_path: Path) -> None:
 
 def test_the_example_tool_is_read() -> None:
     example, *_ = re.findall(
-        r"```json\n(.*?)```", (ROOT / "docs" / "catalogue.md").read_text(encoding="utf-8"), re.DOTALL
+        r"```json\n(.*?)```", (ROOT / "docs/reference/catalogue.md").read_text(encoding="utf-8"), re.DOTALL
     )
     tool = tool_from(json.loads(example))
     assert (tool.key, tool.kind, tool.annotations.destructive) == ("stripe:refund_charge", Kind.INTEGRATION, True)

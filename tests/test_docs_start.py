@@ -52,24 +52,29 @@ def _hold(page: str, environment: dict[str, str]) -> None:
 
 
 def test_the_prepass_prints_what_its_page_shows(tmp_path: Path) -> None:
-    [code] = python_of("docs/start-prepass.md")
-    shown = (ROOT / "docs" / "start-prepass.md").read_text(encoding="utf-8").split("prints\n\n```\n")[1].split("```")[0]
+    [code] = python_of("docs/tutorials/python-agent.md")
+    shown = (
+        (ROOT / "docs/tutorials/python-agent.md")
+        .read_text(encoding="utf-8")
+        .split("prints\n\n```\n")[1]
+        .split("```")[0]
+    )
     assert _lines(printed(code, tmp_path)) == _lines(shown)
-    _hold("docs/start-prepass.md", _environment(tmp_path))
+    _hold("docs/tutorials/python-agent.md", _environment(tmp_path))
 
 
 @pytest.mark.slow
 def test_servers_are_listed_called_and_served_as_the_page_shows(tmp_path: Path) -> None:
     environment = _environment(tmp_path)
-    _hold("docs/start-mcp.md", environment)
-    [code] = python_of("docs/start-mcp.md")
+    _hold("docs/tutorials/ai-client.md", environment)
+    [code] = python_of("docs/tutorials/ai-client.md")
     assert _lines(printed(code, tmp_path, environment)) == ["files:count_words 000"]
 
 
 @pytest.mark.slow
 def test_a_task_runs_on_temporal_as_the_page_shows(tmp_path: Path, temporal_address: str) -> None:
     environment = _environment(tmp_path) | {"TEMPORAL_ADDRESS": temporal_address}
-    _hold("docs/start-temporal.md", environment)
-    [code] = python_of("docs/start-temporal.md")
+    _hold("docs/tutorials/temporal-workflow.md", environment)
+    [code] = python_of("docs/tutorials/temporal-workflow.md")
     ran = printed(code.replace("localhost:7233", temporal_address), tmp_path, environment)
     assert ran.startswith('s1 done\n{\n  "lines": ')

@@ -1,4 +1,4 @@
-"""The Python of docs/temporal.md and docs/temporal-tools.md runs, and what it names exists."""
+"""The Python of docs/how-to/temporal.md and docs/how-to/temporal-tools.md runs, and what it names exists."""
 
 import importlib
 import re
@@ -17,9 +17,12 @@ from tests.pages import ROOT, python_of
 from tests.running import plugin_over
 from tests.temporal import working
 
-TEXT = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/temporal*.md"))
-[WORKFLOW, FOLLOW, START], [PLUGIN] = python_of("docs/temporal.md"), python_of("docs/temporal-tools.md")
-[SERVED, CALLER], [SCHEDULED, STORED] = python_of("docs/temporal-nexus.md"), python_of("docs/temporal-operating.md")
+TEXT = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*/temporal*.md"))
+[WORKFLOW, FOLLOW, START], [PLUGIN] = python_of("docs/how-to/temporal.md"), python_of("docs/how-to/temporal-tools.md")
+[SERVED, CALLER], [SCHEDULED, STORED] = (
+    python_of("docs/how-to/temporal-nexus.md"),
+    python_of("docs/how-to/temporal-operating.md"),
+)
 
 
 async def test_the_workflow_of_the_page_runs(
@@ -63,7 +66,7 @@ def test_the_workflow_of_the_nexus_page_is_that_of_the_example(tmp_path: Path, m
 
 def test_the_durable_agents_of_the_page_are_those_of_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    page = _as_module(python_of("docs/integrations.md")[0], tmp_path, monkeypatch)
+    page = _as_module(python_of("docs/how-to/integrations.md")[0], tmp_path, monkeypatch)
     assert {"PydanticDesk", "OpenAIDesk"} <= {*page} & {*vars(durable_agents)}
 
 

@@ -61,7 +61,7 @@ def test_a_misspelt_result_is_named() -> None:
 
 @pytest.mark.slow
 def test_the_test_file_of_the_page_passes(temporal_address: str, tmp_path: Path) -> None:
-    [workflow, tests] = python_of("docs/temporal-testing.md")
+    [workflow, tests] = python_of("docs/how-to/temporal-testing.md")
     (tmp_path / "refunds.py").write_text(workflow, encoding="utf-8")
     (tmp_path / "test_refunds.py").write_text(tests, encoding="utf-8")
     done = subprocess.run(

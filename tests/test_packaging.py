@@ -67,7 +67,7 @@ def _classes(hint: Any) -> set[type]:
 
 @pytest.mark.parametrize("name", sorted(orchestrator.__all__))
 def test_the_reference_has_every_public_name(name: str) -> None:
-    assert re.search(rf"(::: orchestrator\.|`){name}\b", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
+    assert re.search(rf"(::: orchestrator\.|`){name}\b", (ROOT / "docs/reference/api.md").read_text(encoding="utf-8"))
 
 
 def test_type_checkers_see_the_public_names_at_their_homes() -> None:

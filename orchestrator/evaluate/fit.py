@@ -15,7 +15,7 @@ from orchestrator.records.request import RouteHint
 from orchestrator.runtime.router import Router
 
 PRIOR = 10.0
-"""Queries that the built-in map counts as: chosen on the development sets (docs/calibration.md)."""
+"""Queries that the built-in map counts as: chosen on the development sets (docs/how-to/calibration.md)."""
 LEAST_QUERIES = 20
 FOLDS = 5
 

@@ -27,7 +27,8 @@ except ImportError as error:
 class ToolRoutedModel(Model):
     """Offers an agent's function tools, MCP servers' among them, as a Toolbox chooses them, once a turn.
 
-    The parameters after the model, or its name, are a Toolbox's (docs/integrations.md); functions for `tenant` and
+    The parameters after the model, or its name, are a Toolbox's (see docs/how-to/integrations.md).
+    Functions for `tenant` and
     `actor` get the ModelSettings. What a turn called is recorded with its last response, as calls that worked: the SDK
     makes texts of failures. Tools of the provider's side are always offered. With `enforce` a call of a tool that was
     not offered raises ModelBehaviorError, as the SDK does for a tool that it does not know.

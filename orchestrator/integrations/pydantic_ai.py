@@ -35,7 +35,8 @@ except ImportError as error:
 class ToolRouting(AbstractCapability[Any]):
     """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a run called is recorded at its end.
 
-    The parameters are a Toolbox's (docs/integrations.md); functions for `tenant` and `actor` get the RunContext (its
+    The parameters are a Toolbox's (see docs/how-to/integrations.md).
+    Functions for `tenant` and `actor` get the RunContext (its
     `deps` are yours). pydantic-ai itself refuses calls of tools that are not offered, so `enforce` changes nothing.
     """
 

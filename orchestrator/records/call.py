@@ -41,7 +41,7 @@ class ToolCall:
         tenant: The tenant for whom the tool is called.
         tool: The tool, with its definition as it was routed.
         arguments: The arguments by name.
-        idempotency_key: The same text for every attempt of this call (docs/temporal-operating.md).
+        idempotency_key: The same text for every attempt of this call (docs/how-to/temporal-operating.md).
         max_result_tokens: The size, in tokens, at which the result is cut and marked as cut.
         deadline_s: Seconds for the whole call, with the connection. Default: no limit.
         approve: The approval policy. If the server's definition of the tool has changed and the policy asks a person,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import ResolvedCall
+from orchestrator.common.endpoints import address
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import check_known
 from orchestrator.common.keys import split_key
@@ -98,7 +99,7 @@ class Router:
         embedder: Default: the embedder of the store or of the options.
         options: All other settings.
         capabilities: The always-available capabilities.
-        calibration: A fit to your own queries, or its file (docs/calibration.md).
+        calibration: A fit to your own queries, or its file (docs/how-to/calibration.md).
         pipeline: The name of a preset, or a Pipeline.
         servers: The names of the MCP servers whose tools may match. Default: all.
         entries: The entries of a configuration (`McpConfig.entries`). Of the store's MCP tools, only those that these
@@ -609,6 +610,9 @@ def _check_models(options: Options) -> None:
         raise InvalidConfig(
             "decide='rerank' needs a reranker: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)"
         )
+    if options.decide == "rerank" and not options.rerank_url.startswith(("http://", "https://")):
+        url = address(options.rerank_url)
+        raise InvalidConfig(f"rerank_url={url!r} is no address: begin it with http:// or https://")
 
 
 def _check_types(
