@@ -40,12 +40,12 @@ def test_an_overrun_is_settled_and_reported() -> None:
     budget.reserve("s1", 1_000)
     budget.settle("s1", 1_200)
     assert budget.settled == 1_200
-    assert budget.warnings == ("overrun: step s1 took 1,200 tokens of 1,000 granted",)
+    assert budget.warnings == ("overrun: step s1 used 1,200 tokens, 1,000 were granted",)
 
 
 def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:
     budget = Budget(Limits(max_total_tokens=10_000))
-    assert budget.warnings == ("budget: 10,000 tokens let no step start: give more than 20,000",)
+    assert budget.warnings == ("budget: 10,000 tokens are too few for any step: give more than 20,000",)
     assert budget.steps_left == 0
     assert budget.reserve("s1", 10).verdict is Verdict.REFUSED
 

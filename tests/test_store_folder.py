@@ -372,7 +372,7 @@ def test_a_dropped_tenant_leaves_nothing_and_others_stay(store: Store) -> None:
 
 
 def test_a_store_is_no_folder_of_tools(store: Store) -> None:
-    with pytest.raises(InvalidCatalogue, match="is a store, not a folder of tools"):
+    with pytest.raises(InvalidCatalogue, match="is a store, not a folder of tool files"):
         list(read_tools(Path(store.location)))
 
 
