@@ -1,7 +1,7 @@
 """The activities of single stages. Together they do the work of `toolroute.route`.
 
 Each runs the worker's pipeline to the stage in its name. If the pipeline has no such stage, the activity changes
-nothing, and `Findings.skips` tells the workflow not to schedule it.
+nothing, and `Findings.skips` makes the workflow skip it.
 """
 
 from collections.abc import Callable

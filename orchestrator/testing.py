@@ -1,6 +1,6 @@
 """Tools for tests: a scripted language model, a plugin with fake activities (`FakeRouting`), and a Temporal server.
 
-The model is a real HTTP server on this machine that gives the answers that you wrote. It speaks OpenAI's protocol for
+The model is a real HTTP server on this machine that gives the answers that you wrote. It has OpenAI's protocol for
 chat completions and embeddings, and records the requests in `model.asked`.
 
     with ScriptedModel([{"action": "tool", "tool": "time:now", "confidence": 0.9}, "It is noon."]) as model:
@@ -319,7 +319,7 @@ def embedding(text: str, dimension: int = DIMENSION) -> NDArray[np.float32]:
 
 
 def http_answer(asked: ModelRequest, reply: Reply | None) -> HttpAnswer:
-    """Return the HTTP answer for a reply. None stands for good vectors."""
+    """Return the HTTP answer for a reply. None means good vectors."""
     if isinstance(reply, Fault):
         error = {"message": reply.message, "type": reply.kind, "param": None, "code": reply.code}
         headers = {} if reply.retry_after is None else {"retry-after": f"{reply.retry_after:g}"}

@@ -218,7 +218,7 @@ async def test_a_run_in_a_users_own_workflow_is_listed_and_approved(serve: Serve
         await desk(runner, "org:2").run(handle.id)
     with pytest.raises(InvalidInput, match="cannot be followed: its workflow has no stream"):
         await anext(desk(runner).follow(handle.id))
-    with pytest.raises(InvalidInput, match="whose digest is"):
+    with pytest.raises(InvalidInput, match="now has the digest"):
         await desk(runner).say(handle.id, Approval(step="s1", digest="000000000000"))
     await desk(runner).say(handle.id, Approval(step="s1", digest=progress.steps[0].digest))
     assert await handle.result() == ["done"]
@@ -237,7 +237,7 @@ async def test_runs_side_by_side_in_one_workflow_are_approved_by_digest(serve: S
     progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
     waiting = {step.arguments["path"]: step for step in progress.steps if step.digest}
     assert waiting.keys() == {"a.txt", "b.txt"}, "the run of another tenant is not shown"
-    with pytest.raises(InvalidInput, match="several runs wait"):
+    with pytest.raises(InvalidInput, match="waits in several runs"):
         await desk(runner).say(handle.id, Approval(step="s1", allowed=False))
     for path, allowed in (("b.txt", True), ("a.txt", False)):
         await desk(runner).say(handle.id, Approval(step="s1", digest=waiting[path].digest, allowed=allowed))

@@ -207,7 +207,7 @@ async def test_limits_without_room_for_a_model_do_without_it_and_say_so(serve: S
     async with assisted(serve, [ONE]) as at:
         result, _ = await at.run("Read the file a.txt", limits=Limits(max_total_tokens=1))
         assert (statuses(result), at.model.asked) == (["refused"], [])
-        assert result.warnings == ("decided without a model: the run's limits let no step start",)
+        assert result.warnings == ("decided without a model: the run's limits are too low for any step",)
         result, _ = await at.run("Read the file a.txt", limits=Limits(reserve_for_synthesis=500))
     assert result.answer == "read_file a.txt"
     assert "reserve_for_synthesis=500" in result.warnings[0]
@@ -245,7 +245,7 @@ async def test_a_model_that_takes_more_than_it_may_is_asked_no_more_and_the_budg
         result, _ = await at.run()
         assert len(at.model.asked) == 1
         assert "was not asked: of its tokens 0 are left" in result.warnings[0]
-        assert "overrun: planning took 120,200 tokens of 79,999 granted" in result.budget.warnings
+        assert "overrun: planning used 120,200 tokens, 79,999 were granted" in result.budget.warnings
 
 
 async def test_a_model_is_asked_for_no_more_than_the_run_leaves_it(serve: Serve) -> None:

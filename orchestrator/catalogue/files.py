@@ -70,7 +70,7 @@ def _stem(file: Path) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file itself. For a folder, return its tools.jsonl, else its tools.json, else all its .jsonl and .json
+    """Return the file itself. For a folder, return its tools.jsonl, or its tools.json, or all its .jsonl and .json
     files.
     """
     with reading(path, _FORM, InvalidCatalogue):

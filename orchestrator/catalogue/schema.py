@@ -343,7 +343,7 @@ def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _meant(schema: Any, reference: str) -> Any:
-    """Return the target of a reference within a schema. None if there is none."""
+    """Return the target of a reference within a schema. Otherwise None."""
     where, _, pointer = reference.partition("#")
     if where or (pointer and not pointer.startswith("/")):
         return None

@@ -27,7 +27,7 @@ def secrets_of(url: str, key: str | None) -> Secrets:
 
 
 def complaint(error: Exception, secrets: Secrets) -> str:
-    """Return the endpoint's own message after a colon, without secrets. Empty if there is none."""
+    """Return the endpoint's own message after a colon, without secrets. Otherwise empty."""
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
     return f": {secrets.redact(message)[:300]}" if isinstance(message, str) else ""

@@ -159,7 +159,7 @@ def spellings(kind: "type[BaseModel]") -> dict[str, str]:
 
 
 def slip(given: Collection[str], fields: Mapping[str, str], what: str = "field") -> str:
-    """Return a message about the first name that is probably a typing error of a missing field. Empty if there is none.
+    """Return a message about the first name that is probably a typing error of a missing field. Otherwise empty.
 
     Args:
         given: The names.

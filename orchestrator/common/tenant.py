@@ -23,7 +23,7 @@ def check_tenant(name: str, *, shared: bool = False) -> None:
 
 
 def tenant_of(organization: str | None = None, user: str | None = None, *, default: str = "") -> str:
-    """Return `org:ID` if an organization is given, else `user:ID` if a user is given, else the default.
+    """Return `org:ID` if an organization is given, `user:ID` if only a user is given, and otherwise the default.
 
     Args:
         organization: The organization's ID.

@@ -37,8 +37,8 @@ class CatalogueTool:
         return needs_approval(self.tool, approve)
 
     async def call(self, arguments: Mapping[str, Any] | str) -> str:
-        """Return the answer as a text for the model, or the reason why there is none. Only a cancelled call raises an
-        error.
+        """Return the answer as a text for the model, or the reason for having no answer. Only a cancelled call raises
+        an error.
         """
         try:
             given = read_arguments(self.tool.key, arguments)

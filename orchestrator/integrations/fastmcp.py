@@ -38,8 +38,8 @@ class ToolRouterSearch(BaseSearchTransform):
     Calls are recorded half a minute after the last one, and by `aclose`.
 
     Args:
-        router: The Router whose settings, embedder and Experience are used. Default: a Router that learns only in this
-            process.
+        router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
+            in this process.
         tenant: The tenant of the tasks, as a text or as a function of the Context. Default: `local`.
         actor: The person who asks, as a text or as a function of the Context.
         limit: The number of tools that a search finds.

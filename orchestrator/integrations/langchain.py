@@ -30,8 +30,8 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     Tools of the provider, given as dicts, are always offered. It works with runs, streams, and without async.
 
     Args:
-        router: The Router whose settings, embedder and Experience are used. Default: a Router that learns only in this
-            process.
+        router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
+            in this process.
         tenant: The tenant of the tasks, as a text or as a function of the Runtime (its `context` is yours). Default:
             `local`.
         actor: The person who asks, as a text or as a function of the Runtime.

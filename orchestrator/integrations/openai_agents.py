@@ -32,8 +32,8 @@ class ToolRoutedModel(Model):
 
     Args:
         model: The model that answers, or its name.
-        router: The Router whose settings, embedder and Experience are used. Default: a Router that learns only in this
-            process.
+        router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
+            in this process.
         tenant: The tenant of the tasks, as a text or as a function of the ModelSettings. Default: `local`.
         actor: The person who asks, as a text or as a function of the ModelSettings.
         limit: The maximum number of tools that a turn may add.
@@ -111,7 +111,7 @@ def catalogue_tools(
 
     Args:
         router: The workflow's ToolRouter.
-        decision: The Decision whose matches the agent gets, best first.
+        decision: The Decision. The agent gets its matches, best first.
         approve: The policy for calls that wait for a person, with the SDK's own `needs_approval`: `changes` (all tools
             that are not known to only read), `destructive` (without tools that deny to destroy anything), `always` or
             `never`.

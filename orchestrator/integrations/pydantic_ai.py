@@ -36,8 +36,8 @@ class ToolRouting(AbstractCapability[Any]):
     """Offers the few of an agent's own tools that fit, once per turn. At the end of a run, its calls are recorded.
 
     Args:
-        router: The Router whose settings, embedder and Experience are used. Default: a Router that learns only in this
-            process. In a workflow: a ToolRouter.
+        router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
+            in this process. In a workflow: a ToolRouter.
         tenant: The tenant of the tasks, as a text or as a function of the RunContext (its `deps` are yours). Default:
             `local`.
         actor: The person who asks, as a text or as a function of the RunContext.

@@ -51,7 +51,7 @@ class _Turn:
 
     Attributes:
         names: The names of the offered tools.
-        tools: All tools that the turn had so far, by name.
+        tools: All tools of the turn, by name.
         decision: The Decision with which the turn is recorded.
     """
 
@@ -66,8 +66,9 @@ class Toolbox:
     If routing fails, all tools are offered, and the log has a warning.
 
     Args:
-        router: The Router whose settings, embedder and Experience are used. Its own tools are not. Default: a Router
-            that learns only in this process. In a workflow, a ToolRouter routes with the catalogue of its plugin.
+        router: The Router that gives the settings, the embedder and the Experience. Its own tools are not used.
+            Default: a Router that learns only in this process. In a workflow, a ToolRouter routes with the catalogue of
+            its plugin.
         tenant: The tenant of the tasks, as a text or as a function of the framework's context. Default: `local`.
         actor: The person who asks, as a text or as a function of the framework's context.
         limit: The maximum number of tools that a turn may add.
@@ -127,7 +128,7 @@ class Toolbox:
         Args:
             own: The framework's tools.
             tool_of: Makes a Tool of one of them.
-            said: The conversation so far.
+            said: The exchanges of the conversation, oldest first.
             context: The argument for functions for `tenant`.
             name: The framework's own name of this turn. It distinguishes equal conversations.
         """
@@ -164,7 +165,7 @@ class Toolbox:
 
         Args:
             tool: The name of the tool.
-            said: The conversation so far.
+            said: The exchanges of the conversation, oldest first.
             context: The argument for functions for `tenant`.
             name: The framework's own name of this turn.
         """
@@ -177,7 +178,7 @@ class Toolbox:
         """Record the tools that the last exchange used. A failure is logged, not raised.
 
         Args:
-            said: The conversation so far.
+            said: The exchanges of the conversation, oldest first.
             context: The argument for functions for `tenant` and `actor`.
             name: The framework's own name of this turn. A turn that is recorded again under its name counts once.
         """
@@ -200,7 +201,7 @@ class Toolbox:
 
         Args:
             tools: The tools.
-            said: The conversation so far.
+            said: The exchanges of the conversation, oldest first.
             tenant: The tenant.
         """
         if not said or not said[-1].text.strip():
@@ -242,7 +243,7 @@ def own_tool(name: str, description: str | None, schema: Mapping[str, Any] | Non
 
 
 def missing(extra: str, error: ImportError) -> MissingExtra:
-    """Return the error of an integration whose framework is not installed."""
+    """Return the error of an integration that needs a missing framework."""
     return MissingExtra(f"{error}: install it with pip install 'toolroute[{extra}]'")
 
 

@@ -13,8 +13,8 @@ from orchestrator.records.tool import Tool
 def needs_approval(tool: Tool, approve: Approve = Approve.CHANGES) -> bool:
     """Return True if a call of this tool waits for a person under this policy.
 
-    A tool whose changed definition nobody has accepted waits too, even if it claims to only read. With `never` no call
-    waits.
+    A tool with a changed definition that nobody has accepted waits too, even if it claims to only read. With `never` no
+    call waits.
     """
     if approve is Approve.ALWAYS or (is_quarantined(tool) and approve is not Approve.NEVER):
         return True

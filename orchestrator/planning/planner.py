@@ -84,7 +84,7 @@ def _clauses(decision: Decision) -> list[_Clause]:
     it,
     or to the first one.
 
-    A part without an action is a clause of its own if it almost certainly asks to read something ("git status, then
+    A part without an action is a separate clause if it almost certainly asks to read something ("git status, then
     ...").
     """
     found: list[_Clause] = []

@@ -94,7 +94,7 @@ def load(
         version: The version of the tools in the store.
         embedder: The id of the embedder.
         capabilities: The always-available capabilities.
-        unlisted: The servers whose last listing failed.
+        unlisted: The servers that could not be listed.
     """
     try:
         with (

@@ -203,7 +203,7 @@ class LargeTenant:
 
 
 def _of_keys(keys: Collection[str]) -> list[Search]:
-    """Return the search for the tools with these keys. Without keys there is none."""
+    """Return the search for the tools with these keys. Without keys, nothing is searched."""
     return [((), Where().having("keys", sorted(keys)[:_MOST_NAMED]), _MOST_NAMED)] if keys else []
 
 

@@ -39,7 +39,7 @@ class Needs:
     Attributes:
         texts: The descriptions of tools, by a language model.
         usage: The tokens that the model used.
-        warnings: Why there are none, if the model failed.
+        warnings: The reason for having no needs, if the model failed.
     """
 
     texts: tuple[str, ...] = ()

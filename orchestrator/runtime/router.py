@@ -101,7 +101,7 @@ class Router:
         capabilities: The always-available capabilities.
         calibration: A fit to your own queries, or its file (docs/how-to/calibration.md).
         pipeline: The name of a preset, or a Pipeline.
-        servers: The names of the MCP servers whose tools may match. Default: all.
+        servers: The names of the MCP servers that may give matches. Default: all.
         entries: The entries of a configuration (`McpConfig.entries`). Of the store's MCP tools, only those that these
             entries listed are seen. Default: each server as it was listed last.
         models: A function that returns the language models. The caller closes them. Default: the models of the options.
@@ -261,12 +261,12 @@ class Router:
         return await asyncio.to_thread(index.index, asked)
 
     async def servers(self, tenant: str) -> AbstractSet[str]:
-        """Return the servers whose tools the tenant has now. The name "" is for tools without a server."""
+        """Return the servers of the tenant's current tools. The name "" is for tools without a server."""
         index, _ = await self._indexes.get(tenant)
         return index.catalogue.places.keys() if isinstance(index, Index) else index.hosts
 
     def _offers(self, tool: Tool) -> bool:
-        """Return True if the tool's server is one whose tools may match."""
+        """Return True if tools of the tool's server may match."""
         return tool.kind is not Kind.MCP or self._servers is None or tool.server in self._servers
 
     def _catalogue_at_hand(self, tenant: str) -> Catalogue | None:
@@ -295,7 +295,7 @@ class Router:
 
         Args:
             request: The task as a text, or a RouteRequest with its own settings.
-            tenant: The tenant whose tools may match. Default: `local`.
+            tenant: The tenant. Only its tools may match. Default: `local`.
             limit: The maximum number of matches, 1 to 50. Default: 10.
             conversation: Earlier turns, oldest first.
             filters: Conditions that every match must meet: `kind`, `server`, `name` or a label, each with its value.
@@ -462,7 +462,7 @@ class Router:
         return self.options.experience != "off"
 
     def _models(self) -> Any:
-        """Return the caller's language models, or those of the options, opened once. None if there are none."""
+        """Return the caller's language models, or those of the options, opened once. Otherwise None."""
         if self._given_models is not None:
             return self._given_models()
         from orchestrator.llm.client import models_for

@@ -424,7 +424,7 @@ def _read(path: Path, length: int | None = None) -> bytes:
 
 
 def _foreign(place: Path) -> str:
-    """Return a text about other users who can write to the folder. Empty if there are none."""
+    """Return a text about other users who can write to the folder. Otherwise empty."""
     found = place.stat()
     if found.st_uid not in (os.geteuid(), 0):
         return f"belongs to another user (id {found.st_uid})"

@@ -121,7 +121,7 @@ class SearchedTools:
         Args:
             qdrant: The store.
             owner: The manifest of the owner.
-            hidden: The names of servers whose tools are never found.
+            hidden: The names of servers that are never found.
         """
         self._qdrant, self.owner, self._hidden = qdrant, owner, tuple(hidden)
         self._known: dict[str, Candidate] = {}

@@ -62,7 +62,7 @@ class Changes:
 
     Attributes:
         new: The names of new tools.
-        changed: The names of tools whose definition changed.
+        changed: The names of tools with a changed definition.
         gone: The names of removed tools.
         same: The number of unchanged tools.
     """
@@ -420,7 +420,7 @@ def forget(qdrant: Qdrant, tenant: str) -> None:
 
 
 def failures(points: Points, tenant: str) -> dict[str, Failure]:
-    """Return the results of the last tries to list the tenant's servers, as far as they can be read."""
+    """Return the results of the last tries to list the tenant's servers. Unreadable results are left out."""
     found = points.get(CATALOGUES, [point := _id("failures", tenant)])
     try:
         return _FAILURES.validate_json(found[point].payload.get("content", "")) if found else {}
@@ -450,7 +450,7 @@ def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) ->
 
 
 def accepted(points: Points, tenant: str) -> dict[str, dict[str, Tool]]:
-    """Return the accepted definitions of tools whose current definition differs or is gone, by listing and name."""
+    """Return the accepted definitions of tools that have another definition now or are gone, by listing and name."""
     found = points.get(CATALOGUES, [point := _id("accepted", tenant)])
     try:
         kept = _ACCEPTED.validate_json(found[point].payload.get("content", "")) if found else {}
@@ -528,7 +528,7 @@ def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
 
 
 def damaged(keys: Collection[str]) -> str:
-    """Return a message about the tools whose records cannot be read, with the remedy. Empty if there are none."""
+    """Return a message about tools with unreadable records, with the remedy. Otherwise empty."""
     shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
     remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
     return f"the store's records of {shown} are damaged: {remedy}" if keys else ""

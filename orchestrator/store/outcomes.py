@@ -110,7 +110,7 @@ class Outcomes:
             return len(gone)
 
     def forget_all(self, tenant: str) -> int:
-        """Remove all Outcomes, damaged or not. Return their number, as far as it can be read."""
+        """Remove all Outcomes, damaged or not. Return their number, if it can be read."""
 
         def count(points: Points) -> int:
             return len([*points.find(_head(points, tenant).get("collection", _KIND), payload=False)])

@@ -10,7 +10,7 @@ logger = logging.getLogger(__name__)
 
 
 class Persistent:
-    """An object whose methods are repeated for up to a minute while its server does not answer.
+    """Repeats the calls of an object for up to a minute while its server does not answer.
 
     Every call must be repeatable: a write replaces points by id, or checks a condition that is read back.
     """

@@ -135,7 +135,7 @@ class Rest:
 
 
 def client_over(send: Callable[[str, str, bytes], bytes]) -> "QdrantClient":
-    """Return a qdrant-client whose requests go through `send`."""
+    """Return a qdrant-client that sends its requests with `send`."""
     import httpx
     from qdrant_client import QdrantClient
 

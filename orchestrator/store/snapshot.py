@@ -27,8 +27,8 @@ class Stored:
         version: The version of the tools.
         note: Why there are no vectors, with the remedy.
         damaged: The records that cannot be read and are left out.
-        unlisted: The servers whose last listing failed.
-        origins: With several sources, by key: the source whose definition counts, then the sources with other
+        unlisted: The servers that could not be listed.
+        origins: With several sources, by key: the source with the definition that counts, then the sources with other
             definitions.
     """
 

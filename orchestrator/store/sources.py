@@ -35,7 +35,8 @@ class Source:
 
     Attributes:
         store: A folder, a URL or a Store.
-        tenant: The tenant whose tools everybody sees, for example `org:public`. Empty: each tenant sees its own tools.
+        tenant: A tenant that shares its tools with everybody, for example `org:public`. Empty: each tenant sees its own
+            tools.
         name: The name that matches show. Default: the place of the store.
         deadline_s: Seconds to wait for the first answer. Default: as long as for a single store.
 
@@ -88,7 +89,7 @@ class Merged(Stored):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request to a source, in a thread of its own."""
+    """A request to a source, in its own thread."""
 
     answer: "Future[Stored]"
     at: float
@@ -214,7 +215,7 @@ def _rows(named: Sequence[tuple[str, Stored]]) -> tuple[dict[str, tuple[int, int
     """Return two mappings by key: the source and row of the definition that counts, and the names of the sources with
     other definitions.
 
-    The second mapping begins with the source whose definition counts.
+    The second mapping begins with the source with the definition that counts.
     """
     rows, origins = dict[str, tuple[int, int]](), dict[str, tuple[str, ...]]()
     for place, (name, part) in enumerate(named):

@@ -235,7 +235,7 @@ class Store:
         return {one: (len(tools), own.files.get(one, ())) for one, tools in own.tools.items() if ":" in one}
 
     def failures(self, tenant: str) -> dict[str, str]:
-        """Return why the last listing of a server failed, by server. Servers whose listing worked are left out."""
+        """Return why the last listing of a server failed, by server. Servers that were listed are left out."""
         check_tenant(tenant, shared=True)
         return self.qdrant.read(tenant, lambda points: manifest.failed(points, tenant, self._entries))
 
@@ -407,7 +407,7 @@ class Store:
         return {name: error for name, (error, at) in found.items() if error and at > since}
 
     def accepted(self, tenant: str, server: str, entry: str) -> dict[str, Tool]:
-        """Return the accepted definitions, by name, of tools whose current definition differs or is gone.
+        """Return the accepted definitions, by name, of tools that have another definition now or are gone.
 
         Args:
             tenant: The tenant.

@@ -84,7 +84,7 @@ class ToolPoints:
         *,
         whole: bool,
     ) -> list[str]:
-        """Return the points that do not exist or whose record or vector is damaged.
+        """Return the points that do not exist or are damaged.
 
         On a server, points that the manifest does not name may be about to be removed, so they count as missing unless
         they are young. Vectors on a server are not read, because the server keeps them intact.

@@ -40,7 +40,7 @@ Record = TypeVar("Record")
 
 
 def retry(attempts: int) -> RetryPolicy:
-    """Return a retry policy with this number of attempts, from half a second to ten seconds apart."""
+    """Return a retry policy with this number of attempts, with pauses of half a second to ten seconds."""
     return RetryPolicy(
         initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=attempts
     )

@@ -58,7 +58,7 @@ async def dev_server(
         database: A file for the server's state. TEMPORAL_ADDRESS is then ignored.
         port: The port. Default: a free one.
         namespace: The namespace.
-        say: Prints a line about a long build.
+        say: Prints a line before a long build.
 
     Raises:
         Unavailable: No server can be started. The message has the remedy.
@@ -128,7 +128,7 @@ async def _answers(server: asyncio.subprocess.Process, address: str, namespace: 
 
 
 async def _binary(say: Say) -> str:
-    """Return the path of a server. If there is none, download or build one into the cache folder."""
+    """Return the path of a server. If no server is found, download or build one into the cache folder."""
     if found := shutil.which("temporal") or kept_binary():
         return found
     _cache().mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`FakeRouting`: a plugin for tests whose activities give prepared answers, without a catalogue, servers or a model."""
+"""`FakeRouting`: a plugin for tests. Its activities give prepared answers, without a catalogue, servers or a model."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence

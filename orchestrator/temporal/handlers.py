@@ -52,7 +52,7 @@ class Handlers:
 
     @asynccontextmanager
     async def showing(self, run: Run) -> AsyncIterator[None]:
-        """Keep the memo and the details up to date while this run and others go on."""
+        """Keep the memo and the details up to date while this run and others continue."""
         self._runs = (*(one for one in self._runs if one.under_way and one is not run), run)
         showing = asyncio.create_task(self._show())
         try:
@@ -83,7 +83,7 @@ class Handlers:
         self._waiting(given)
 
     def _waiting(self, word: Approval) -> Run:
-        """Return the run whose step waits for this answer.
+        """Return the run with the step that waits for this answer.
 
         Raises:
             InvalidInput: No step waits for it, or several do.

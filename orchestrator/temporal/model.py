@@ -148,7 +148,7 @@ def _title(outcome: StepOutcome) -> str:
 
 
 def _said(outcome: StepOutcome, most: int) -> str:
-    """Return the step's result, or the reason why there is none, cut to a number of characters."""
+    """Return the step's result, or the reason for having no result, cut to a number of characters."""
     text = f"{outcome.status.replace('_', ' ')}: {inline(outcome.reason)}"
     if outcome.result is not None and outcome.status is StepStatus.DONE:
         text = outcome.result.text

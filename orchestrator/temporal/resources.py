@@ -343,7 +343,7 @@ class Resources:
             await keep_current(router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
 
     def _entry(self, tenant: str, server: str) -> str:
-        """Return the identity of the tenant's entry for a server. Empty if there is none."""
+        """Return the identity of the tenant's entry for a server. Otherwise empty."""
         connections = self._tenants.get(tenant)
         spec = connections.config.servers.get(server) if connections else None
         return spec.identity if spec else ""

@@ -1,4 +1,5 @@
-"""Whole results of tools whose result is cut in a history. They are kept for their tenant and passed on as references.
+"""Whole results that are too long for a history, which contains a cut result. They are kept for their tenant and passed
+on as references.
 
 If the worker's client has external storage, the results are kept there, as long as it keeps them. Otherwise they are
 files in the store, for a week, with at most 256 MiB per tenant. The oldest are removed first.

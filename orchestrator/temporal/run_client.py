@@ -165,7 +165,7 @@ class RunClient:
 
 
 async def _memo(found: WorkflowExecution) -> RunMemo | None:
-    """Return a run's memo. None if there is none, because no worker has started the run yet."""
+    """Return a run's memo. None if no worker has started the run yet."""
     try:
         memo: RunMemo | None = await found.memo_value(names.RUN, None, type_hint=RunMemo)
     except (LookupError, TypeError, ValueError, RuntimeError):  # Another program's memo, or one with a codec.

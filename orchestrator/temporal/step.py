@@ -287,7 +287,7 @@ def _end(step: Step, status: StepStatus, reason: str = "") -> StepOutcome:
 
 
 def _broken(step: Step, call: ToolCall, error: BaseException) -> StepOutcome:
-    """Return the end of a step whose call failed or was cancelled. A lost call may still have taken effect."""
+    """Return the end of a step after its call failed or was cancelled. A lost call may still have taken effect."""
     if was_cancelled(error) and call.replayable:
         return _end(step, StepStatus.CANCELLED, "cancelled while it ran")
     if was_cancelled(error) or outcome_is_unknown(error, call):
