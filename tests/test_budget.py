@@ -22,7 +22,7 @@ def test_the_sixth_full_step_is_refused_after_a_warning() -> None:
     assert warned_at == 64_000
     assert budget.warnings == ("budget: 64,000 of 80,000 tokens used, 1 steps left",)
     assert refused.verdict is Verdict.REFUSED
-    assert "more than 16,000 tokens remain; 16,000 remain of 100,000 (80,000 used" in refused.reason
+    assert "needs more than 16,000 remaining tokens, but 16,000 of 100,000 remain (80,000 used" in refused.reason
     assert budget.remaining == 16_000
 
 
@@ -66,7 +66,7 @@ def test_limits_that_mean_nothing_are_refused_by_name_and_value(limits: dict[str
 def test_a_step_needs_room_for_its_result(most: int, left: int, fits: bool) -> None:
     reason = Budget(Limits(max_tokens_per_step=most)).no_room("s1", left)
     assert (reason == "") is fits
-    assert fits or f"leave {left} for its result" in reason
+    assert fits or f"leave {left} of {most:,} tokens for its result" in reason
 
 
 LIMITS = st.builds(

@@ -94,7 +94,7 @@ def test_fields_that_others_add_and_fields_of_null_are_left() -> None:
 def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_places(tmp_path: Path) -> None:
     other = {**ADD, "description": "else"}
     assert len(Catalogue.read(written(tmp_path, ADD, ADD, ""))) == 1
-    with pytest.raises(InvalidCatalogue, match=r"tools\.jsonl:3: the key 'notes:add' stands in .*jsonl:1 already"):
+    with pytest.raises(InvalidCatalogue, match=r"tools\.jsonl:3: .*jsonl:1 has the key 'notes:add' already"):
         Catalogue.read(written(tmp_path, ADD, "", other))
     (tmp_path / "tools.jsonl").unlink()
     written(tmp_path, [EDIT, ADD], name="a.json")
@@ -121,7 +121,7 @@ def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_plac
             "annotations: unknown hint 'readonlyhint': did you mean 'read_only_hint'",
         ),
         ('{"name": "a", "annotations": {"readOnlyHint": "yes"}}', "readOnlyHint: .*valid boolean, but it is 'yes'"),
-        ('{"name": "a", "server": "x:y"}', "server 'x:y' holds a colon"),
+        ('{"name": "a", "server": "x:y"}', "server 'x:y' contains a colon"),
         ('{"name": "a", "input_schema": ' + '{"a":' * 200 + "1" + "}" * 201, "nested deeper than 64 levels"),
     ],
 )
@@ -249,7 +249,7 @@ def test_a_tool_written_and_read_again_is_the_same_tool() -> None:
 def test_tools_are_found_by_key_and_by_server() -> None:
     catalogue = Catalogue([tool("b:x"), tool("a:y"), tool("b:z"), tool("a:w")])
     assert catalogue["b:z"].name == "z"
-    with pytest.raises(UnknownTool, match=r"no tool 'a:x'.*tools list"):
+    with pytest.raises(UnknownTool, match=r"unknown tool 'a:x'.*tools list"):
         catalogue["a:x"]
     found = {server: [own.name for own in catalogue.of_server(server)] for server in ("a", "b", "c")}
     assert found == {"a": ["w", "y"], "b": ["x", "z"], "c": []}

@@ -174,7 +174,7 @@ def unknown(value: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ([many], r"'many' takes \*texts, which no schema describes"),
+        ([many], r"'many' takes \*texts, which no schema can describe"),
         ([any_of], r"'any_of' takes \*\*texts"),
         ([opened], "'opened': a parameter has a type that JSON cannot represent"),
         ([called], "'called': a parameter has a type that JSON cannot represent"),

@@ -121,7 +121,7 @@ def test_too_low_a_confidence_plans_nothing() -> None:
     assert (none.steps, "nothing is called" in none.reasons[0]) == ((), True)
     weak = replace(decision("read a file"), confidence=0.2)
     assert planned(weak).steps == ()
-    assert "at 20% (needed: 30%)" in planned(weak).reasons[0]
+    assert "is 20%, and a plan needs 30%" in planned(weak).reasons[0]
     assert plan(PlanRequest(decision=weak, min_confidence=0.1)).steps
 
 

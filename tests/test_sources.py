@@ -190,7 +190,7 @@ async def test_what_is_learnt_goes_to_the_first_source(own: Store, tmp_path: Pat
 def test_a_list_of_sources_that_cannot_be_is_refused_with_the_remedy(own: Store) -> None:
     with pytest.raises(InvalidInput, match="first source has tenant='org:public'"):
         Router(stores=["a#org:public", "b"])
-    with pytest.raises(InvalidInput, match="one name twice"):
+    with pytest.raises(InvalidInput, match="have the same name"):
         Router(stores=["a", "a"])
     with pytest.raises(InvalidInput, match="give exactly one of them"):
         Router(store=own, stores=["a"])

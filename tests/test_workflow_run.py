@@ -74,7 +74,7 @@ async def test_a_step_that_the_budget_does_not_allow_is_refused_and_not_called(r
     limits = Limits(max_tokens_per_step=600)
     result, _ = await runner.run("Add a note titled 'x'", arguments={"s1.body": "word " * 400}, limits=limits)
     assert statuses(result) == ["refused"]
-    assert "the arguments of s1 leave" in result.steps[0].reason
+    assert "the arguments of step s1 leave" in result.steps[0].reason
     assert (runner.local.calls, result.budget.settled) == ([], 0)
     limits = Limits(max_total_tokens=24_100)
     result, _ = await runner.run("Read the file a.txt and delete the file b.txt", limits=limits)

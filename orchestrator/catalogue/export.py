@@ -195,7 +195,7 @@ def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
     by_name = {exported_name(tool, provider): tool for provider in ("openai", "mcp") for tool in tools}
     tool = by_name.get(name) or next((tool for tool in tools if tool.key == name), None)
     if tool is None:
-        raise UnknownTool(f"the model called {name!r}, which was not offered; offered are {', '.join(sorted(by_name))}")
+        raise UnknownTool(f"the model called {name!r}, which was not offered; offered: {', '.join(sorted(by_name))}")
     own = plain_names(parameters(tool))
     named = {own.get(name, name): value for name, value in read_arguments(tool.key, arguments).items()}
     return ResolvedCall(tool=tool, arguments=check_arguments(tool, named), call_id=call_id)
