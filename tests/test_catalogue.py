@@ -99,7 +99,7 @@ def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_plac
     (tmp_path / "tools.jsonl").unlink()
     written(tmp_path, [EDIT, ADD], name="a.json")
     written(tmp_path, "", other, EDIT, name="b.jsonl")
-    with pytest.raises(InvalidCatalogue, match=r"b\.jsonl:2: the key 'notes:add' stands in .*a\.json: tool 2 already"):
+    with pytest.raises(InvalidCatalogue, match=r"b\.jsonl:2: .*a\.json: tool 2 has the key 'notes:add' already"):
         Catalogue.read(tmp_path)
 
 

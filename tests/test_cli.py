@@ -252,7 +252,7 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
     mcp_file.write_text(json.dumps(config(gone={"command": "no-such-program"})))
     assert toolroute("tools", "sync", "mcp.json").exit_code == 1
     shown = toolroute("servers")
-    assert (shown.exit_code, "'no-such-program' is not found" in shown.stdout) == (0, True)
+    assert (shown.exit_code, "'no-such-program' was not found" in shown.stdout) == (0, True)
     assert toolroute("servers", "--check").exit_code == 1
 
 

@@ -112,7 +112,7 @@ def test_too_long_a_task_is_not_planned() -> None:
     assert planned(decision("read it".ljust(MAX_CUT, "a"))).steps
     made = planned(decision("read it".ljust(MAX_CUT + 1, "a")))
     assert made.steps == ()
-    assert f"more than {MAX_CUT:,} are not read whole" in made.reasons[0]
+    assert f"limit {MAX_CUT:,}" in made.reasons[0]
     assert planned(decision("read it " + "\u0958" * (MAX_CUT // 2))).steps == ()  # Twice as long once it is clean.
 
 
