@@ -17,7 +17,7 @@ from orchestrator.index.calibration import CONFIDENCE, GATE, Calibration, Logist
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
-from research.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
+from research.examples import Collected, Example, Part, Rows, collect, collect_abroad, collect_small, collect_tasks
 from research.sources import SETS
 
 REMOVED = 0.02
@@ -109,7 +109,7 @@ def top_by_both(maps: Mapping[str, LogisticMap], example: Example) -> Top:
     chances, rows = by_both(maps, example)
     if not len(chances):
         return None
-    top = top_features(chances, rows, example.query, for_parts(maps, example))
+    top = top_features(chances, rows, example.query, for_parts(maps, example), example.unfamiliar)
     return top, bool(example.relevant[np.argmax(chances)])
 
 
@@ -162,7 +162,7 @@ def left_out_maps(data: Path, embedder: Embedder) -> dict[str, Calibration]:
     """For each set the maps that the others give, with the tasks of our own."""
     folders = [data / "bench" / name for name in SETS]
     sets, small = ([way(folder, embedder) for folder in folders] for way in (collect, collect_small))
-    own = collect_tasks(data, embedder)
+    own = [*collect_tasks(data, embedder), *collect_abroad(data, embedder)]
     return {
         name: from_json(fit_all([*sets[:place], *sets[place + 1 :], *small[:place], *small[place + 1 :], *own]))
         for place, name in enumerate(SETS)
@@ -178,7 +178,7 @@ def main() -> None:
     embedder = embedder_for(Options())
     folders = [arguments.data / "bench" / name for name in SETS if name != arguments.leave_out]
     sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
-    sets += collect_tasks(arguments.data, embedder)
+    sets += [*collect_tasks(arguments.data, embedder), *collect_abroad(arguments.data, embedder)]
     maps = {**fit_all(sets), "about": {"embedder": embedder.id, "sets": [collected.name for collected in sets]}}
     arguments.out.write_text(json.dumps(maps, indent=1) + "\n", encoding="utf-8")
 
