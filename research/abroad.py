@@ -1,13 +1,14 @@
 """What the confidence is worth in other languages: `python -m research.abroad --data ../shared`.
 
 Tasks of our own in ten languages (written/abroad.jsonl), among all tools of the servers that each file of tasks names.
-Each language is measured with maps that were fitted without it. `--folder` measures labelled queries of yours with the
-shipped maps: a subfolder a language, as `toolroute eval` reads it. `research.promises` writes the table.
+Each language is measured with a confidence that was fitted without it. `--folder` measures labelled queries of yours
+with the shipped maps: a subfolder a language, as `toolroute eval` reads it. `research.promises` writes the table.
 """
 
 import argparse
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from orchestrator.options import Options
 from orchestrator.pipeline.explain import FOREIGN
 from orchestrator.records.decision import Decision
 from orchestrator.runtime.router import Router
-from research.confidence import fit_all
+from research.confidence import confidence_of, confidence_tops, fit_all
 from research.examples import collect, collect_abroad, collect_small, collect_tasks
 from research.sources import SETS
 from research.tasks import Tasks, abroad, tasks
@@ -56,8 +57,11 @@ def by_language(data: Path) -> dict[str, Answered]:
     sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
     sets += collect_tasks(data, embedder)
     languages, found = collect_abroad(data, embedder), dict[str, Answered]()
+    maps = from_json(fit_all([*sets, *languages]))
+    read = {own.name: confidence_tops(maps, own) for own in [*sets, *languages]}
     for own in languages:
-        maps = from_json(fit_all([*sets, *(other for other in languages if other is not own)]))
+        others = [top for name, top in read.items() if name != own.name]
+        maps = replace(maps, confidence=confidence_of(others))
         name = own.name.removeprefix("tasks in ")
         asked = [(one, records) for one in files if (records := abroad(one).get(name))]
         found[name] = [pair for one, records in asked for pair in asyncio.run(answered(one, records, maps))]

@@ -1,5 +1,7 @@
 """Requests in languages that neither the static embedder nor the tools know: a warning, and little confidence."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -50,8 +52,8 @@ async def test_another_embedder_may_know_the_language() -> None:
     class Other:
         id, dimension, remote = "other", 4, False
 
-        def embed(self, texts: list[str]) -> NDArray[np.float32]:
-            return np.ones((len(texts), 4), np.float32) / 2
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return np.full((len(texts), 4), 0.5, np.float32)
 
     async with Router(sample(), embedder=Other()) as router:
         assert foreign((await router.route(REFUNDS["ar"])).warnings) == []
