@@ -87,7 +87,7 @@ def main() -> None:
             table(columns, {**rows, "**mean**": means(rows)}),
             f"Thresholds from {OWN} queries, measured on the others ({DRAWS} draws a set):",
             table(figures, {**promised, "**mean**": means(promised)}),
-            "Tasks in other languages over English tools, each language with maps that were fitted without it:",
+            "Tasks in other languages over English tools, each language with a confidence fitted without it:",
             languages(by_language(given.data)),
         ]
     )
