@@ -42,6 +42,7 @@ from orchestrator.index.embed import (
     embedder_id,
     named_embedder,
     no_tool_of,
+    unfamiliar_to,
     vectors_of,
 )
 from orchestrator.index.index import Index
@@ -516,6 +517,7 @@ class Router:
             calibration=self._calibration if past is None else past.claims.on(self._calibration),
             embed=lambda texts: self._vectors(own, texts),
             no_tool=lambda: no_tool_of(self.embedder),
+            unfamiliar_to=lambda text: unfamiliar_to(self.embedder, text),
             leans=bool(earlier),
             remote=past is not None and self.embedder.remote,
             experience=past,
