@@ -1,9 +1,10 @@
-"""The activities of a worker: routing, planning, completing, calling and syncing, each one call of what it opened.
+"""The activities of a worker: routing, planning, completing, calling and syncing. Each is one call of an opened
+resource.
 
-Routing is one activity for all stages by default, since each further one costs about 10 ms; those of
-single stages are in `stages.py`. Planning is one, so that a better
-planner does not break the histories of plans already made. Calls are never local activities: those run again after a
-crash. Of a model call only the result enters the history, never the endpoint, the key or the prompt.
+By default one activity runs all routing stages, because each further activity costs about 10 ms. The activities of
+single stages are in `stages.py`. Planning is an activity, so that a better planner does not break the histories of
+existing plans. Calls are never local activities, because those run again after a crash. Only the result of a model call
+enters the history, never the endpoint, the key or the prompt.
 """
 
 import time
@@ -50,7 +51,7 @@ class Activities:
         self.resources = resources
 
     def all(self) -> list[Callable[..., Any]]:
-        """Return what a worker registers."""
+        """Return the activities to register."""
         calls = [self.call_tool, self.check_call, self.read_result]
         return [
             self.route,
@@ -71,7 +72,7 @@ class Activities:
 
     @activity.defn(name=names.PLAN)
     async def plan(self, given: RawValue) -> Plan:
-        """Return steps bound to the matches of a PlanRequest's Decision; nothing is searched."""
+        """Return steps bound to the matches of a PlanRequest's Decision. Nothing is searched."""
         async with working(given, PlanRequest) as request:
             if activity.info().attempt > MODEL_TRIES:
                 lost = f"{MODEL_TRIES} attempts ended with their worker or out of time"
@@ -82,7 +83,7 @@ class Activities:
 
     @activity.defn(name=names.COMPLETE)
     async def complete(self, given: RawValue) -> Completion:
-        """Return what the model gave for a CompleteRequest."""
+        """Return the model's answer to a CompleteRequest."""
         async with working(given, CompleteRequest) as request:
             models = self.resources.models()
             if models is None:
@@ -91,9 +92,9 @@ class Activities:
 
     @activity.defn(name=names.CALL_TOOL)
     async def call_tool(self, given: RawValue) -> ToolResult:
-        """Return the tool's answer, held to its tokens; a tool's own error is an answer too.
+        """Return the tool's answer, cut to its tokens. A tool's own error is an answer, too.
 
-        A call that may not be repeated is sent at most once, whatever the retry policy of whoever schedules it.
+        A call that must not be repeated is sent at most once, whatever the retry policy.
         """
         async with working(given, ToolCall) as call:
             with self.resources.audited(call, activity.info().workflow_id or "") as line:
@@ -117,9 +118,10 @@ class Activities:
 
     @activity.defn(name=names.CHECK_CALL)
     async def check_call(self, given: RawValue) -> Present:
-        """Return how a ToolCall's server defines the tool now, before a person is asked or a child workflow starts.
+        """Return the server's present definition of a ToolCall's tool, before a person is asked or a child workflow
+        starts.
 
-        It fails where the arguments do not fit the tool, or nothing would carry it out.
+        It fails if the arguments do not fit the tool, or nothing can execute it.
         """
         async with working(given, ToolCall) as call:
             tool = await self.resources.present(replace(call, deadline_s=call.deadline_s or time_limit()))
@@ -134,7 +136,7 @@ class Activities:
 
     @activity.defn(name=names.RECORD_OUTCOME)
     async def record_outcome(self, given: RawValue) -> None:
-        """Remember the Outcome of a RecordRequest; it may run again at any time."""
+        """Remember the Outcome of a RecordRequest. It may be repeated at any time."""
         async with working(given, RecordRequest) as request:
             router = await self.resources.router()
             await router.record(
@@ -151,21 +153,21 @@ class Activities:
 
     @activity.defn(name=names.SYNC_CATALOGUE)
     async def sync_catalogue(self, given: RawValue) -> dict[str, Any]:
-        """Return what `toolroute tools sync -o json` prints for a SyncRequest; it may run again at any time."""
+        """Return the JSON of `toolroute tools sync` for a SyncRequest. It may be repeated at any time."""
         async with working(given, SyncRequest) as request:
             request.validate()
             return (await self.resources.sync(request)).to_json()
 
 
 def _gives_up(error: ToolrouteError) -> bool:
-    """Return whether this was the last attempt that waits for the model."""
+    """Return True if this was the last attempt that waits for the model."""
     info = activity.info()
     most = (info.retry_policy.maximum_attempts if info.retry_policy else 0) or MODEL_TRIES
     return not error.retry or info.attempt >= min(MODEL_TRIES, most)
 
 
 async def _confirm(call: ToolCall, policy: ChangePolicy, live: Tool) -> None:
-    """Raise where the call may not be sent to the tool as its server defines it now."""
+    """Raise an error if the call may not be sent to the tool with its server's present definition."""
     now = as_chosen(live, call.tool)
     if not now.replayable:
         _refuse_second(call)

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False, kw_only=True)
 class _Pulse:
-    """One activity's beats: `looped` is when its event loop came round last, `sent` the last beat, wherever from."""
+    """The heartbeats of one activity: `looped` is the last time of its event loop, `sent` the last heartbeat."""
 
     handle: AsyncActivityHandle
     every_s: float
@@ -30,14 +30,16 @@ class _Pulse:
     sent: float = field(default_factory=time.monotonic)
 
     async def beat(self) -> None:
-        """Beat through the worker, which hears of a cancellation by it."""
+        """Send a heartbeat through the worker, which learns of a cancellation by it."""
         while True:
             activity.heartbeat()
             self.looped = self.sent = time.monotonic()
             await asyncio.sleep(self.every_s)
 
     async def stand_in(self) -> None:
-        """Beat through the client where the loop is late. What fails, as for an activity that has ended, is left."""
+        """Send a heartbeat through the client if the event loop is late. Failures, as for an ended activity, are
+        ignored.
+        """
         if time.monotonic() - self.sent < 1.5 * self.every_s:
             return
         self.sent = time.monotonic()

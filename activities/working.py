@@ -25,11 +25,11 @@ MAX_MESSAGE = 4_000
 
 @asynccontextmanager
 async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
-    """Yield the input; beat until it is done with, and raise errors as ApplicationErrors.
+    """Yield the input, send heartbeats meanwhile, and raise errors as ApplicationErrors.
 
-    An error is retried where trying again can help and, for a call that is not `replayable`, only where it says that
-    nothing was done. What a function of the user's own raises keeps its type; a connection that it lost leaves the
-    outcome of such a call unknown.
+    An error is retried if a retry can help. For a call that is not `replayable` it is retried only if nothing was done.
+    Errors of the user's own function keep their type. A lost connection in it leaves the outcome of such a call
+    unknown.
     """
     replayable = True
     try:
@@ -53,13 +53,13 @@ async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
 
 
 def time_limit() -> float | None:
-    """Return the seconds that the work may take, to end with a message of its own ahead of Temporal's timeout."""
+    """Return the seconds for the work, so that it ends with its own message before Temporal's timeout."""
     whole = activity.info().start_to_close_timeout
     return None if whole is None else 0.9 * whole.total_seconds()
 
 
 def _is_lost(error: BaseException | None) -> bool:
-    """Return whether it comes from a connection: an OSError that names no file, by itself or as a cause."""
+    """Return True if an error comes from a connection: an OSError without a file name, itself or as a cause."""
     for _ in range(MOST_CAUSES):
         if error is None or (isinstance(error, OSError) and error.filename is None):
             return error is not None
@@ -99,7 +99,7 @@ def _cut(text: str) -> str:
 
 
 def _short(error: BaseException | None) -> BaseException | None:
-    """Return the error as the cause to show, unless it, or a cause of its own, says too much for a history."""
+    """Return the error as the cause to show, unless it or one of its causes is too long for a history."""
     said: BaseException | None = error
     while said is not None:
         if len(str(said)) > MAX_MESSAGE:

@@ -1,7 +1,7 @@
-"""Traces and metrics through OpenTelemetry, named by its GenAI conventions.
+"""Traces and metrics through OpenTelemetry, with the names of its GenAI conventions.
 
-Nothing is loaded and little is done until the process has set a provider, or `export` has. What is asked and what is
-found are recorded only where the environment wants content captured, and without what looks like a key.
+Nothing is loaded until the process has set a provider, or `export` has. Tasks and matches are recorded only if the
+environment enables content capture, and with keys masked.
 """
 
 import json
@@ -40,7 +40,7 @@ _BUCKETS = {
 
 
 def _tracer() -> Any:
-    """Return the tracer; None where no provider is set, which nobody can have done without loading the module."""
+    """Return the tracer, or None if no provider is set. A provider cannot be set without loading the module."""
     api = sys.modules.get("opentelemetry.trace")
     if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
         return None
@@ -54,15 +54,21 @@ def _tracer_of(provider: Any) -> Any:
 
 
 def traces() -> bool:
-    """Tell whether a tracer provider is set."""
+    """Return True if a tracer provider is set."""
     return _tracer() is not None
 
 
 @contextmanager
 def span(operation: str, name: str, attributes: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-    """Trace a GenAI operation; yield a dict for the attributes that are known at its end.
+    """Trace a GenAI operation. Yields a dict for attributes that are known at its end.
 
-    With `error.type` among them, as after an exception, it has failed. No message of an error is recorded.
+    After an exception, or with `error.type` among the attributes, the span has failed. The message of an error is not
+    recorded.
+
+    Args:
+        operation: The operation's name.
+        name: The name of its object.
+        attributes: The attributes known at the start.
     """
     tracer, found = _tracer(), dict[str, Any]()
     first = {"gen_ai.operation.name": operation, **(attributes or {})}
@@ -82,7 +88,7 @@ def span(operation: str, name: str, attributes: Mapping[str, Any] | None = None)
 
 
 def stage(name: str, seconds: float) -> None:
-    """Trace a stage that has just ended, as a part of what is traced now."""
+    """Trace a stage that has just ended, as a child of the present span."""
     tracer = _tracer()
     if tracer is not None and sys.modules["opentelemetry.trace"].get_current_span().is_recording():
         end = time.time_ns()
@@ -90,7 +96,14 @@ def stage(name: str, seconds: float) -> None:
 
 
 def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str], *, gate_open: bool) -> None:
-    """Count a route, and give its span the Decision; `mask` takes keys out of the task's text."""
+    """Count a route, and add the Decision to its span.
+
+    Args:
+        found: The span's attributes.
+        decision: The Decision.
+        mask: Masks keys in the task's text.
+        gate_open: The gate was open.
+    """
     seconds, stage_name = decision.timings_ms.get("total", 0.0) / 1000, str(decision.stage)
     by = {"toolroute.stage": stage_name, "toolroute.gate.open": gate_open}
     _measure("toolroute.routes", 1, by)
@@ -115,7 +128,7 @@ def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str]
 
 @contextmanager
 def calling(key: str, kind: str = "extension") -> Iterator[dict[str, Any]]:
-    """Trace, measure and log a tool's call; an `error.type` in what is yielded says how it failed."""
+    """Trace, measure and log a tool's call. Set `error.type` in the yielded dict after a failure."""
     began, failed = time.perf_counter(), dict[str, Any]()
     server, _ = split_key(key)
     about = {"gen_ai.tool.name": key, "gen_ai.tool.type": kind, "toolroute.server": server}
@@ -149,7 +162,7 @@ def learnt(outcome: Outcome) -> None:
 
 
 def trace_ids() -> dict[str, str]:
-    """Return the ids of what is traced now, as a log record names them."""
+    """Return the ids of the present span, as in a log record."""
     if _tracer() is None:
         return {}
     from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
@@ -159,7 +172,7 @@ def trace_ids() -> dict[str, str]:
 
 
 def logged(event: str, attributes: Mapping[str, Any]) -> None:
-    """Emit a log record, with what is traced now, where the process has set a provider of log records."""
+    """Emit a log record with the present span, if the process has set a provider of log records."""
     api: Any = sys.modules.get("opentelemetry._logs")
     if api is not None:
         given = {f"toolroute.{name}": value for name, value in attributes.items() if value not in ("", 0)}
@@ -181,7 +194,7 @@ def _measure(name: str, amount: float, attributes: Mapping[str, Any] | None = No
 
 @cache
 def _instruments() -> dict[str, Any]:
-    """Return what adds to each metric: made once, as the library wants it; they follow a provider that is set later."""
+    """Return a function for each metric, created once as the library requires. A later provider is used."""
     from opentelemetry.metrics import get_meter
 
     meter, made = get_meter(SCOPE), dict[str, Any]()
@@ -193,10 +206,10 @@ def _instruments() -> dict[str, Any]:
 
 
 def export(timeout_s: float | None) -> None:
-    """Send traces, metrics and log records to the collector that the environment names, until the process ends.
+    """Send traces, metrics and log records to the collector in the environment until the process ends.
 
-    Each sending has `timeout_s`, all tries included; None: the environment's. Raises ImportError without the extra
-    `otel`; a provider that is set already stays.
+    `timeout_s` limits each export including retries. None: the environment's limit. A provider that is already set is
+    kept. Raises ImportError without the extra `otel`.
     """
     from opentelemetry import _logs, metrics, trace
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
@@ -225,7 +238,7 @@ def export(timeout_s: float | None) -> None:
 
 
 def flush() -> None:
-    """Send what is not sent yet, where `os._exit` would lose it."""
+    """Send the remaining data, which `os._exit` would lose."""
     providers = {"trace": "get_tracer_provider", "metrics": "get_meter_provider", "_logs": "get_logger_provider"}
     for module, getter in providers.items():
         api: Any = sys.modules.get(f"opentelemetry.{module}")

@@ -22,9 +22,9 @@ from orchestrator.temporal.workflow import ToolRouter
 
 @workflow.defn(name=names.RUN)
 class RunWorkflow:
-    """RunRequest -> RunResult. Continues as new between steps when the history grows long; nothing runs twice.
+    """RunRequest -> RunResult. Continues as new between steps when the history grows long. Nothing runs twice.
 
-    Its memo (RunMemo) and its current details say how its steps stand, without what they are given.
+    Its memo (RunMemo) and its current details show the state of its steps, without their arguments.
     """
 
     @workflow.init

@@ -26,7 +26,7 @@ class RouteWorkflow:
 
 @workflow.defn(name=names.ROUTE_STAGED)
 class StagedRouteWorkflow:
-    """RouteRequest -> Decision by an activity for each stage, the semantic one on a task queue of its own if named."""
+    """RouteRequest -> Decision with an activity for each stage. The semantic stage can have its own task queue."""
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING, semantic_queue: str = "") -> RawValue:
@@ -41,12 +41,11 @@ class _Owned:
 
 
 def tenant_of(request: RawValue | Any) -> str:
-    """Return the tenant of a request or of its Decision, all else unread.
+    """Return the tenant of a request or of its Decision, without reading the rest.
 
-    It is "" where that cannot be read, which the activity reports.
+    It is "" if it cannot be read. The activity reports that.
 
-    Temporal's SDK gives a workflow plain values, without their types, if it is started with fewer arguments than it
-    has.
+    Temporal's SDK gives a workflow plain values without their types if it is started with fewer arguments than it has.
     """
     if isinstance(request, RawValue):
         try:

@@ -35,9 +35,9 @@ class PlanWorkflow:
 
 @workflow.defn(name=names.CALL_TOOL)
 class CallWorkflow:
-    """ToolCall -> ToolResult, with a run's timeouts and retries. A call without a key gets one of the workflow's id.
+    """ToolCall -> ToolResult, with a run's timeouts and retries. A call without a key gets one from the workflow's id.
 
-    So does a call of a tool that is a workflow: its key becomes that workflow's id, which tenants must not share.
+    So does a call of a tool that is a workflow. Its key becomes that workflow's id, which tenants must not share.
     """
 
     @workflow.run

@@ -53,16 +53,17 @@ class Catalogue:
     @classmethod
     @named
     def of(cls, *functions: Callable[..., Any], read_only: Collection[Callable[..., Any]] = ()) -> "Catalogue":
-        """Return a catalogue of functions and methods, each a tool by its own name.
+        """Return a catalogue of functions and methods. The key of each tool is its plain name.
 
-        Their signatures and docstrings make the definitions; `Decision.resolve(call).run()` calls them.
+        Signatures and docstrings become the definitions. `Decision.resolve(call).run()` calls the function.
 
         Args:
             functions: The functions.
-            read_only: Those of them that change nothing: nobody is asked before a call, and it may be repeated.
+            read_only: The functions that change nothing. They need no approval, and calls may be repeated.
 
         Raises:
-            InvalidCatalogue: A function cannot be a tool, two have the same name, or one that only reads is not given.
+            InvalidCatalogue: A function cannot be a tool, two have the same name, or a function in `read_only` is
+                not among `functions`.
         """
         given: Any = read_only
         if isinstance(given, str) or not isinstance(given, Collection):
@@ -80,9 +81,9 @@ class Catalogue:
 
     @classmethod
     def read(cls, path: str | Path, server: str | None = "") -> "Catalogue":
-        """Read a tools.jsonl (one tool a line), a .json list, or a folder of them; errors name file and line.
+        """Read a tools.jsonl (one tool per line), a .json list, or a folder of them. Errors name file and line.
 
-        Tools that name no server get `server`; None: the name of their file, without its suffix.
+        The server of tools without a server is `server`, or by default the name of their file without its suffix.
         """
         return cls(read_tools(path, server))
 
@@ -98,14 +99,14 @@ class Catalogue:
         return iter(self.tools)
 
     def __getitem__(self, key: str) -> Tool:
-        """Return the tool of this key, or the one that states to have replaced it; UnknownTool without either."""
+        """Return the tool with this key, or the tool that replaces it. Raises UnknownTool otherwise."""
         try:
             return self.tools[self.positions[self.current(key)]]
         except KeyError:
             raise UnknownTool(f"no tool {key!r} in this catalogue; `toolroute tools list` shows the keys") from None
 
     def current(self, key: str) -> str:
-        """Return the key itself, or of a tool that is gone the key of what replaces it."""
+        """Return the key, or the key of the tool that replaces it if it no longer exists."""
         return key if key in self.positions else self._replaced.get(key, key)
 
     @cached_property
@@ -118,12 +119,12 @@ class Catalogue:
         return places_of_servers(self.tools)
 
     def of_server(self, server: str) -> Sequence[Tool]:
-        """Return the tools of one server; none where there is no such server."""
+        """Return the tools of one server, or nothing for an unknown server."""
         return self.tools[self.places.get(server, slice(0))]
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits over all definitions; equal sets have equal fingerprints."""
+        """16 hexadecimal digits over all definitions. Equal sets of tools have equal fingerprints."""
         return digest("".join([tool.hash for tool in self.tools]), 16)
 
     @property
@@ -140,7 +141,7 @@ class Catalogue:
 
 
 class Excerpt(Catalogue):
-    """Some tools of a catalogue, whose version they go by; `fingerprint` stays their own."""
+    """Some tools of a catalogue, with the version of the whole catalogue. `fingerprint` is their own."""
 
     def __init__(self, tools: Iterable[Tool], version: CatalogueVersion) -> None:
         super().__init__(tools)
@@ -159,7 +160,7 @@ def _tool(number: int, record: Any) -> Tool:
 
 
 def places_of_servers(tools: Sequence[Tool]) -> dict[str, slice]:
-    """Return where each server's tools stand, among tools ordered by server."""
+    """Return the positions of each server's tools, for tools ordered by server."""
     places, start = dict[str, slice](), 0
     for server, own in groupby(tools, attrgetter("server")):
         places[server] = slice(start, start := start + sum(1 for _ in own))

@@ -111,9 +111,15 @@ def export(tools: Sequence[Tool], provider: Provider) -> list[dict[str, Any]]:
 
 
 def appended(tools: Sequence[Tool], shape: Appended, call_id: str = "") -> list[dict[str, Any]]:
-    """Return the tools as what a conversation goes on with; nothing for no tools, unless a search is to be answered.
+    """Return the tools in a form to append to a conversation. Empty without tools, unless a search needs an answer.
 
-    As openai 3.57 and anthropic 2.14 type them. References name tools that the request holds with `defer_loading`.
+    The forms follow the types of openai 3.57 and anthropic 2.14. References name tools that the request has with
+    `defer_loading`.
+
+    Args:
+        tools: The tools.
+        shape: The provider's form.
+        call_id: The id of the search call to answer, or "".
     """
     if shape not in get_args(Appended):
         raise InvalidInput(f"shape {shape!r}: choose one of {', '.join(get_args(Appended))}")
@@ -184,7 +190,7 @@ def _as_object(tool: Tool) -> dict[str, Any]:
 
 
 def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
-    """Map a model's call to one of these tools; see Decision.resolve."""
+    """Map a model's call to one of these tools. See `Decision.resolve`."""
     name, arguments, call_id = _read_call(call)
     by_name = {exported_name(tool, provider): tool for provider in ("openai", "mcp") for tool in tools}
     tool = by_name.get(name) or next((tool for tool in tools if tool.key == name), None)
@@ -210,10 +216,11 @@ def _get(record: Any, key: str) -> Any:
 
 
 def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
-    """Return arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; InvalidArguments if not.
+    """Return arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema. Raises InvalidArguments
+    otherwise.
 
-    Texts that hold JSON, blanks and null are read where only that fits (`fitting`). What cannot be checked here, as the
-    schema is broken or refers elsewhere, is the server's to check.
+    Values such as JSON in a text, blanks and null are converted if only that fits (`fitting`). If the schema is broken
+    or refers to other documents, the server has to check.
     """
     read = read_arguments(tool.key, arguments)
     schema = _as_object(tool)
@@ -238,9 +245,9 @@ def _taken(tool: Tool) -> str:
 
 
 def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
-    """Return arguments as a dict, whatever the tool's schema says; InvalidArguments for what no JSON object can hold.
+    """Return arguments as a dict without checking the schema. Raises InvalidArguments if they cannot be a JSON object.
 
-    Half a surrogate pair, as a model's cut emoji leaves it, would end a connection and all calls under way.
+    A lone surrogate, as in a model's cut emoji, would end the connection and all its calls.
     """
     from pydantic_core import to_jsonable_python
 

@@ -1,4 +1,4 @@
-"""Files of tools: a .jsonl, a .json or a folder of them. What a file holds tells its form, not what it is called."""
+"""Files of tools: a .jsonl, a .json or a folder of them. The content decides the format, not the file name."""
 
 import logging
 from collections.abc import Iterator
@@ -17,9 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 def read_tools(path: str | Path, server: str | None = "") -> list[Tool]:
-    """Return all tools of a .jsonl, a .json, or a folder of them, each once; InvalidCatalogue names file and line.
+    """Return all tools of a .jsonl, a .json, or a folder of them, each once. Raises InvalidCatalogue with file and
+    line.
 
-    Tools that name no server get `server`; None: the name of their file, without its suffix.
+    The server of tools without a server is `server`, or by default the name of their file without its suffix.
     """
     found: dict[str, tuple[str, Tool]] = {}
     for file in _files(Path(path)):
@@ -60,12 +61,14 @@ def _with(tool: Tool, stated: list[dict[str, Any]]) -> Tool:
 
 
 def _stem(file: Path) -> str:
-    """Return what a file's tools are called after; nothing where it is a pipe."""
+    """Return the name for a file's tools, or "" for a pipe."""
     return file.stem if file.is_file() and file.parts[:2] != ("/", "dev") else ""
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file itself; of a folder its tools.jsonl, else its tools.json, else all its .jsonl and .json."""
+    """Return the file itself, or of a folder its tools.jsonl, otherwise its tools.json, otherwise all its .jsonl and
+    .json.
+    """
     with reading(path, _FORM, InvalidCatalogue):
         if not path.exists():
             within = "" if path.is_absolute() else f" in {Path.cwd()}"
@@ -89,7 +92,7 @@ def _text(path: Path) -> str:
 
 
 def _records(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the records of a file, each with where it stands. Only lines of objects begin with a whole object."""
+    """Yield the records of a file with their places. Only lines of objects begin with a complete object."""
     first, _, rest = text.strip().partition("\n")
     if first and not (rest and first.startswith("{") and first.rstrip().endswith("}")):
         yield from _document(path, text)
@@ -105,7 +108,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _document(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a list, or of an object's list under "tools"; or one tool alone."""
+    """Yield the items of a list, or of an object's list under "tools", or a single tool."""
     with reading(path, error=InvalidCatalogue):
         records = value = read_json(text)
     if isinstance(value, dict):  # Of a tool that is an agent, "tools" may be the names of those that it uses.

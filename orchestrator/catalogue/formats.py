@@ -36,7 +36,7 @@ class _Hints(BaseModel):
 
 
 class _Relation(BaseModel):
-    """An edge to another tool; a `to` without a server means one of the same. Its form is ours: nobody adds fields."""
+    """A relation to another tool. A `to` without a server means the same server. Unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
     to: Annotated[str, Field(min_length=1)]
@@ -53,8 +53,9 @@ def _label_text(value: Any) -> Any:
 
 
 class _Record(BaseModel):
-    """A tool as strangers write it: our own form, MCP's (`inputSchema`) or a function definition's (`parameters`), also
-    where that stands under `function`."""
+    """A tool in any accepted form: toolroute's own, MCP's (`inputSchema`) or a function definition's (`parameters`),
+    also below `function`.
+    """
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
     server: str = ""
@@ -72,9 +73,10 @@ class _Record(BaseModel):
 
 
 def tool_from(record: Any, server: str = "") -> Tool:
-    """Return a Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds.
+    """Return a Tool from a decoded JSON object. Raises InvalidCatalogue with the wrong field and its value.
 
-    server: whose tool it is where the record does not say so.
+    Args:
+        server: The server of a record without a server.
     """
     if not isinstance(record, Mapping):
         raise InvalidCatalogue(f"the record is no JSON object: {repr(record)[:80]}")
@@ -103,7 +105,7 @@ def tool_from(record: Any, server: str = "") -> Tool:
 
 
 def tool_to_json(tool: Tool) -> dict[str, Any]:
-    """Return the tool as a line of tools.jsonl holds it; fields with nothing in them are left out."""
+    """Return the tool as a line of tools.jsonl, without empty fields."""
     hints = _Hints(**{f"{own}_hint": hint for own, hint in asdict(tool.annotations).items()})
     optional = {
         "title": tool.title,

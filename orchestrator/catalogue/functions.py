@@ -16,13 +16,13 @@ _OPEN = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "
 
 
 def function_tool(function: Callable[..., Any]) -> Tool:
-    """Return the tool of a function: its name, its docstring, its parameters as a JSON Schema, and how to call it.
+    """Return the tool of a function: its name, its docstring, its parameters as a JSON Schema, and the way to call it.
 
-    The docstring may be in Google's, numpy's or Sphinx's style; its descriptions of parameters go into the schema. A
+    The docstring may have Google's, numpy's or Sphinx's style. Its descriptions of parameters go into the schema. A
     `Field(description=...)` or a text within `Annotated` takes precedence.
 
     Raises:
-        InvalidCatalogue: The function cannot be a tool; the message says why.
+        InvalidCatalogue: The function cannot be a tool. The message has the reason.
     """
     name = getattr(function, "__name__", "")
     if not inspect.isroutine(function) or name == "<lambda>":
@@ -63,7 +63,9 @@ def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def _model(name: str, signature: inspect.Signature) -> "type[BaseModel]":
-    """Return what validates arguments. Its fields are numbered, since a parameter may be called as a model's method."""
+    """Return the pydantic model that validates arguments. Its fields are numbered, because a parameter may have the
+    name of a model's method.
+    """
     from pydantic import ConfigDict, Field, create_model
     from pydantic.errors import PydanticUserError
 
@@ -112,7 +114,7 @@ def _no_json(name: str, error: Exception) -> InvalidCatalogue:
 def _validated(
     function: Callable[..., Any], signature: inspect.Signature, model: "type[BaseModel]"
 ) -> Callable[..., Any]:
-    """Return the function with its arguments taken by name and validated; asynchronous as it is."""
+    """Return the function with its arguments by name and validated. An async function stays async."""
     from pydantic import ValidationError
 
     def bound(given: dict[str, Any]) -> inspect.BoundArguments:

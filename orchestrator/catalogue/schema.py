@@ -1,8 +1,8 @@
-"""A stranger's input schema as providers take it, and as values are checked against it here.
+"""A server's input schema in the form that providers accept, and for checking values.
 
-One that providers refuse sinks the whole request. OpenAI and Anthropic hold schemas to draft 2020-12 and take no
-combinations at the top; OpenAI wants the `items` of each array, Anthropic plain names of parameters. Real catalogues
-hold tools that break each of these rules.
+One rejected schema makes a provider reject the whole request. OpenAI and Anthropic require draft 2020-12 and no
+combinations at the top level. OpenAI requires the `items` of each array, Anthropic plain names of parameters. Real
+catalogues have tools that break each of these rules.
 """
 
 import json
@@ -52,20 +52,25 @@ _left: ContextVar[list[int]] = ContextVar("steps left")
 
 
 def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) -> list[str]:
-    """Return what the schema, mended, finds wrong with all arguments, or with the value of one parameter.
+    """Return the faults of all arguments, or of one parameter's value, according to the repaired schema.
 
-    Nothing is fetched, no pattern takes long, and no more is checked than the value is worth: UnusableSchema then says
-    why. It is the server's to check.
+    Nothing is fetched, no pattern takes long, and the number of checks is limited. UnusableSchema gives the reason if
+    the schema cannot be checked here. Then the server has to check.
+
+    Args:
+        schema: The input schema.
+        value: The arguments or the value.
+        parameter: The parameter's name, or None for all arguments.
     """
     found = _faults(schema, value, parameter)
     return [f"{'.'.join(map(str, fault.absolute_path)) or 'arguments'}: {fault.message}" for fault in found]
 
 
 def fitting(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments as they fit the schema; None where they do not.
+    """Return the arguments converted to fit the schema, or None if that is impossible.
 
-    Models encode values twice ("5", "[1]") and send blanks or null for what they leave out. A text is read as JSON, and
-    a blank left out, only where the schema refuses it for its type or its value.
+    Models encode values twice ("5", "[1]") and send blanks or null for omitted values. A text is read as JSON, and a
+    blank is dropped, only if the schema rejects its type or value.
     """
     read: dict[str, Any] = deepcopy(dict(arguments))
     for _ in range(_ROUNDS):
@@ -120,7 +125,9 @@ def _faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None)
 
 @lru_cache(maxsize=1_000)
 def _validator(schema_text: str) -> Any:
-    """Return what checks values against a schema, which itself is checked here: that costs many times a value's."""
+    """Return the validator of a schema. The schema itself is checked here, which takes many times as long as checking
+    a value.
+    """
     from jsonschema import Draft202012Validator, FormatChecker, validators
     from referencing import Registry
 
@@ -184,9 +191,9 @@ def _check_pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:
 
 @lru_cache(maxsize=1_000)
 def _matcher(pattern: str) -> tuple[Any, int]:
-    """Return what matches a pattern (None: the server has to) and the size that its time on a text grows with.
+    """Return a matcher for a pattern (None: only the server can check) and its cost for a text.
 
-    It is the engine that pydantic brings, Rust's, which never goes back: `^(a+)+$` may take Python's for ever.
+    It is the Rust engine of pydantic, which does not backtrack. Python's engine may take forever for `^(a+)+$`.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -218,18 +225,19 @@ def _values(part: Any) -> Sequence[Any]:
 
 
 def accepted(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema without what is no JSON Schema or is refused at the top, and with `items` for every array.
+    """Return the schema without invalid parts and rejected top-level combinations, and with `items` for every array.
 
-    The parameters of what is refused at the top are among the schema's own, and each reference means what it did.
+    The parameters of rejected combinations become the schema's own. References keep their meaning.
     """
     mended = usable(hoisted(gathered(schema)))
     return {key: value for key, value in mended.items() if key not in _REFUSED}
 
 
 def gathered(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with the parameters of its root's branches and reference among its own.
+    """Return the schema with the parameters of its root's branches and reference as its own.
 
-    Required is what all branches require. A parameter that branches describe differently may be as any of them says.
+    A parameter is required if all branches require it. A parameter that branches describe differently may be any of
+    them.
     """
     if _JOINED.isdisjoint(schema):
         return dict(schema)
@@ -241,7 +249,7 @@ _Parameters = tuple[dict[str, Any], list[str]]
 
 
 def _gathered(root: Mapping[str, Any], part: Any, known: dict[str, _Parameters], depth: int) -> _Parameters:
-    """Return the properties and the required names of a part of a schema; `known` are those of references."""
+    """Return the properties and required names of a part of a schema. `known` has those of references."""
     if not isinstance(part, dict) or depth > _MAX_JOINED:
         return {}, []
     properties = dict(own) if isinstance(own := part.get("properties"), dict) else {}
@@ -268,14 +276,14 @@ def _gathered(root: Mapping[str, Any], part: Any, known: dict[str, _Parameters],
 
 
 def _branches(part: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the branches under a keyword, without those that arguments, an object, cannot fit."""
+    """Return the branches under a keyword, without those that an object cannot fit."""
     listed = part.get(key, [])
     branches = listed if isinstance(listed, list) else [listed]
     return [one for one in branches if not (isinstance(one, dict) and one.get("type", "object") != "object")]
 
 
 def _either(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the properties of several branches, each of which is as any branch says that has it."""
+    """Return the properties of several branches. Each may be as in any branch that has it."""
     shapes: dict[str, dict[str, Any]] = {}
     for properties in several:
         for name, shape in properties.items():
@@ -285,9 +293,10 @@ def _either(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with what its references mean moved to `$defs`, where no change of its parameters breaks them.
+    """Return the schema with the targets of its references in `$defs`, where changes of its parameters do not break
+    them.
 
-    A reference that means nothing within the schema is left out, because a provider would refuse it.
+    A reference without a target is dropped, because a provider would reject it.
     """
     moved: dict[str, Any] = {}
     waiting: dict[str, Any] = {}
@@ -327,7 +336,7 @@ def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _meant(schema: Any, reference: str) -> Any:
-    """Return what a reference within a schema means; None where nothing stands there."""
+    """Return the target of a reference within a schema, or None."""
     where, _, pointer = reference.partition("#")
     if where or (pointer and not pointer.startswith("/")):
         return None
@@ -341,7 +350,7 @@ def _meant(schema: Any, reference: str) -> Any:
 
 
 def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema without what is no JSON Schema, a type `any` for one: such a part says and forbids nothing."""
+    """Return the schema without invalid parts, such as a type `any`. Such a part has no effect."""
     found = {}
     for key, value in schema.items():
         if key not in _READ:
@@ -386,7 +395,7 @@ def _listed(value: Any) -> Any:
 
 
 def _type(value: Any) -> Any:
-    """Return known types, in lower case; one that is unknown among them may be anything."""
+    """Return known types in lower case. If one of them is unknown, any type is allowed."""
     named = value if isinstance(value, list) else [value]
     known = list(dict.fromkeys(name.lower() for name in named if isinstance(name, str)))
     if not known or len(known) < len(named) or not _TYPES.issuperset(known):
@@ -416,7 +425,7 @@ def _names(value: Any) -> Any:
 
 
 def _of(*kinds: type) -> Callable[[Any], Any]:
-    """Keep a value of one of these types; True and False are no numbers."""
+    """Keep a value of one of these types. True and False are not numbers."""
     return lambda value: value if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)) else None
 
 

@@ -1,1 +1,1 @@
-"""Helpers without a domain of their own: redaction, digests, checked fields, lines of text, JSON input, tenants."""
+"""Helpers without their own domain: redaction, digests, checked fields, lines of text, JSON input, tenants."""

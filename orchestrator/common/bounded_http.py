@@ -18,7 +18,7 @@ class AnswerTooLong(httpx2.ReadError):
 
 
 class BoundedClient(httpx2.Client):
-    """Reads an answer's body whole, within its limits; AnswerTooLong and ReadTimeout where it is beyond them."""
+    """Reads a whole response body within its limits. Raises AnswerTooLong or ReadTimeout beyond them."""
 
     def send(self, request: httpx2.Request, *, stream: bool = False, **given: Any) -> httpx2.Response:
         response = super().send(request, stream=True, **given)

@@ -1,4 +1,4 @@
-"""Digests: short names of what something says. Stores and histories hold them, so no release changes them."""
+"""Digests: short names for content. Stores and histories contain them, so no release changes them."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ OF_SERVER = 16
 
 
 def digest(text: str, digits: int) -> str:
-    """Return hexadecimal digits of the text's SHA-256; half of a surrogate pair counts as any other letter."""
+    """Return the first hexadecimal digits of the text's SHA-256. Lone surrogates are encoded like other characters."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
@@ -19,5 +19,5 @@ def digest_of(*content: Any) -> str:
 
 
 def same_server(one: str, other: str) -> bool:
-    """Tell whether two entries' identities are of one server, whichever of its tools they choose."""
+    """Return True if two entries' identities belong to one server, whatever tools they choose."""
     return one[:OF_SERVER] == other[:OF_SERVER]

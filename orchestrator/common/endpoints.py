@@ -15,7 +15,7 @@ _UNANSWERED = {
 
 
 def address(url: str) -> str:
-    """Return an endpoint's address without a password or a key that stands in it, in its path either."""
+    """Return an endpoint's address without passwords and keys, including those in its path."""
     parts = urlsplit(url)
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
     return secrets_of(url, None).redact(shown)
@@ -27,13 +27,13 @@ def secrets_of(url: str, key: str | None) -> Secrets:
 
 
 def complaint(error: Exception, secrets: Secrets) -> str:
-    """Return the endpoint's own message behind a colon, without the secrets that some repeat; "" for none."""
+    """Return the endpoint's own error message after a colon, without secrets, or ""."""
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
     return f": {secrets.redact(message)[:300]}" if isinstance(message, str) else ""
 
 
 def unanswered(error: Exception) -> str:
-    """Return why a request had no answer at all, in words where they are known."""
+    """Return the reason why a request got no answer."""
     names = (type(cause).__name__ for cause in (error.__cause__, error))
     return next((_UNANSWERED[name] for name in names if name in _UNANSWERED), type(error).__name__)

@@ -1,4 +1,4 @@
-"""Fields of records: their annotations say what they take, and what an error tells people to give.
+"""Checked fields of records. Their annotations give the accepted values and the remedy in errors.
 
     limit: Annotated[int, Interval(ge=1, le=50), Give("1 to 50")] = 10
 
@@ -30,9 +30,9 @@ WANTED = "wanted"
 
 @dataclass(frozen=True, slots=True)
 class Give:
-    """The remedy that errors name for a field. Only fields with one are checked.
+    """The remedy for a field in errors. Only fields with a remedy are checked.
 
-    A list may stand for a tuple, and any mapping for a dict. NaN and the infinities are no numbers.
+    A list is accepted for a tuple, and any mapping for a dict. NaN and infinities are not accepted as numbers.
     """
 
     wanted: str
@@ -66,7 +66,17 @@ def check(record: object, error: type[InvalidInput] = InvalidInput) -> None:
 
 
 def value_of(kind: type, name: str, text: str, shown: str) -> Any:
-    """Return the value that a text gives a record's field, `"5"` a number's; InvalidConfig calls the field `shown`."""
+    """Convert a text to the type of a record's field, for example `"5"` to a number.
+
+    Args:
+        kind: The record's class.
+        name: The field's name.
+        text: The text.
+        shown: The field's name in errors.
+
+    Raises:
+        InvalidConfig: The text is not a value of the field.
+    """
     from pydantic import ValidationError
 
     try:
@@ -98,7 +108,16 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def member(kind: type[_Choice], name: str, value: Any) -> _Choice:
-    """Return the member of an enumeration that a value names; InvalidInput lists them all."""
+    """Return the member of an enumeration with this value.
+
+    Args:
+        kind: The enumeration.
+        name: The field's name, for the error.
+        value: The value.
+
+    Raises:
+        InvalidInput: There is no such member. The error lists all members.
+    """
     try:
         return kind(value)
     except ValueError:

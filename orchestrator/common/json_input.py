@@ -1,4 +1,4 @@
-"""Read the JSON that people and models write, strictly, and say in words why a file or a record cannot be read."""
+"""Reads JSON written by people and models strictly, and explains why a file or record cannot be read."""
 
 import json
 import re
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def read_json(text: str) -> Any:
-    """Return the value of JSON alone; ValueError ("not JSON (...)") for anything else, and for what is nested too deep.
+    """Parse JSON. Raises ValueError ("not JSON (...)") for other text and for too deep nesting.
 
-    Python would also take NaN and the infinities, and keep the last of two values of one name in silence.
+    Python's own parser also accepts NaN and infinities, and silently keeps the last of two equal names.
     """
     try:
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
@@ -33,9 +33,9 @@ _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def without_comments(text: str) -> str:
-    """Return plain JSON from what editors let people write: comments and a last comma become blanks.
+    """Return plain JSON from JSON with comments and trailing commas, which become blanks.
 
-    Strings stay as they are, and everything stays where it is, for the place that an error names.
+    Strings are unchanged, and every character keeps its position, for positions in errors.
     """
     for part in (_COMMENT, _LAST_COMMA):
         text = part.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"\S", " ", found[0]), text)
@@ -62,7 +62,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def reading(place: object, remedy: str = "", error: type[InvalidInput] = InvalidInput) -> Iterator[None]:
-    """Raise the error, with the place and the remedy, for a file or a record within that cannot be read."""
+    """Raise the error with place and remedy if a file or record in the block cannot be read.
+
+    Args:
+        place: The file and line.
+        remedy: The remedy.
+        error: The error class.
+    """
     from pydantic import ValidationError
 
     end = f"; {remedy}" if remedy else ""
@@ -79,7 +85,7 @@ def reading(place: object, remedy: str = "", error: type[InvalidInput] = Invalid
 
 
 def why_unread(error: OSError | UnicodeDecodeError) -> str:
-    """Say why a text file could not be read; its path is named elsewhere in the message."""
+    """Return the reason why a text file could not be read, without its path."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"
 
 
@@ -87,8 +93,10 @@ _KINDS = {bool: "true or false", int: "a number", float: "a number", str: "a tex
 
 
 def first_problem(error: "ValidationError", whole: str = "") -> str:
-    """Say the first thing wrong with a record, with the kind of what was given, whose value may be a secret; `whole`
-    names it where that is all of it."""
+    """Return the first problem with a record, with the type of the wrong value. The value itself may be a secret.
+
+    `whole` is the name of the record, for a problem with all of it.
+    """
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or whole
     given = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None
@@ -101,7 +109,7 @@ _NEARLY = 0.85
 
 
 def nearly(name: str, known: Iterable[str]) -> str:
-    """Return the known name that this one is but for a slip, or the case that a language writes it in; else ""."""
+    """Return the known name that this misspelt name means, also in another naming style, or ""."""
     return _nearest(name, tuple(known))
 
 
@@ -116,13 +124,19 @@ def _bare(name: str) -> str:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the known name that is most like this one; "" where none is."""
+    """Return "; did you mean 'x'?" for the most similar known name, or ""."""
     near = get_close_matches(name, list(known), 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise InvalidConfig for the first name that is not known."""
+    """Raise InvalidConfig for the first unknown name.
+
+    Args:
+        what: The kind of name, for the error.
+        given: The given names.
+        known: The known names.
+    """
     for name in given:
         if name not in known:
             raise InvalidConfig(f"{what}: nothing is called {name!r}{meant(name, known)}")
@@ -139,9 +153,12 @@ def spellings(kind: "type[BaseModel]") -> dict[str, str]:
 
 
 def slip(given: Collection[str], fields: Mapping[str, str], what: str = "field") -> str:
-    """Return which of these names is nearly one of a missing field, and the spelling meant; "" if none is.
+    """Return the first name that resembles a missing field, with the correct spelling, or "".
 
-    fields: the field that each spelling names. what: what a name stands for, in the message.
+    Args:
+        given: The given names.
+        fields: The field of each spelling.
+        what: The kind of name, for the message.
     """
     found = {fields.get(name) for name in given}
     for name in given:

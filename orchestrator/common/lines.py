@@ -1,4 +1,4 @@
-"""Lines: what others wrote (names, descriptions, errors) never begins a line of its own, nor moves a cursor."""
+"""Lines: texts from others (names, descriptions, errors) cannot start a new line or move the cursor."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ _LEFT_OUT = dict.fromkeys(_SIGNS - {ord("\n"), ord("\t")})
 
 
 def plain(text: str) -> str:
-    """Return the text without control signs; line ends and tabs stay."""
+    """Return the text without control characters, except line ends and tabs."""
     return text.translate(_LEFT_OUT)
 
 
@@ -30,14 +30,26 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """Return JSON in which every sign that cannot be seen is escaped: blanks without width, turns of direction."""
+    """Return JSON with every invisible character escaped, such as zero-width blanks and direction marks.
+
+    Args:
+        value: The value.
+        indent: The indentation, or None for one line.
+        ascii_only: Escape all characters outside ASCII.
+    """
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=str)
     unseen = {sign for sign in set(text) if not sign.isprintable()} - {"\n"}
     return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in unseen})
 
 
 def bounded(value: Any, most: int = 200, items: int = 20) -> Any:
-    """Return a value for a person to read: of long texts the beginning and the end, of many members the first."""
+    """Return a shortened value for a person: the beginning and end of long texts, and the first of many members.
+
+    Args:
+        value: The value.
+        most: The maximum number of characters of a text.
+        items: The maximum number of members.
+    """
     if isinstance(value, str) and len(value) > most:
         return f"{value[: most // 2]}… {len(value) - most:,} characters …{value[-most // 2 :]}"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Secrets kept out of errors, logs, listings and results: what settings give, and the keys in use, is masked."""
+"""Masks secrets in errors, logs, listings and results: values from settings, and the keys in use."""
 
 import json
 import logging
@@ -26,9 +26,10 @@ _HEADER_OPTIONS = frozenset({"-H", "--header"})
 
 
 class Secrets:
-    """Mask the given values, also where they stand line by line, in JSON or in a URL.
+    """Masks the given values, also line by line, in JSON and in URLs.
 
-    Switches (true, none) and what has fewer than four characters stay: masked, they would garble every second result.
+    Switches (true, none) and values of fewer than four characters are not masked, because that would garble most
+    results.
     """
 
     __slots__ = ("_pattern", "_values")
@@ -39,7 +40,7 @@ class Secrets:
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
-        """Mask these values, too, as tokens that are renewed: whoever holds this object masks them from now on."""
+        """Mask further values, such as renewed tokens, for everybody who uses this object."""
         if (now := self._values.union(values)) != self._values:
             self._values = now
             # Longest first, so that no value is masked only up to a shorter one's end.
@@ -54,7 +55,7 @@ class Secrets:
         return self._pattern.sub(MASK, text) if self._pattern else text
 
     def redact_json(self, value: Any) -> Any:
-        """Redact every text of a decoded JSON value, names included; numbers stay as they are."""
+        """Redact every text of a decoded JSON value, including names. Numbers are unchanged."""
         if self._pattern is None:
             return value
         if isinstance(value, str):
@@ -70,15 +71,15 @@ class Secrets:
 
 
 def setting_secrets(settings: Mapping[str, str]) -> list[str]:
-    """Return what to mask of variables or headers: all values but short numbers, existing places, and plain words
-    whose name does not say that they are secret."""
+    """Return the values of variables or headers to mask: all except short numbers, existing paths, and plain words
+    whose name does not suggest a secret.
+    """
     hidden = [value for name, value in settings.items() if not _is_readable(name, value)]
     return [secret for value in hidden for secret in _parts(value)]
 
 
 def url_secrets(url: str) -> list[str]:
-    """Return what to mask of an address: its password, parameters that are long or named as secrets, and
-    long segments of its path."""
+    """Return the parts of an address to mask: its password, long or secret-named parameters, and long path segments."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -90,14 +91,16 @@ def url_secrets(url: str) -> list[str]:
 
 
 def typed_secrets(text: str) -> list[str]:
-    """Return what looks like a key in a text that a person typed: what follows a secret's name and = or :, and long
-    runs of letters and digits together."""
+    """Return the parts of a typed text that look like keys: values after a secret's name and = or :, and long runs of
+    letters and digits.
+    """
     return [value or run for value, run in _TYPED.findall(text)]
 
 
 def argument_secrets(args: Sequence[str]) -> list[str]:
-    """Return what to mask of a command's arguments: values of options and variables named as secrets, also within an
-    argument (`Server=x;Password=y`), headers, and passwords of URLs."""
+    """Return the parts of a command's arguments to mask: values of secret-named options and variables, also within an
+    argument (`Server=x;Password=y`), headers, and passwords of URLs.
+    """
     found: list[str] = []
     for before, argument in zip(("", *args), args, strict=False):
         name, is_given, value = argument.partition("=")
@@ -122,7 +125,7 @@ def _is_number(value: str) -> bool:
 
 
 def _is_place(value: str) -> bool:
-    """Return whether a value names a file or folder, which results have to name as well."""
+    """Return True if a value is the path of a file or folder, which results must show."""
     try:
         path = Path(value).expanduser()
         return "/" in value and (path.exists() or (path.parent != Path("/") and path.parent.is_dir()))
@@ -131,7 +134,7 @@ def _is_place(value: str) -> bool:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Yield a value, what follows the name of an authorisation scheme in it, and a URL's password."""
+    """Yield a value, its part after the name of an authorisation scheme, and a URL's password."""
     yield value
     scheme, _, credential = value.partition(" ")
     if scheme.lower() in _SCHEMES:
@@ -140,7 +143,7 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _passwords(text: str) -> list[str]:
-    """Return the password of a URL within a text, or its user where that stands alone, as tokens do."""
+    """Return the passwords of URLs within a text, or the user name if it is alone, as tokens are."""
     _, scheme, rest = text.partition("://")
     user, at, _ = rest.split("/", 1)[0].rpartition("@")
     return [user.partition(":")[2] or user] if scheme and at else []
@@ -161,7 +164,7 @@ def _escaped(value: str) -> str:
 
 
 class LogFilter(logging.Filter):
-    """Mask secrets in what the MCP and HTTP libraries log while a connection is open, or a request under way."""
+    """Masks secrets in the logs of the MCP and HTTP libraries during a connection or a request."""
 
     LOGGERS = (
         *(f"mcp.client.{module}" for module in ("caching", "client", "sse", "stdio", "streamable_http")),

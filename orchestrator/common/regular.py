@@ -1,4 +1,4 @@
-"""Open files where something else may stand in their place."""
+"""Opens files at paths where something other than a regular file may be."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import stat
 
 
 class Irregular(OSError):
-    """What has the file's name is a pipe, a device or a folder."""
+    """The path is a pipe, a device or a folder."""
 
 
 def regular(path: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""Tenants: what one is called. Every index, cache, search, count and connection belongs to exactly one."""
+"""Tenants and their names. Every index, cache, search, count and connection belongs to exactly one tenant."""
 
 import re
 
@@ -10,12 +10,12 @@ _TENANT = re.compile(r"(?:org|user):\S(?:.*\S)?|local")
 
 
 def is_tenant(name: str) -> bool:
-    """Tell whether it is `org:ID`, `user:ID` or `local`, and so what a tenant can be called."""
+    """Return True for `org:ID`, `user:ID` and `local`."""
     return isinstance(name, str) and _TENANT.fullmatch(name) is not None
 
 
 def check_tenant(name: str, *, shared: bool = False) -> None:
-    """Raise UnknownTenant for what is no tenant's name: it would be a tenant without tools. `shared` allows SHARED."""
+    """Raise UnknownTenant for an invalid name, which would be a tenant without tools. `shared` allows SHARED."""
     if not name:
         raise UnknownTenant("no tenant: give an organization (org:ID), a user (user:ID), or local")
     if not (is_tenant(name) or (shared and name == SHARED)):
@@ -23,7 +23,13 @@ def check_tenant(name: str, *, shared: bool = False) -> None:
 
 
 def tenant_of(organization: str | None = None, user: str | None = None, *, default: str = "") -> str:
-    """Return `org:ID` when an organization is given, else `user:ID`, else the default (`local` in the command line)."""
+    """Return `org:ID` if an organization is given, `user:ID` if a user is given, otherwise the default.
+
+    Args:
+        organization: The organization's id.
+        user: The user's id.
+        default: The default. The command line uses `local`.
+    """
     for prefix, value in (("org", organization), ("user", user)):
         if value is None:
             continue

@@ -1,4 +1,4 @@
-"""Threads for what may block for long, apart from asyncio's own few, in which stores are read and names looked up."""
+"""Threads for long blocking work, separate from asyncio's few threads, which read stores and resolve names."""
 
 import asyncio
 import contextvars
@@ -19,14 +19,14 @@ S = TypeVar("S")
 
 
 class Threads:
-    """A pool of at most `most` threads, opened on first use; after `close` a later `run` opens another."""
+    """A pool of at most `most` threads, opened on first use. After `close`, a later `run` opens a new one."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most, self._name = most, name
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
-        """Do what `asyncio.to_thread` does, in a thread of these."""
+        """Like `asyncio.to_thread`, in a thread of this pool."""
         return await asyncio.wrap_future(self.begin(work, *given, **named))
 
     def begin(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> "Future[R]":
@@ -50,7 +50,7 @@ def _finished(work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
 
 
 def now(work: Coroutine[Any, Any, R]) -> R:
-    """Return what the coroutine returns, for calls that are not async, whatever loop runs around them."""
+    """Run a coroutine from synchronous code and return its result, also inside a running event loop."""
     loop = _loop(os.getpid())
     with suppress(RuntimeError):  # No loop runs in this thread.
         if asyncio.get_running_loop() is loop:

@@ -33,11 +33,13 @@ class CatalogueTool:
         return parameters(self.tool)
 
     def waits(self, approve: Approve) -> bool:
-        """Tell whether the framework asks a person before it calls the tool."""
+        """Return True if the framework must ask a person before it calls the tool."""
         return needs_approval(self.tool, approve)
 
     async def call(self, arguments: Mapping[str, Any] | str) -> str:
-        """Return the text for the model: the answer, or why there is none. Only a cancelled call raises."""
+        """Return the text for the model: the answer, or the reason why there is none. Only cancellation raises an
+        error.
+        """
         try:
             given = read_arguments(self.tool.key, arguments)
             return (await self.router.call(self.decision, self.tool.key, given)).text

@@ -1,4 +1,4 @@
-"""FastMCP: a search transform, so that a server's clients see two tools and find the others by what they want to do.
+"""FastMCP: a search transform. A server's clients see two tools and find the others by searching.
 
 mcp = FastMCP("Server", transforms=[ToolRouterSearch()])
 """
@@ -33,20 +33,19 @@ _CLIENTS, _SEARCHES = 1_000, 20
 
 
 class ToolRouterSearch(BaseSearchTransform):
-    """Shows clients `search_tools` and `call_tool` in place of all tools; calls that follow a search are remembered.
+    """Shows clients `search_tools` and `call_tool` instead of all tools. Calls that follow a search are remembered.
 
-    The first parameters are a Toolbox's (see docs/how-to/integrations.md).
-    Functions for `tenant` and `actor` get the Context.
-    Calls are recorded half a minute after the last one, and by `aclose`.
+    The first parameters are those of a Toolbox (see docs/how-to/integrations.md). Functions for `tenant` and `actor`
+    receive the Context. Calls are recorded half a minute after the last one, and by `aclose`.
 
     Args:
-        limit: The number of tools that a search finds.
-        keep: The names of tools that stay listed beside the two (`always_visible` of FastMCP's own transforms).
-        enforce: Whether a client can call only what its latest searches have found, and the tools of `keep`. Clients of
-            one tenant are told apart by `actor`.
+        limit: The number of tools in a search result.
+        keep: The names of tools that stay listed (`always_visible` of FastMCP's own transforms).
+        enforce: Allow a client to call only tools from its latest searches and the tools of `keep`. Clients of one
+            tenant are distinguished by `actor`.
         search_tool_name: As in FastMCP's own transforms.
-        call_tool_name: Likewise.
-        search_result_serializer: Likewise.
+        call_tool_name: As in FastMCP's own transforms.
+        search_result_serializer: As in FastMCP's own transforms.
     """
 
     @named
@@ -78,7 +77,7 @@ class ToolRouterSearch(BaseSearchTransform):
         self._found = OrderedDict[Conversation, deque[set[str]]]()
 
     async def aclose(self) -> None:
-        """Record what is left."""
+        """Record the remaining calls."""
         await self._outcomes.close()
 
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:

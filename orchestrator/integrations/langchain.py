@@ -25,12 +25,11 @@ except ImportError as error:
 
 
 class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a turn called is recorded at its end.
+    """Offers the few of an agent's own tools that fit each turn. The calls of a turn are recorded at its end.
 
-    The parameters are a Toolbox's (see docs/how-to/integrations.md).
-    Functions for `tenant` and `actor` get the Runtime (its
-    `context` is yours). Tools of the provider's side, given as dicts, are always offered. Runs, streams, and works
-    without async, too.
+    The parameters are those of a Toolbox (see docs/how-to/integrations.md). Functions for `tenant` and `actor` receive
+    the Runtime, whose `context` is yours. Provider-side tools, given as dicts, are always offered. Works with runs,
+    streams, and without async.
     """
 
     @named

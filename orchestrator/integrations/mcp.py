@@ -1,4 +1,4 @@
-"""MCP clients: what a session with one server has, over those tools of many that fit a task.
+"""MCP clients: a session like that with one server, over the tools of many servers that fit a task.
 
 async with RoutedSession("what time is it in Oslo?", router, connections) as session:
     tools = (await session.list_tools()).tools
@@ -31,21 +31,22 @@ _TURNS = 10
 
 
 class RoutedSession:
-    """Lists and calls the tools that fit a task, whose servers begin to connect; its calls are recorded at its end.
+    """Lists and calls the tools that fit a task. Their servers start to connect at once. Calls are recorded at the
+    end.
 
-    A call that fails, or of a tool that is not listed, is a result with `is_error`.
+    A failed call, or a call of a tool that is not listed, is a result with `is_error`.
 
     Args:
         task: The task in words.
-        router: Routes it among its tools.
-        connections: Call the tools.
-        tenant: Whose task it is. Default: `local`.
-        actor: Who asks.
+        router: The Router.
+        connections: The connections for the calls.
+        tenant: The tenant. Default: `local`.
+        actor: The person or program that asks.
         limit: The number of tools that the task may add.
         keep: The keys of tools that are always listed.
-        filters: What must hold of a tool: `kind`, `server`, `name` or a label, each with its value.
+        filters: Required values of `kind`, `server`, `name` or a label.
         on_decision: Called with the Decision.
-        after: The session of the turn before: its tools come first, unchanged.
+        after: The session of the turn before. Its tools come first, unchanged.
     """
 
     @named

@@ -25,13 +25,12 @@ except ImportError as error:
 
 
 class ToolRoutedModel(Model):
-    """Offers an agent's function tools, MCP servers' among them, as a Toolbox chooses them, once a turn.
+    """Offers the few of an agent's function tools, including those of MCP servers, that fit each turn.
 
-    The parameters after the model, or its name, are a Toolbox's (see docs/how-to/integrations.md).
-    Functions for `tenant` and
-    `actor` get the ModelSettings. What a turn called is recorded with its last response, as calls that worked: the SDK
-    makes texts of failures. Tools of the provider's side are always offered. With `enforce` a call of a tool that was
-    not offered raises ModelBehaviorError, as the SDK does for a tool that it does not know.
+    The parameters after the model or its name are those of a Toolbox (see docs/how-to/integrations.md). Functions for
+    `tenant` and `actor` receive the ModelSettings. The calls of a turn are recorded with its last response, as
+    successful calls, because the SDK converts failures to texts. Provider-side tools are always offered. With
+    `enforce`, a call of a tool that was not offered raises ModelBehaviorError, as the SDK does for an unknown tool.
     """
 
     @named
@@ -95,19 +94,19 @@ class ToolRoutedModel(Model):
 def catalogue_tools(
     router: ToolRouter, decision: Decision, *, approve: Approve | str = Approve.CHANGES
 ) -> list[FunctionTool]:
-    """Return the tools of a Decision for an agent in a Temporal workflow; each call is an activity, tried again.
+    """Return the tools of a Decision for an agent in a Temporal workflow. Each call is an activity with retries.
 
-    decision = await router.route(task)
-    agent = Agent(name="Desk", tools=catalogue_tools(router, decision))
+        decision = await router.route(task)
+        agent = Agent(name="Desk", tools=catalogue_tools(router, decision))
 
     Args:
         router: The workflow's ToolRouter.
         decision: The Decision whose matches the agent gets, best first.
-        approve: The calls that wait for a person, by the SDK's own `needs_approval`: those of tools not known to only
-            read (`changes`), those that may destroy (`destructive`), all (`always`) or none (`never`).
+        approve: The calls that need approval, through the SDK's own `needs_approval`: tools not known to be
+            read-only (`changes`), tools that may destroy data (`destructive`), `always` or `never`.
 
     Raises:
-        InvalidInput: There is no such policy.
+        InvalidInput: The policy is unknown.
     """
     policy = member(Approve, "approve", approve)
     return [_function_tool(own, policy) for own in tools_of(router, decision)]

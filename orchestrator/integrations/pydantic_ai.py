@@ -33,11 +33,11 @@ except ImportError as error:
 
 
 class ToolRouting(AbstractCapability[Any]):
-    """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a run called is recorded at its end.
+    """Offers the few of an agent's own tools that fit each turn. The calls of a run are recorded at its end.
 
-    The parameters are a Toolbox's (see docs/how-to/integrations.md).
-    Functions for `tenant` and `actor` get the RunContext (its
-    `deps` are yours). pydantic-ai itself refuses calls of tools that are not offered, so `enforce` changes nothing.
+    The parameters are those of a Toolbox (see docs/how-to/integrations.md). Functions for `tenant` and `actor` receive
+    the RunContext, whose `deps` are yours. pydantic-ai itself refuses calls of tools that are not offered, so `enforce`
+    changes nothing.
     """
 
     @named
@@ -57,7 +57,7 @@ class ToolRouting(AbstractCapability[Any]):
         )
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
-        """Return one for this run: a workflow that is replayed must not know of what it has not done yet."""
+        """Return an object for this run. A replayed workflow must not use state from later in the run."""
         if not isinstance(self._toolbox.router, ToolRouter):
             return self
         run = copy(self)
@@ -74,19 +74,19 @@ class ToolRouting(AbstractCapability[Any]):
 
 
 class CatalogueToolset(AbstractToolset[Any]):
-    """Gives an agent in a Temporal workflow the catalogue's tools that fit each task; each call is an activity.
+    """Gives an agent in a Temporal workflow the tools of the catalogue that fit each task. Each call is an activity.
 
         agent = Agent(model, name="desk", toolsets=[CatalogueToolset(ToolRouter("org:acme"))], capabilities=[...])
 
     Args:
-        router: Routes and calls in the workflow.
-        limit: The number of tools that a task may bring.
-        approve: The calls that wait for a person, by pydantic-ai's own deferred tools: those of tools not known to only
-            read (`changes`), those that may destroy (`destructive`), all (`always`) or none (`never`).
+        router: The workflow's ToolRouter.
+        limit: The number of tools that a task may add.
+        approve: The calls that need approval, through pydantic-ai's own deferred tools: tools not known to be
+            read-only (`changes`), tools that may destroy data (`destructive`), `always` or `never`.
         on_decision: Called with each Decision.
 
     Raises:
-        InvalidInput: There is no such policy.
+        InvalidInput: The policy is unknown.
     """
 
     @named
@@ -107,7 +107,7 @@ class CatalogueToolset(AbstractToolset[Any]):
         return "toolroute"
 
     async def for_run(self, ctx: RunContext[Any]) -> "CatalogueToolset":
-        """Return one for this run: a workflow that is replayed must not know of what it has not done yet."""
+        """Return an object for this run. A replayed workflow must not use state from later in the run."""
         run = copy(self)
         vars(run).update(_text="", _own={})
         return run
@@ -124,7 +124,7 @@ class CatalogueToolset(AbstractToolset[Any]):
         return await self._own[name].call(tool_args)
 
     async def _route(self, said: Sequence[Exchange]) -> None:
-        """Route the latest text; tools of earlier texts of this run stay."""
+        """Route the latest text. Tools of earlier texts of this run are kept."""
         self._text = said[-1].text
         request = RouteRequest(query=self._text, tenant=self._router.tenant, limit=self._limit)
         decision = await self._router.route(request, conversation=[Turn(text=one.text) for one in said[-10:-1]])

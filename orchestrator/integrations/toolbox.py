@@ -1,4 +1,4 @@
-"""The Toolbox: a framework's own tools, routed turn by turn, and what became of the calls."""
+"""The Toolbox: routes a framework's own tools turn by turn and records the calls."""
 
 import logging
 from collections import OrderedDict
@@ -47,7 +47,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """The names that a turn offers, of all tools that it had so far, and the Decision that it is remembered by."""
+    """The offered names of a turn, of all tools that it has had, and the Decision for its record."""
 
     names: tuple[str, ...] = ()
     tools: Mapping[str, Tool] = field(default_factory=dict)
@@ -57,21 +57,21 @@ class _Turn:
 class Toolbox:
     """Chooses among a framework's tools, and remembers which of them each task used.
 
-    What cannot be routed is offered all tools, with a warning in the log.
+    If routing fails, all tools are offered, and a warning is logged.
 
     Args:
-        router: Its settings, embedder and Experience count, not its tools. Default: a Router that learns in the process
-            alone. In a workflow a ToolRouter routes by its plugin's catalogue.
-        tenant: Whose tasks these are, as a text or as a function of the framework's context. Default: `local`.
-        actor: Who asks, likewise.
+        router: Provides settings, embedder and Experience. Its tools are not used. Default: a Router that learns
+            only in this process. In a workflow, a ToolRouter routes by its plugin's catalogue.
+        tenant: The tenant, as a text or a function of the framework's context. Default: `local`.
+        actor: The person or program that asks, as a text or a function.
         limit: The number of tools that a turn may add.
         keep: The names of tools that are always offered.
         on_decision: Called with each Decision.
-        enforce: Whether a call of a tool that is not offered is refused. Hiding a tool does not forbid it: a model may
-            call it from memory, or from an earlier turn.
+        enforce: Refuse calls of tools that are not offered. Hiding a tool does not forbid it: a model may call it
+            from memory, or from an earlier turn.
 
     Raises:
-        InvalidInput: A setting is of no use, or unknown.
+        InvalidInput: A setting is invalid or unknown.
     """
 
     @named
@@ -113,17 +113,17 @@ class Toolbox:
         *,
         name: str = "",
     ) -> list[Own]:
-        """Return which of the framework's own tools to offer for the last exchange: those of earlier turns come first.
+        """Return the framework's tools to offer for the last exchange. Tools of earlier turns come first.
 
-        Within a turn no offered tool goes away. Tools that join it, such as those of an agent that takes over, are
-        routed when they do.
+        Within a turn an offered tool is never removed. Tools that join it, such as those of another agent, are routed
+        then.
 
         Args:
             own: The framework's tools.
-            tool_of: Makes a Tool of one of them.
+            tool_of: Makes a Tool from one of them.
             said: The conversation so far.
             context: Passed to functions for `tenant`.
-            name: The framework's own name of this turn; it tells equal conversations apart.
+            name: The framework's own name of this turn, which distinguishes equal conversations.
         """
         tools = [tool_of(tool) for tool in own]
         tenant, known = who_is(self.tenant, context), {tool.name: tool for tool in tools}
@@ -146,7 +146,7 @@ class Toolbox:
         return [given[name] for name in turn.names if name in given]
 
     def check_kept(self, known: Collection[str]) -> None:
-        """Raise InvalidInput for a misspelt name in `keep`; warn once of one that only other agents may have."""
+        """Raise InvalidInput for a misspelt name in `keep`. Warn once about a name that only other agents may have."""
         for name in {*self.keep} - {*known} - self._warned:
             if near := nearly(name, known):
                 raise InvalidInput(f"keep: no tool is called {name!r}; did you mean {near!r}?")
@@ -154,7 +154,7 @@ class Toolbox:
             logger.warning("keep: none of these %d tools is called %r", len(known), name)
 
     def refusal(self, tool: str, said: Sequence[Exchange], context: Any, *, name: str = "") -> str:
-        """Return why a call is refused: with `enforce`, the turn was not offered the tool. "" where it may go on.
+        """Return the reason why a call is refused (with `enforce`: the tool was not offered), or "".
 
         The arguments are those of `choose`.
         """
@@ -164,7 +164,13 @@ class Toolbox:
         return f"{tool} was not offered for this task and is not called; offered: {', '.join(turn.names) or 'nothing'}"
 
     async def record(self, said: Sequence[Exchange], context: Any = None, *, name: str = "") -> None:
-        """Remember what the last exchange used; under one `name` it counts once. A failure is logged, not raised."""
+        """Remember the tools of the last exchange, once for each `name`. A failure is logged, not raised.
+
+        Args:
+            said: The conversation so far.
+            context: Passed to functions for `tenant` and `actor`.
+            name: The framework's own name of this turn.
+        """
         key = _turn_key(who_is(self.tenant, context), said, name)
         turn = self._turns.get(key)
         if turn is None or turn.decision is None:
@@ -180,7 +186,13 @@ class Toolbox:
             logger.warning("what the task used is not remembered: %s", error)
 
     async def decide(self, tools: Sequence[Tool], said: Sequence[Exchange], tenant: str) -> Decision | None:
-        """Return the Decision for the last exchange, None where there is none to make."""
+        """Return the Decision for the last exchange, or None if there is nothing to route.
+
+        Args:
+            tools: The tools.
+            said: The conversation so far.
+            tenant: The tenant.
+        """
         if not said or not said[-1].text.strip():
             return None
         keys = {tool.name: tool.key for tool in tools}
@@ -199,7 +211,7 @@ class Toolbox:
         return decision
 
     def over(self, tools: Sequence[Tool]) -> Any:
-        """Return the Router, in a workflow the ToolRouter, that routes among these tools; the latest sets are kept."""
+        """Return the Router, or in a workflow the ToolRouter, for these tools. The latest sets of tools are cached."""
         if isinstance(self.router, ToolRouter):
             return self.router
         catalogue = Catalogue(tools)
@@ -209,12 +221,18 @@ class Toolbox:
 
 
 def own_tool(name: str, description: str | None, schema: Mapping[str, Any] | None) -> Tool:
-    """Return the Tool of a framework's own: nobody's server, so that its name is the one that the model reads."""
+    """Return the Tool for a framework's own tool. It has no server, so its key is the name that the model reads.
+
+    Args:
+        name: The name.
+        description: The description.
+        schema: The input schema.
+    """
     return Tool(server="", name=name, description=description or "", input_schema=dict(schema or {}), kind=Kind.BUILTIN)
 
 
 def missing(extra: str, error: ImportError) -> MissingExtra:
-    """Return what an integration raises where its framework is not installed."""
+    """Return the error of an integration whose framework is not installed."""
     return MissingExtra(f"{error}: install it with pip install 'toolroute[{extra}]'")
 
 
@@ -228,7 +246,7 @@ def told(on_decision: OnDecision | None, decision: Decision) -> None:
 
 
 def who_is(who: Who, context: Any) -> str:
-    """Return the tenant or actor of the framework's own context; InvalidInput where that is no text."""
+    """Return the tenant or actor from the framework's context. Raises InvalidInput if it is not a text."""
     found = who(context) if callable(who) else who
     if not isinstance(found, str):
         raise InvalidInput(f"{getattr(who, '__name__', 'the function')} gave {found!r}: give org:ID, user:ID, or ''")
@@ -240,7 +258,7 @@ def _key(tenant: str, said: Sequence[Exchange]) -> str:
 
 
 def _turn_key(tenant: str, said: Sequence[Exchange], name: str) -> str:
-    """Return the key of the turn under way; under a name it outlives earlier exchanges that are cut or summed up."""
+    """Return the key of the present turn. With a name it survives when earlier exchanges are cut or summarised."""
     return digest("\0".join([name, _key(tenant, said[-1:] if name else said)]), 32)
 
 
@@ -250,7 +268,14 @@ def _check_not_cancelled(error: Exception) -> None:
 
 
 def put(kept: OrderedDict[N, K], key: N, value: K, most: int) -> None:
-    """Keep a value as the latest of `most`."""
+    """Keep a value as the latest of at most `most` values.
+
+    Args:
+        kept: The values by key.
+        key: The key.
+        value: The value.
+        most: The maximum number.
+    """
     kept[key] = value
     kept.move_to_end(key)
     while len(kept) > most:

@@ -1,1 +1,1 @@
-"""Inside the planner: where a task comes apart, which tool each part gets, and which arguments its text holds."""
+"""Internals of the planner: the parts of a task, the tool of each part, and the arguments in its text."""

@@ -11,9 +11,9 @@ from orchestrator.records.tool import Tool
 
 
 def needs_approval(tool: Tool, approve: Approve = Approve.CHANGES) -> bool:
-    """Return whether a call of this tool waits for a person under this policy.
+    """Return True if a call of this tool needs approval under this policy.
 
-    So does any whose changed definition nobody has accepted, also where it claims to only read.
+    A tool with a changed definition that nobody has accepted always needs approval, even if it claims to be read-only.
     """
     if approve is Approve.ALWAYS or (is_quarantined(tool) and approve is not Approve.NEVER):
         return True

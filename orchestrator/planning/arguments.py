@@ -1,8 +1,8 @@
-"""Arguments that stand literally in a part of a task. Nothing is guessed: what is not clearly there stays missing.
+"""Extracts arguments that are literally in a part of a task. Nothing is guessed. Unclear values stay missing.
 
-A value is the caller's, or it stands in the text: at its parameter's name (`limit=5`, `order 4711`, `title "Plan"`), as
-the one thing of the parameter's form (a URL, an address, a date, a path), as the one listed value, or as the one quoted
-text or number left for the one required parameter left that takes it.
+A value is given by the caller, or it is in the text: after its parameter's name (`limit=5`, `order 4711`, `title
+"Plan"`), as the only thing of the parameter's form (a URL, an address, a date, a path), as the only value of an
+enumeration, or as the only quoted text or number for the only required parameter left.
 """
 
 import json
@@ -69,7 +69,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a text that may be a value: its form, its value and where it stands."""
+    """A part of a text that may be a value: its form, its value and its position."""
 
     form: str
     value: str
@@ -101,12 +101,12 @@ class Parameter:
 
     @property
     def thing(self) -> tuple[str, ...]:
-        """The stems of what it is about: `order_id` is an order, `title` a title."""
+        """The stems of the thing that a parameter is about: `order_id` is about an order."""
         kept = [word for word in self.words if word not in _IDENTIFYING] or list(self.words)
         return tuple(map(stemmed, kept))
 
     def takes(self, piece: Piece) -> bool:
-        """Return whether the piece's form is one that it may take."""
+        """Return True if the parameter can take a value of this form."""
         if self.listed:
             return False
         if self.type in ("integer", "number"):
@@ -115,7 +115,13 @@ class Parameter:
 
 
 def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
-    """Return the arguments for a tool's input schema out of a text; what was given by name comes first."""
+    """Return the arguments for a tool's input schema from a text. Given values take precedence.
+
+    Args:
+        schema: The input schema.
+        text: The text.
+        given: Values by parameter name.
+    """
     mended = usable(gathered(schema or {}))
     properties, required = mended.get("properties", {}), mended.get("required", [])
     names = dict.fromkeys(name for name in (*required, *properties) if name in properties)
@@ -147,14 +153,20 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
 
 
 def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the caller gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
+    """Return the caller's values for this step (`s1.name`), or for any step with such a parameter (`name`).
+
+    Args:
+        step: The step's id.
+        tool: The step's tool.
+        given: The caller's values.
+    """
     known = parameters(tool)["properties"]
     own = {name[len(step) + 1 :]: value for name, value in given.items() if name.startswith(f"{step}.")}
     return {**{name: value for name, value in given.items() if name in known}, **own}
 
 
 def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a value given as text, from a command line say, as the schema's type, where the text reads as one."""
+    """Convert a text, for example from a command line, to the schema's type if possible."""
     schema = plain(schema)
     if not isinstance(value, str) or schema.get("type") in ("string", None):
         return value
@@ -182,7 +194,7 @@ def plain(schema: Any) -> dict[str, Any]:
 
 
 def _pieces(text: str) -> Iterator[Piece]:
-    """Yield what may be a value, each place once; a quotation is one of the form it wholly has."""
+    """Yield possible values, each position once. A quotation has the form of its whole content."""
     rest = text
     for found in islice(QUOTE.finditer(text), _MOST):
         value = found.group().strip("`\"'“”„«»")
@@ -201,7 +213,7 @@ def _without(text: str, found: re.Match[str]) -> str:
 
 
 def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None:
-    """Return the one piece that stands right behind the parameter's name, or `name=value`."""
+    """Return the only value directly after the parameter's name, or in `name=value`."""
     written = re.search(rf"(?<![\w.-]){re.escape(parameter.name)}\s*[=:]\s*([^\s\"'`,;]+)", text)
     if written and not any(piece.start < written.start() < piece.end for piece in pieces):
         inside = next((piece for piece in pieces if piece.start == written.start(1)), None)
@@ -211,7 +223,9 @@ def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None
 
 
 def _listed(piece: Piece, pieces: list[Piece], text: str) -> bool:
-    """Return whether another piece of its form follows as in "1001, 1002" or "1001 and 1002": one cannot mean both."""
+    """Return True if another value of its form follows, as in "1001, 1002" or "1001 and 1002". One parameter cannot
+    mean both.
+    """
     behind = (text[piece.end : other.start] for other in pieces if other.form == piece.form and other.start > piece.end)
     return any(gap.strip(" ,") in ("", "&", "and", "or") for gap in behind)
 
@@ -225,7 +239,7 @@ def _stands_behind(parameter: Parameter, text: str, piece: Piece) -> bool:
 
 
 def _stated(parameter: Parameter, text: str, *, required: bool) -> list[str]:
-    """Return the listed values that stand in the text as words of their own; for an optional one only at its name."""
+    """Return the enumeration values that occur in the text as words. For an optional parameter, only after its name."""
     said = QUOTE.sub(lambda quote: " " * len(quote.group()), text)
     found = []
     for value in parameter.listed:
@@ -238,7 +252,7 @@ def _stated(parameter: Parameter, text: str, *, required: bool) -> list[str]:
 
 
 def _compete(one: Parameter, other: Parameter) -> bool:
-    """Return whether a piece may be either's."""
+    """Return True if a value could belong to either parameter."""
     numbers = ("integer", "number")
     if one.listed or other.listed or (one.type in numbers) != (other.type in numbers):
         return False

@@ -1,7 +1,7 @@
-"""A run's token budget: reserved before a step, settled after it. Plain arithmetic, so workflow code may use it.
+"""A run's token budget: reserved before a step, settled after it. Pure arithmetic, so workflow code may use it.
 
-used = settled + reserved; remaining = max_total - used - reserve; a step may start while remaining > max_per_step.
-A step's reservation is also the allowance that is enforced inside it, so steps side by side cannot overspend.
+used = settled + reserved; remaining = max_total - used - reserve; a step may start while remaining > max_per_step. A
+step's reservation is also its limit, so concurrent steps cannot overspend.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LEAST_RESULT_TOKENS = 500
 
 
 class Verdict(StrEnum):
-    """What the guard says to a step that wants to start."""
+    """The budget's answer to a step that wants to start."""
 
     GRANTED = "granted"
     WAIT = "wait"
@@ -53,7 +53,7 @@ class Budget:
 
     @property
     def remaining(self) -> int:
-        """Tokens that steps may still take; the reserve for the synthesis is never among them."""
+        """Tokens that steps may still use, without the reserve for the answer."""
         return self.limits.max_total_tokens - self.limits.reserve_for_synthesis - self.settled - self.reserved
 
     @property
@@ -67,9 +67,10 @@ class Budget:
         return max(0, self.remaining - self.limits.max_tokens_per_step - 1)
 
     def reserve(self, step: str, estimate: int) -> Grant:
-        """Grant `min(estimate, max_tokens_per_step)` to the step, tell it to wait for others, or refuse it.
+        """Grant `min(estimate, max_tokens_per_step)` to the step, make it wait for others, or refuse it.
 
-        Waiting helps while others hold reservations that they may not use up; without them the answer is final.
+        Waiting helps while other steps have reservations that they may not use completely. Otherwise the answer is
+        final.
         """
         if step in self._reserved:
             raise ValueError(f"step {step!r} holds a reservation already: settle it first")
@@ -81,7 +82,7 @@ class Budget:
         return Grant(verdict=Verdict.WAIT if can_fit_later else Verdict.REFUSED, reason=self._reason(step))
 
     def no_room(self, step: str, left: int) -> str:
-        """Return why a step is not called that has `left` tokens for its result; "" where they are enough."""
+        """Return the reason why a step with `left` tokens for its result is not called, or ""."""
         most = self.limits.max_tokens_per_step
         if left >= min(LEAST_RESULT_TOKENS, most // 2):
             return ""
@@ -97,14 +98,20 @@ class Budget:
         self.charge(f"step {step}", used, self._reserved.pop(step))
 
     def charge(self, what: str, used: int, granted: int) -> None:
-        """Count used tokens; warn if more were used than granted."""
+        """Count used tokens. Warn if more were used than granted.
+
+        Args:
+            what: The user of the tokens, for the warning.
+            used: The used tokens.
+            granted: The granted tokens.
+        """
         self.settled += max(0, used)
         if used > granted:
             self.warnings += (f"overrun: {what} took {used:,} tokens of {granted:,} granted",)
         self._warn()
 
     def report(self) -> BudgetReport:
-        """Return the figures as they stand."""
+        """Return the current figures."""
         limits = self.limits
         return BudgetReport(
             max_total_tokens=limits.max_total_tokens,
@@ -118,9 +125,9 @@ class Budget:
         )
 
     def _warn(self) -> None:
-        """Warn once, at the threshold of what steps may use before the first refusal: 64,000 by default.
+        """Warn once, when steps reach the threshold of the tokens before the first refusal, by default 64,000.
 
-        Reservations do not count: steps side by side reserve far more than they use.
+        Reservations do not count, because concurrent steps reserve far more than they use.
         """
         limits = self.limits
         needed = limits.max_tokens_per_step + limits.reserve_for_synthesis

@@ -24,7 +24,7 @@ _SIDE_BY_SIDE = frozenset(("", "and", ",", ", and", "&"))
 
 
 def plan(request: PlanRequest) -> Plan:
-    """Return the steps for a Decision's task, in order; no steps, and the reason, where nothing was good enough."""
+    """Return the steps for a Decision's task in order, or no steps and the reason if no match was good enough."""
     if request.first is not None:
         return _plan_again(request, request.first)
     if reason := _unfit_for_plan(request):
@@ -41,7 +41,7 @@ def plan(request: PlanRequest) -> Plan:
 
 
 def _unfit_for_plan(request: PlanRequest) -> str:
-    """Return why nothing is planned for a task as a whole; "" where something may be."""
+    """Return the reason why the task cannot be planned, or ""."""
     decision = request.decision
     if is_too_long(decision.query):
         size = f"{len(decision.query):,} characters: more than {MAX_CUT:,} are not read whole, and nothing is called"
@@ -62,7 +62,7 @@ def _unfit_for_plan(request: PlanRequest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """Parts of the task that make one step: the one that begins an action, and those that only tell more of it."""
+    """Parts of the task that make one step: the part that begins an action, and parts that add detail."""
 
     texts: tuple[str, ...]
     places: tuple[int, ...]
@@ -76,9 +76,10 @@ class _Clause:
 
 
 def _clauses(decision: Decision) -> list[_Clause]:
-    """Return the parts by the actions that begin them; what tells more belongs to the action before it, else behind.
+    """Return the parts grouped by the actions that begin them. Detail belongs to the action before it, or else after
+    it.
 
-    A part that begins with no action is one, too, where it is surely something to be read ("git status, then ...").
+    A part without an action is a group of its own if it is probably something to read ("git status, then ...").
     """
     found: list[_Clause] = []
     ahead = _Clause((), ())
@@ -155,7 +156,7 @@ def _recommended(decision: Decision) -> Match:
 
 
 def _steps(request: PlanRequest, bound: Sequence[tuple[_Clause, Match | None, str]]) -> tuple[Step, ...]:
-    """Return a step a clause; one behind anything but "and" or a comma waits for all steps before it."""
+    """Return a step for each clause. A step after anything but "and" or a comma waits for all steps before it."""
     steps: list[Step] = []
     before: tuple[str, ...] = ()
     task, past = request.decision.query, 0
@@ -201,9 +202,14 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
 
 
 def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:
-    """Return the plan with an id made of its content and the workflow: the same over attempts and resets.
+    """Return the plan with an id from its content and the workflow, which is the same for all attempts and resets.
 
-    Of steps that put another server in the place of one that the task names, none is left.
+    Steps that would replace a server that the task names are dropped.
+
+    Args:
+        request: The request.
+        steps: The steps.
+        reasons: The reasons.
     """
     unclear = _unclear(request.decision, steps)
     if unclear:
@@ -218,7 +224,7 @@ def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ..
 
 
 def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return what a person has to make clear of the servers that a task names: not listed, or not a step's."""
+    """Return the problems with servers that the task names: not listed, or not the server of the step."""
     named = decision.named_servers
     found = [f"the task names the server {own.said!r}, which has no tools here" for own in named if not own.server]
     for step in steps:
