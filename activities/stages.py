@@ -1,7 +1,7 @@
 """The activities of single stages. Together they do the work of `toolroute.route`.
 
-Each runs the worker's pipeline up to the stage of its name. If the pipeline has no such stage, the activity adds
-nothing, and `Findings.skips` tells the workflow not to schedule it.
+Each runs the worker's pipeline to the stage in its name. If the pipeline has no such stage, the activity changes
+nothing, and `Findings.skips` makes the workflow skip it.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class StageActivities:
         self.resources = resources
 
     def all(self) -> list[Callable[..., Any]]:
-        """Return the activities to register."""
+        """Return the activities that a worker registers."""
         first = [self.match_always_available, self.detect_explicit_server, self.keyword_gate]
         return [*first, self.semantic_fallback, self.merge]
 
@@ -37,7 +37,7 @@ class StageActivities:
 
     @activity.defn(name=names.DETECT_EXPLICIT_SERVER)
     async def detect_explicit_server(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
-        """Return the Findings with the servers that a RouteRequest names, and the tools that are allowed."""
+        """Return the Findings with the servers that a RouteRequest names, and with the allowed tools."""
         return await self._find(request, before, names.DETECT_EXPLICIT_SERVER)
 
     @activity.defn(name=names.KEYWORD_GATE)
@@ -47,7 +47,10 @@ class StageActivities:
 
     @activity.defn(name=names.SEMANTIC_FALLBACK)
     async def semantic_fallback(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
-        """Return the Findings with both legs' candidates, or the keyword leg's and a warning if embedding fails."""
+        """Return the Findings with the candidates of both legs. If embedding fails, return those of the keyword leg,
+        with
+        a warning.
+        """
         return await self._find(request, before, names.SEMANTIC_FALLBACK)
 
     @activity.defn(name=names.MERGE)
@@ -56,8 +59,8 @@ class StageActivities:
 
         Args:
             request: The request.
-            before: The Findings of the stages before.
-            keyword_alone: The reason why the semantic stage did not answer, or "".
+            before: The Findings of all stages.
+            keyword_alone: Why the semantic stage did not answer. Empty if it did.
         """
         from orchestrator.runtime.staged import merge
 

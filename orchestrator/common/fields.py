@@ -1,4 +1,4 @@
-"""Checked fields of records. Their annotations give the accepted values and the remedy in errors.
+"""Fields of records. Their annotations define the allowed values and the remedy in an error.
 
     limit: Annotated[int, Interval(ge=1, le=50), Give("1 to 50")] = 10
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHORTEST_S = 0.001
 _MOST_S = 10_000_000_000
-"""Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
+"""Temporal counts in milliseconds. With a time far above this maximum, a timer cannot be set, and a workflow hangs."""
 
 WANTED = "wanted"
 """The type of pydantic's error for a field that has a remedy."""
@@ -30,9 +30,9 @@ WANTED = "wanted"
 
 @dataclass(frozen=True, slots=True)
 class Give:
-    """The remedy for a field in errors. Only fields with a remedy are checked.
+    """The remedy that errors name for a field. Only fields with a remedy are checked.
 
-    A list is accepted for a tuple, and any mapping for a dict. NaN and infinities are not accepted as numbers.
+    A list is allowed for a tuple, and any mapping for a dict. NaN and infinity are not numbers.
     """
 
     wanted: str
@@ -54,7 +54,7 @@ Seconds = Annotated[float, Interval(ge=SHORTEST_S, le=_MOST_S), Give(f"seconds, 
 
 
 def check(record: object, error: type[InvalidInput] = InvalidInput) -> None:
-    """Raise the error for the first field of the record that its annotation does not allow."""
+    """Raise the error for the first field of the record with a value that its annotation does not allow."""
     from pydantic import ValidationError
 
     kind: Any = type(record)
@@ -66,16 +66,16 @@ def check(record: object, error: type[InvalidInput] = InvalidInput) -> None:
 
 
 def value_of(kind: type, name: str, text: str, shown: str) -> Any:
-    """Convert a text to the type of a record's field, for example `"5"` to a number.
+    """Return the value of a record's field from a text, for example a number from `"5"`.
 
     Args:
-        kind: The record's class.
-        name: The field's name.
+        kind: The type of the record.
+        name: The name of the field.
         text: The text.
-        shown: The field's name in errors.
+        shown: The name of the field in errors.
 
     Raises:
-        InvalidConfig: The text is not a value of the field.
+        InvalidConfig: The text has no allowed value.
     """
     from pydantic import ValidationError
 
@@ -108,15 +108,12 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def member(kind: type[_Choice], name: str, value: Any) -> _Choice:
-    """Return the member of an enumeration with this value.
+    """Return the member of an enumeration for a value. For an unknown value, InvalidInput lists all members.
 
     Args:
         kind: The enumeration.
-        name: The field's name, for the error.
+        name: The name of the setting, for the error.
         value: The value.
-
-    Raises:
-        InvalidInput: There is no such member. The error lists all members.
     """
     try:
         return kind(value)
@@ -129,7 +126,7 @@ R = TypeVar("R")
 
 
 def named(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function refuse a keyword that it does not take with UnknownSetting, which names the one meant."""
+    """Make a function raise UnknownSetting for an unknown keyword. The error names the most similar one."""
     parameters = inspect.signature(function).parameters
     known = {name: None for name, own in parameters.items() if own.kind is not own.VAR_KEYWORD}
     for own in parameters.values():
@@ -145,7 +142,7 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_settings(given: Collection[str], known: Collection[str]) -> None:
-    """Raise UnknownSetting for the first name that is not known, with the one meant."""
+    """Raise UnknownSetting for the first name that is not known."""
     for name in given:
         if name not in known:
             remedy = meant(name, known) or f": give {', '.join(own for own in known if own != 'self')}"
@@ -156,6 +153,6 @@ K = TypeVar("K")
 
 
 def settings(kind: type[K]) -> type[K]:
-    """Have the constructor of a class do the same."""
+    """Make the constructor of a class raise UnknownSetting for an unknown keyword."""
     kind.__init__ = named(kind.__init__)  # type: ignore[method-assign]
     return kind

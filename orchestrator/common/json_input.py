@@ -1,4 +1,4 @@
-"""Reads JSON written by people and models strictly, and explains why a file or record cannot be read."""
+"""Strict reading of the JSON that people and models write, with messages about unreadable files and records."""
 
 import json
 import re
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def read_json(text: str) -> Any:
-    """Parse JSON. Raises ValueError ("not JSON (...)") for other text and for too deep nesting.
+    """Return the value of a JSON text. Raise ValueError ("not JSON (...)") for other texts and for values nested too
+    deeply.
 
-    Python's own parser also accepts NaN and infinities, and silently keeps the last of two equal names.
+    Python's own reader also accepts NaN and infinity, and silently keeps the last of two values with the same name.
     """
     try:
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
@@ -33,9 +34,9 @@ _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def without_comments(text: str) -> str:
-    """Return plain JSON from JSON with comments and trailing commas, which become blanks.
+    """Return plain JSON from the extended form that editors allow. Comments and a last comma become blanks.
 
-    Strings are unchanged, and every character keeps its position, for positions in errors.
+    Strings stay unchanged, and everything keeps its position, so that an error names the right place.
     """
     for part in (_COMMENT, _LAST_COMMA):
         text = part.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"\S", " ", found[0]), text)
@@ -43,12 +44,14 @@ def without_comments(text: str) -> str:
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Return the lines that are not blank, counted from 1 with the others. U+2028, which JSON may hold, ends none."""
+    """Return the lines that are not blank, with their numbers from 1. U+2028, which JSON may contain, does not end a
+    line.
+    """
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -56,18 +59,18 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands twice in one object: rename or remove one")
+        raise ValueError(f"{twice!r} is twice in one object: rename or remove one")
     return found
 
 
 @contextmanager
 def reading(place: object, remedy: str = "", error: type[InvalidInput] = InvalidInput) -> Iterator[None]:
-    """Raise the error with place and remedy if a file or record in the block cannot be read.
+    """Raise the error, with the place and the remedy, if a file or a record cannot be read within this context.
 
     Args:
-        place: The file and line.
-        remedy: The remedy.
-        error: The error class.
+        place: The file or the record, for the message.
+        remedy: The end of the message.
+        error: The type of the error.
     """
     from pydantic import ValidationError
 
@@ -85,7 +88,7 @@ def reading(place: object, remedy: str = "", error: type[InvalidInput] = Invalid
 
 
 def why_unread(error: OSError | UnicodeDecodeError) -> str:
-    """Return the reason why a text file could not be read, without its path."""
+    """Return why a text file could not be read. The message has its path elsewhere."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"
 
 
@@ -93,9 +96,9 @@ _KINDS = {bool: "true or false", int: "a number", float: "a number", str: "a tex
 
 
 def first_problem(error: "ValidationError", whole: str = "") -> str:
-    """Return the first problem with a record, with the type of the wrong value. The value itself may be a secret.
+    """Return the first fault of a record. It shows the kind of the value, not the value, which may be a secret.
 
-    `whole` is the name of the record, for a problem with all of it.
+    `whole` is the name of the record, for a fault of the whole record.
     """
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or whole
@@ -105,15 +108,18 @@ def first_problem(error: "ValidationError", whole: str = "") -> str:
 
 
 _NEARLY = 0.85
-"""How alike a name and a known one are for a slip: `approveDestructive` and `tennant` are."""
+"""The similarity from which a name counts as a typing error of a known name, as `approveDestructive` and `tennant` do.
+"""
 
 
 def nearly(name: str, known: Iterable[str]) -> str:
-    """Return the known name that this misspelt name means, also in another naming style, or ""."""
+    """Return the known name of which this name is a typing error, or which it has in another case. Empty if there is
+    none.
+    """
     return _nearest(name, tuple(known))
 
 
-@lru_cache(maxsize=256)  # All tools of a file have the same further fields.
+@lru_cache(maxsize=256)  # The tools of a file have the same additional fields.
 def _nearest(name: str, known: tuple[str, ...]) -> str:
     bare = {_bare(one): one for one in known}
     return next((bare[found] for found in get_close_matches(_bare(name), bare, 1, _NEARLY)), "")
@@ -124,27 +130,27 @@ def _bare(name: str) -> str:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the most similar known name, or ""."""
+    """Return "; did you mean 'x'?" for the most similar known name. Empty if none is similar."""
     near = get_close_matches(name, list(known), 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise InvalidConfig for the first unknown name.
+    """Raise InvalidConfig for the first name that is not known.
 
     Args:
-        what: The kind of name, for the error.
-        given: The given names.
+        what: The name of the setting, for the error.
+        given: The names.
         known: The known names.
     """
     for name in given:
         if name not in known:
-            raise InvalidConfig(f"{what}: nothing is called {name!r}{meant(name, known)}")
+            raise InvalidConfig(f"{what}: unknown name {name!r}{meant(name, known)}")
 
 
 @cache
 def spellings(kind: "type[BaseModel]") -> dict[str, str]:
-    """Return the field that each spelling of a record's names means."""
+    """Return the field for each spelling of a record's names."""
     return {
         spelling: name
         for name, field in kind.model_fields.items()
@@ -153,10 +159,10 @@ def spellings(kind: "type[BaseModel]") -> dict[str, str]:
 
 
 def slip(given: Collection[str], fields: Mapping[str, str], what: str = "field") -> str:
-    """Return the first name that resembles a missing field, with the correct spelling, or "".
+    """Return a message about the first name that is probably a typing error of a missing field. Otherwise empty.
 
     Args:
-        given: The given names.
+        given: The names.
         fields: The field of each spelling.
         what: The kind of name, for the message.
     """
@@ -164,5 +170,5 @@ def slip(given: Collection[str], fields: Mapping[str, str], what: str = "field")
     for name in given:
         meant = "" if name in fields else nearly(str(name), fields)
         if meant and fields[meant] not in found:
-            return f"{str(name)!r} is no {what}: did you mean {meant!r}?"
+            return f"unknown {what} {str(name)!r}: did you mean {meant!r}?"
     return ""

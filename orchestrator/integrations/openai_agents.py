@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: a model that reads the tools that fit, each turn, and learns from the calls.
+"""OpenAI Agents SDK: a model that reads only the tools that fit, in each turn, and learns from the calls.
 
 agent = Agent(name="Assistant", tools=[...], model=ToolRoutedModel("gpt-5.4"))
 """
@@ -25,12 +25,22 @@ except ImportError as error:
 
 
 class ToolRoutedModel(Model):
-    """Offers the few of an agent's function tools, including those of MCP servers, that fit each turn.
+    """Offers the few of an agent's function tools that fit, once per turn. Tools of its MCP servers are included.
 
-    The parameters after the model or its name are those of a Toolbox (see docs/how-to/integrations.md). Functions for
-    `tenant` and `actor` receive the ModelSettings. The calls of a turn are recorded with its last response, as
-    successful calls, because the SDK converts failures to texts. Provider-side tools are always offered. With
-    `enforce`, a call of a tool that was not offered raises ModelBehaviorError, as the SDK does for an unknown tool.
+    With the last response of a turn, its calls are recorded as calls that worked, because the SDK turns failures into
+    texts. Tools of the provider are always offered.
+
+    Args:
+        model: The model that answers, or its name.
+        router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
+            in this process.
+        tenant: The tenant of the tasks, as a text or as a function of the ModelSettings. Default: `local`.
+        actor: The person who asks, as a text or as a function of the ModelSettings.
+        limit: The maximum number of tools that a turn may add.
+        keep: The names of tools that are always offered.
+        on_decision: Is called with each Decision.
+        enforce: Whether a call of a tool that is not offered raises ModelBehaviorError, as the SDK does for an unknown
+            tool.
     """
 
     @named
@@ -101,12 +111,13 @@ def catalogue_tools(
 
     Args:
         router: The workflow's ToolRouter.
-        decision: The Decision whose matches the agent gets, best first.
-        approve: The calls that need approval, through the SDK's own `needs_approval`: tools not known to be
-            read-only (`changes`), tools that may destroy data (`destructive`), `always` or `never`.
+        decision: The Decision. The agent gets its matches, best first.
+        approve: The policy for calls that wait for a person, with the SDK's own `needs_approval`: `changes` (all tools
+            that are not known to only read), `destructive` (without tools that deny to destroy anything), `always` or
+            `never`.
 
     Raises:
-        InvalidInput: The policy is unknown.
+        InvalidInput: There is no such policy.
     """
     policy = member(Approve, "approve", approve)
     return [_function_tool(own, policy) for own in tools_of(router, decision)]
@@ -127,12 +138,12 @@ def _function_tool(own: CatalogueTool, policy: Approve) -> FunctionTool:
 
 
 def tool_of(tool: FunctionTool) -> Tool:
-    """Return the Tool of an Agents SDK's function tool."""
+    """Return the Tool of an Agents SDK function tool."""
     return own_tool(tool.name, tool.description, tool.params_json_schema)
 
 
 def exchanges(given: str | Sequence[Any]) -> list[Exchange]:
-    """Return each text of the user with the calls that came after it."""
+    """Return each text of the user with the calls after it."""
     found: list[Exchange] = []
     items: Sequence[Any] = [{"role": "user", "content": given}] if isinstance(given, str) else given
     for item in items:

@@ -1,1 +1,1 @@
-"""Internals of the planner: the parts of a task, the tool of each part, and the arguments in its text."""
+"""Planning: cutting a task into steps, binding each to a tool, and finding the arguments in its text."""
