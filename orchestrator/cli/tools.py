@@ -15,6 +15,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.audit import audited
+from orchestrator.cli.enrich import enrich_tools
 from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
 from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn, warn_of_flagged
@@ -36,9 +37,10 @@ _OPINION = click.option(
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show, graph, accept and remove tools."""
+    """Import, sync, list, show, enrich, graph, accept and remove tools."""
 
 
+tools.add_command(enrich_tools)
 tools.add_command(graph)
 
 
@@ -164,8 +166,11 @@ def show_tool(key: str, place: Place, opinion: bool, options: Options, output: s
     if opinion and not flags:
         note(f"{key} is not flagged: no opinion is asked for")
     given = _opinions(place, {key: (tool, flags, None)} if flags else {}, options, asks=opinion)
-    shown = tool_to_json(tool) | ({"opinion": given[key]} if key in given else {})
-    present(output, shown, lambda: _show(tool, given.get(key)))
+    with closing(place.open_store(options)) as store:
+        written = notes(store, place.owner, "enriched", [tool]).get(key, {})
+    shown = {**tool_to_json(tool), **({"opinion": given[key]} if key in given else {})}
+    shown |= {"enriched": written} if written else {}
+    present(output, shown, lambda: _show(tool, given.get(key), written))
     warn_of_flagged([tool], known.tools)
 
 
@@ -198,7 +203,7 @@ def _opinions(
     return given
 
 
-def _show(tool: Tool, opinion: Note | None = None) -> None:
+def _show(tool: Tool, opinion: Note | None, written: Note) -> None:
     from orchestrator.index.intent import reads_only
     from orchestrator.llm.opinion import in_words
 
@@ -212,6 +217,8 @@ def _show(tool: Tool, opinion: Note | None = None) -> None:
         "approval": "not needed, it only reads" if reads_only(tool) else "needed, unless --approve says otherwise",
         "definition": tool.hash,
         "opinion": in_words(opinion) if opinion else "",
+        "enriched": f"by {written['model']}: {written['does']} {written['when']}" if written else "",
+        "requests": " | ".join(written.get("requests", ())),
     }
     for name, value in shown.items():
         if value:
