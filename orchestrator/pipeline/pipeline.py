@@ -25,7 +25,7 @@ GATE, SELECT = "gate", "select"
 
 
 class Clock:
-    """One request's times by stage, in milliseconds, on top of those that were spent on it before."""
+    """The milliseconds of one request by stage, added to earlier ones."""
 
     def __init__(self, spent: Mapping[str, float] | None = None) -> None:
         self._last = time.perf_counter()
@@ -131,7 +131,7 @@ class Pipeline:
         return state
 
     def _advance(self, state: State, left: deque[str], clock: Clock | None) -> tuple[State, Awaitable[State] | None]:
-        """Run the stages that are left, until one returns an awaitable; that one stays among them."""
+        """Run the remaining stages until one returns an awaitable. That stage remains in the list."""
         while left:
             if not (state.gate_open and left[0] in self._in_fallback):
                 name, done = left[0], self._begun(left[0], state)
