@@ -51,7 +51,7 @@ async def enrich(models: Models, tool: Tool, languages: Sequence[str]) -> dict[s
         ToolrouteError: The model gave no answer of this form.
     """
     asked, answer = most_tokens(tool, languages)
-    limits = {"max_output_tokens": answer, "max_tokens": 2 * asked + answer, "repairs": 0}
+    limits: dict[str, Any] = {"max_output_tokens": answer, "max_tokens": 2 * asked + answer, "repairs": 0}
     found, _ = await models.ask(models.route_model, _messages(tool, languages), EnrichedShape, **limits)
     lines = dict.fromkeys(one_line(text, _MOST_OF_A_TEXT) for text in found.requests)
     requests = [text for text in lines if text][: REQUESTS * len(languages)]
