@@ -103,9 +103,9 @@ async def test_what_is_not_there_is_named() -> None:
     async with Connections(config(plain=PLAIN)) as servers:
         with pytest.raises(UnknownTool, match="no tool 'ad'; near: add"):
             await servers.call("plain:ad")
-        with pytest.raises(UnknownTool, match=r"no server 'plan'.*it names: plain"):
+        with pytest.raises(UnknownTool, match=r"no server 'plan'.*its servers: plain"):
             await servers.call("plan:add")
-        with pytest.raises(UnknownTool, match="give server:name"):
+        with pytest.raises(UnknownTool, match="use server:name"):
             await servers.call("add")
     with pytest.raises(InvalidConfig, match="max_open=0"):
         Connections(config(), max_open=0)
@@ -222,7 +222,7 @@ async def test_an_entry_that_changes_or_goes_ends_no_call_under_way_and_its_proc
         await until(lambda: [state.calls_in_flight for state in servers.states()] == [1, 0, 1])
         servers.renew(config(quick=entry("quick.py", A="two"), other=PLAIN, new={"command": []}))
         assert "'A': 'two'" in (await servers.call("quick:environment")).text
-        with pytest.raises(UnknownTool, match=r"no server 'gone'.* it names: quick, other, new"):
+        with pytest.raises(UnknownTool, match=r"no server 'gone'.* its servers: quick, other, new"):
             await servers.call("gone:pid")
         with pytest.raises(InvalidConfig, match="server 'new': command: "):
             await servers.call("new:pid")

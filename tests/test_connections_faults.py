@@ -32,10 +32,10 @@ def faulty(fault: str, **own: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("server", "error", "message"),
     [
-        ({"command": "no-such-program"}, ServerUnavailable, "'no-such-program' is not found: install it"),
+        ({"command": "no-such-program"}, ServerUnavailable, "'no-such-program' was not found: install it"),
         ({"command": "true", "cwd": "/no/such/folder"}, ServerUnavailable, "working folder '/no/such/folder' does not"),
         ({"command": "/etc/passwd"}, ServerUnavailable, "cannot be run"),
-        ({"command": "false"}, ServerUnavailable, "ended before it answered"),
+        ({"command": "false"}, ServerUnavailable, "exited before it answered"),
         ({"command": "sh", "args": ["-c", "echo no licence >&2"]}, ServerUnavailable, "last stderr output: no licence"),
         ({"command": "x", "env": {"A": "${MISSING_ONE}"}}, InvalidConfig, "MISSING_ONE"),
         ({"url": "http://127.0.0.1:9/mcp"}, ServerUnavailable, "http://127.0.0.1:9 cannot be reached"),
@@ -177,7 +177,7 @@ async def test_a_definition_over_the_limit_is_refused_by_name_and_takes_no_other
     async with Connections(config(bad=faulty("wide"))) as servers:
         assert [tool.name for tool in await servers.tools("bad")] == ["it"]
         assert (await servers.call("bad:it")).text == "fine"
-    assert "server bad: its tool 'wide' cannot be read (it holds more than 256 KiB) and is left out" in caplog.text
+    assert "server bad: its tool 'wide' cannot be read (it has more than 256 KiB) and is skipped" in caplog.text
 
 
 @pytest.mark.parametrize("fault", ["notices", "flood"])

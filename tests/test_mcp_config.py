@@ -104,7 +104,7 @@ def test_credentials_that_travel_in_clear_are_named(url: str, caplog: pytest.Log
     one({"url": url}).launch({})
     assert not caplog.records
     one({"url": url, "headers": {"Authorization": "Bearer ${TOKEN}"}}).launch({"TOKEN": "s3cret-1"})
-    assert ("its credentials travel in clear" in caplog.text, "s3cret" in caplog.text) == (warns, False)
+    assert ("its credentials are sent unencrypted" in caplog.text, "s3cret" in caplog.text) == (warns, False)
 
 
 def test_variables_are_replaced_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_variables_are_replaced_everywhere(tmp_path: Path, monkeypatch: pytest.M
         ({"url": "https://${HOST}/mcp", "headers": {"X": "${T}"}}, "HOST (in url), T (in headers.X)"),
         ({"command": "x", "env": {"K": "${input:key}"}}, "${input:key} (in env.K) is not understood; write"),
         ({"command": "x", "envFile": "nowhere.env"}, "'nowhere.env': cannot be read (No such file or directory); give"),
-        ({"url": "http://a", "headers": {"A": "s3cret\nX: y"}}, "headers.A holds characters"),
+        ({"url": "http://a", "headers": {"A": "s3cret\nX: y"}}, "headers.A has characters"),
     ],
 )
 def test_what_is_missing_stops_its_server_alone_and_all_of_it_is_named(entry: object, said: str) -> None:
@@ -260,7 +260,7 @@ def test_what_a_server_would_not_start_without_is_refused_by_name() -> None:
 def test_an_unknown_setting_is_named_when_the_server_starts(caplog: pytest.LogCaptureFixture) -> None:
     entry = {"command": "x", "shellWrapper": "zsh", "autoApprove": ["a"], "icon": "i.png", "//": "a comment"}
     McpConfig.parse({"mcpServers": {"a": entry}}).servers["a"].launch()
-    assert caplog.messages == ["mcpServers: server 'a': not understood and left out: shellWrapper"]
+    assert caplog.messages == ["mcpServers: server 'a': unknown fields ignored: shellWrapper"]
 
 
 def test_a_node_in_toolroutes_own_environment_comes_behind_the_machines(

@@ -34,7 +34,7 @@ async def test_tools_that_cannot_be_read_are_named_once_and_take_no_other_away(
     assert len(left_out) == len(named)
     for said, expected in zip(left_out, named, strict=True):
         assert said.startswith(f"server bad: its tool {expected}")
-        assert said.endswith("and is left out")
+        assert said.endswith("and is skipped")
     assert "nested deeper than 64 levels" in left_out[-1]
 
 
@@ -98,7 +98,7 @@ async def test_a_listing_that_repeats_a_page_ends_with_a_warning(
 ) -> None:
     async with Connections(config(bad=entry("faulty.py", fault))) as servers:
         assert [tool.name for tool in await servers.tools("bad")] == names
-    assert "server bad: it repeats a page of its tools; the listing ends there" in caplog.messages
+    assert "server bad: it repeats a page of its tools. The listing was ended there" in caplog.messages
 
 
 @pytest.mark.parametrize("fault", ["restart", "twins"])

@@ -1,5 +1,7 @@
 """A language model within a route, over real HTTP: what it says a task needs, how it reranks, and when it fails."""
 
+import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -7,6 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from orchestrator import Catalogue, Decision, Options, Router, RouteRequest
 from orchestrator.errors import InvalidConfig
@@ -16,8 +22,9 @@ from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.refiners.decide import UNDECIDED
 from orchestrator.records import durable_names as names
 from orchestrator.temporal import payload
-from orchestrator.testing import Billed, Fault, Raw, Refusal, ScriptedModel, Slow
+from orchestrator.testing import Billed, Fault, ModelRequest, Raw, Refusal, ScriptedModel, Slow, http_answer
 from tests.catalogues import sample, tool
+from tests.loopback import served
 from tests.running import LocalTools, plugin_over
 from tests.test_staged import Stages
 
@@ -143,6 +150,8 @@ async def test_a_stage_without_its_model_is_refused() -> None:
             Router(Catalogue(MAPS), options=options)
     with pytest.raises(InvalidConfig, match="TOOLROUTE_RERANK_URL"):
         Router(Catalogue(MAPS), options=Options(decide="rerank"))
+    with pytest.raises(InvalidConfig, match="begin it with http"):
+        Router(Catalogue(MAPS), options=Options(decide="rerank", rerank_url="localhost:8080"))
 
 
 async def test_a_preset_that_asks_a_model_does_without_one() -> None:
@@ -219,10 +228,83 @@ async def test_a_reranker_orders_the_candidates(replies: list[Any], texts: str) 
         found = await router.route(TASK)
     assert keys(found)[:3] == [keys(before)[2], keys(before)[0], keys(before)[1]]
     assert found.confidence <= before.confidence
+    assert ["first by the reranker" in match.why for match in found.matches[:2]] == [True, False]
     assert not any(warning.startswith(UNDECIDED) for warning in found.warnings)
     assert {asked.kind for asked in model.asked} == {"rerank"}
     assert (model.asked[0].model, model.asked[0].body["query"]) == ("own-reranker", TASK)
     assert model.asked[-1].body[texts][0].startswith(f"{keys(before)[0]}: ")
+
+
+TOO_LONG = Fault(400, "This model's maximum context length is 512 tokens. However, you requested 900 tokens")
+NO_MODEL = Fault(400, "invalid request: model is required")
+
+
+@pytest.mark.parametrize(
+    ("replies", "asks"),
+    [
+        ([TOO_LONG, COHERE], {"truncate_prompt_tokens": -1}),
+        ([Fault(422, "missing field `texts`"), TEI], {"truncate": True}),
+    ],
+)
+async def test_a_reranker_with_a_short_context_cuts_the_texts_itself(replies: list[Any], asks: dict[str, Any]) -> None:
+    async with reranking([*replies, replies[-1]]) as (router, model):
+        for task in (TASK, f"{TASK} now"):
+            assert not any(warning.startswith(UNDECIDED) for warning in (await router.route(task)).warnings)
+    assert [asks.items() <= asked.body.items() for asked in model.asked] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("replies", "named"),
+    [
+        ([NO_MODEL, Fault(400, "unknown field")], "HTTP 400: invalid request: model is required"),
+        (
+            [Fault(404, "model 'x' not found")],
+            "model 'x' not found): check TOOLROUTE_RERANK_URL and TOOLROUTE_RERANK_MODEL",
+        ),
+    ],
+)
+async def test_a_reranker_that_refuses_is_quoted(replies: list[Any], named: str) -> None:
+    async with reranking(replies) as (router, _):
+        assert named in (await router.route(TASK)).warnings[0]
+
+
+NAMED = "with stripe, refund the charge and tell her"
+
+
+@pytest.mark.parametrize("decide", ["model", "rerank"])
+async def test_a_named_server_stays_first(decide: str) -> None:
+    best = (await plain(NAMED)).matches[0].tool.server
+
+    def backwards(asked: ModelRequest) -> Any:
+        if asked.kind == "rerank":
+            return Raw(
+                json.dumps([{"index": place, "score": place} for place, _ in enumerate(asked.body["documents"])])
+            )
+        count = len(json.loads(asked.body["messages"][-1]["content"])["tools"])
+        return {"needed": [count, count - 1], "confidence": 0.9}
+
+    async with ScriptedModel(backwards) as model:
+        options = Options(decide=decide, model="m", model_url=model.url, rerank_url=model.url)  # type: ignore[arg-type]
+        async with Router(sample(), embedder=EMBEDDER, options=options) as router:
+            found = await router.route(NAMED)
+    assert (best, found.matches[0].tool.server, found.stage) == ("stripe", "stripe", "explicit")
+    assert found.matches[1].tool.server != "stripe"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Nobody closes these clients.
+def test_a_route_asks_its_models_in_each_event_loop() -> None:
+    async def answer(request: Request) -> Response:  # Connections stay open here, as they do at real endpoints.
+        asked = ModelRequest(kind=request.url.path.removeprefix("/"), body=await request.json(), headers={})
+        reply = COHERE if asked.kind == "rerank" else {"needed": [1], "confidence": 0.9}
+        return Response(http_answer(asked, reply).body, media_type="application/json")
+
+    with served(Starlette(routes=[Route("/{path:path}", answer, methods=["POST"])])) as url:
+        for options in (Options(decide="rerank", rerank_url=url), Options(decide="model", model="m", model_url=url)):
+            router = Router(sample(), embedder=EMBEDDER, options=options)
+            for task in (TASK, f"{TASK} now"):
+                assert not any(UNDECIDED in warning for warning in asyncio.run(router.route(task)).warnings)
+        del router
+        gc.collect()
 
 
 async def test_a_reranker_that_fails_leaves_the_order() -> None:

@@ -207,7 +207,7 @@ def test_a_profile_has_what_its_patterns_say_and_an_empty_list_leaves_nothing(sp
 @pytest.mark.parametrize(
     ("profiles", "message"),
     [
-        ([], '"profiles" is an object'),
+        ([], '"profiles" must be an object'),
         ({"a b": {}}, "1 to 64 letters"),
         ({"p": {"server": ["a"]}}, "profile 'p': server: Extra inputs"),
         ({"p": {"tools": ["add"]}}, "'add' names no tool: write SERVER:NAME"),
@@ -227,7 +227,7 @@ def test_a_profile_that_cannot_be_used_is_named_and_shows_no_value(profiles: Any
 def test_a_profile_alone_keeps_its_servers_and_an_unknown_one_is_refused() -> None:
     whole = {"mcpServers": {"desk": DESK, "quick": QUICK}, "profiles": PROFILES}
     assert [*McpConfig.parse(whole, profile="support").servers] == ["desk"]
-    with pytest.raises(InvalidConfig, match="no profile 'nobody'; it names: support, reader, careless"):
+    with pytest.raises(InvalidConfig, match="no profile 'nobody'; its profiles: support, reader, careless"):
         McpConfig.parse(whole, profile="nobody")
 
 

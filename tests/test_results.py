@@ -71,7 +71,7 @@ def test_blocks_beyond_the_limit_are_left_out_and_told_once(block: ContentBlock)
     assert len(shown) < 10
     last = shown[-1]
     assert isinstance(last, TextContent)
-    assert f"{20_000 - len(shown) + 1:,} more blocks left out" in last.text
+    assert f"{20_000 - len(shown) + 1:,} more blocks omitted" in last.text
 
 
 def test_an_image_is_passed_on_whole_behind_a_long_text() -> None:

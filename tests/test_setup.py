@@ -122,10 +122,10 @@ def test_a_plan_is_shown_and_nothing_is_written(home: dict[str, Path], toolroute
     }
     assert plan == {
         ("claude-desktop", "quick"): ("quick", ""),
-        ("claude-code", "quick"): ("quick", "the same entry is there"),
+        ("claude-code", "quick"): ("quick", "the same entry already exists"),
         ("cursor", "remote"): ("remote", ""),
         ("cursor", "gone"): ("gone", ""),
-        ("vscode", "quick"): ("quick-vscode", "another is called quick"),
+        ("vscode", "quick"): ("quick-vscode", "another server is named quick"),
         ("vscode", "asks"): ("", "only VS Code can fill in ${input:key}"),
         ("codex", "docs"): ("docs", ""),
         ("codex", "local"): ("", "it is switched off"),
@@ -341,7 +341,7 @@ PATHS = {"command": "/x/bin/mytime", "env": {"PATH": "/opt/tools/bin:${PATH}", "
     ("name", "passed", "note"),
     [
         ("cursor", {"TOKEN": "${env:TOKEN}", "ZONE": "${ZONE:-UTC}"}, ""),
-        ("claude-desktop", {}, "write TOKEN into our entry's env: Claude Desktop expands no variable"),
+        ("claude-desktop", {}, "write TOKEN into the env of the toolroute entry: Claude Desktop expands no variables"),
     ],
 )
 def test_only_variables_that_a_client_expands_and_does_not_pass_on_anyway_are_named_in_our_entry(

@@ -105,14 +105,14 @@ async def test_a_server_is_called_after_a_sign_in_and_not_after_the_sign_out(acc
     with signing(accounts, sse=path == "/sse") as web:
         entry = Entry(web, path=path, **({"type": "sse"} if path == "/sse" else {}))
         with pytest.raises(
-            Unauthorised, match=r"'it' wants a sign-in \(HTTP 401 .*`toolroute login it --config FILE`$"
+            Unauthorised, match=r"'it' requires a sign-in \(HTTP 401 .*`toolroute login it --config FILE`$"
         ):
             await entry.whoami()
         await entry.login()
         assert await entry.whoami() == "ada"
         assert await entry.logout() == ""
         assert (accounts.access, accounts.refresh) == ({}, {})
-        with pytest.raises(Unauthorised, match="wants a sign-in"):
+        with pytest.raises(Unauthorised, match="requires a sign-in"):
             await entry.whoami()
 
 
@@ -217,7 +217,7 @@ async def test_a_token_that_nothing_renews_is_used_until_the_server_refuses_it(w
     entry.file.write(entry.kept.model_copy(update={"token": token, "expires_at": time.time() + 5}))
     assert await entry.whoami() == "ada"
     accounts.access.clear()
-    with pytest.raises(Unauthorised, match="wants a sign-in"):
+    with pytest.raises(Unauthorised, match="requires a sign-in"):
         await entry.whoami()
     assert entry.file.read() is None
 
@@ -244,7 +244,7 @@ async def test_a_sign_in_that_was_revoked_is_asked_for_again_and_forgotten(web: 
         assert (await servers.call("it:whoami")).text == "ada"
         accounts.access.clear()
         accounts.refresh.clear()
-        with pytest.raises(Unauthorised, match=r"wants a sign-in .*toolroute login it"):
+        with pytest.raises(Unauthorised, match=r"requires a sign-in .*toolroute login it"):
             await servers.call("it:whoami")
         assert entry.file.read() is None
         await entry.login()
@@ -323,7 +323,7 @@ async def test_the_address_may_be_pasted_where_the_browser_is_elsewhere(web: str
         async with httpx2.AsyncClient() as browser:
             sent = (await browser.get(link)).headers["location"]
         assert take("http://localhost/callback?code=x&state=y") == ""
-        assert "may use it" in take(f"  {sent}\n")
+        assert "can use it" in take(f"  {sent}\n")
 
     entry = Entry(web)
     await entry.login(show)
@@ -411,7 +411,7 @@ def test_login_opens_the_browser_and_lists_what_is_signed_in_to(
     assert (again.exit_code, "it has no sign-in for user:ada" in again.stderr) == (0, True)
     looked = json.loads(toolroute("doctor", "--connect", "--config", file, "-o", "json").stdout)
     [found] = [one for one in looked if one["what"] == "mcp it"]
-    assert found["detail"].startswith("wants a sign-in (HTTP 401 Unauthorized: Authentication required): the user has")
+    assert found["detail"].startswith("requires a sign-in (HTTP 401 Unauthorized: Authentication required): run `")
     assert found["remedy"] == ""
     for name, said in (
         ("program", "is a local program"),
@@ -444,7 +444,7 @@ async def test_a_worker_is_refused_without_a_retry_until_somebody_signs_in(web: 
         assert (refused.value.type, refused.value.non_retryable) == ("Unauthorised", True)
         connections = plugin.resources.connections("user:ada")
         assert connections is not None
-        assert ["wants a sign-in" in said for said in connections.refused(["it", "other"])] == [True]
+        assert ["requires a sign-in" in said for said in connections.refused(["it", "other"])] == [True]
         await entry.login()
         assert connections.refused(["it"]) == []
         assert (await plugin.resources.execute(WHOAMI)).text == "ada"

@@ -62,7 +62,7 @@ async def test_every_server_is_stored_and_a_failing_one_takes_no_other_away(stor
     assert list(by_name) == ["quick", "broken", "library", "git"]
     assert {server.server for server in seen} == set(by_name)
     assert report.exit_code == 4
-    assert "'no-such-program' is not found" in by_name["broken"].error
+    assert "'no-such-program' was not found" in by_name["broken"].error
     assert (by_name["quick"].tools, len(by_name["quick"].changes.new)) == (8, 8)
     assert store.servers("org:1") == {"git": 12, "library": by_name["library"].tools, "quick": 8}
     assert store.servers("org:2") == {}
@@ -197,12 +197,12 @@ def test_the_command_line_syncs_lists_and_calls(toolroute: Run, file: Path, tmp_
     assert reports["git"]["tools"] == 12
     assert "not found" in reports["broken"]["error"]
     assert "quick: 8 tools stored in " in synced.stderr
-    assert "broken: the command 'no-such-program' is not found: install it" in synced.stderr
+    assert "broken: the command 'no-such-program' was not found: install it" in synced.stderr
 
     listed = toolroute("servers", *where, "-o", "json")
     states = {state["server"]: state for state in json.loads(listed.stdout)}
     assert (states["git"]["state"], states["git"]["tools"]) == ("known", 12)
-    assert "'no-such-program' is not found" in states["broken"]["last_error"]
+    assert "'no-such-program' was not found" in states["broken"]["last_error"]
 
     called = toolroute("call", "quick:add", "--args", '{"a": 20, "b": 22}', *where)
     assert (called.exit_code, called.stdout) == (0, "42\n")
@@ -224,7 +224,7 @@ def test_a_call_gives_programs_every_block_of_the_answer(toolroute: Run, tmp_pat
         (("quick:add", "--args", "[]"), 2, "not an object"),
         (("quick:ad",), 2, "has no tool 'ad'; near: add"),
         (("none:add",), 2, "no server 'none'"),
-        (("broken:add",), 1, "is not found: install it"),
+        (("broken:add",), 1, "was not found: install it"),
         (("quick:crash",), 1, "whether it took effect is not known"),
         (("git:git_status", "--args", '{"repo_path": "/nowhere"}'), 1, "toolroute: git:git_status failed: "),
     ],

@@ -168,7 +168,7 @@ async def test_a_workflow_lists_servers_and_what_they_have_is_found(serve: Serve
         await runner.execute(Direct, names.SYNC_CATALOGUE, {**asked, "servers": ["tiem"]}, 60.0)
     request = RouteRequest(query="current time in Berlin", tenant="org:7")
     decision = await (await runner.begin(names.ROUTE, request, result_type=Decision)).result()
-    assert "no server 'tiem' in mcpServers; it names: time" in str(failure.value.cause.__cause__)
+    assert "no server 'tiem' in mcpServers; its servers: time" in str(failure.value.cause.__cause__)
     assert [(server["server"], server["tools"], server["error"]) for server in report["servers"]] == [("time", 2, "")]
     assert decision.matches[0].tool.key == "time:get_current_time"
 

@@ -169,7 +169,16 @@ def _show(result: dict[str, Any]) -> None:
         f"{tokens['before']:,} tokens of definitions, {tokens['after_mean']:,.0f} after routing in the mean",
         f"meaning was searched for {result['semantic_share']:.0%}; milliseconds p50 / p95 / p99: {times}",
     )
-    out.print(dim("", *lines))
+    out.print(dim("", *lines, *_cost(result.get("decided"))))
+
+
+def _cost(decided: dict[str, Any] | None) -> list[str]:
+    """Return the line of tokens and time that a route takes with the second stage."""
+    if decided is None:
+        return []
+    tokens = (decided["usage"]["input"] + decided["usage"]["output"]) / max(1, decided["queries"])
+    times = " / ".join(_figure(ms, 2) for ms in decided["latency_ms"]["all"].values())
+    return [f"decided: {tokens:,.0f} tokens of a model for each query; milliseconds p50 / p95 / p99: {times}"]
 
 
 def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> None:

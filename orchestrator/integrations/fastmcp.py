@@ -35,7 +35,7 @@ _CLIENTS, _SEARCHES = 1_000, 20
 class ToolRouterSearch(BaseSearchTransform):
     """Shows clients `search_tools` and `call_tool` in place of all tools; calls that follow a search are remembered.
 
-    The first parameters are a Toolbox's (see docs/how-to/integrations.md).
+    The first parameters are a Toolbox's (see docs/reference/integrations.md).
     Functions for `tenant` and `actor` get the Context.
     Calls are recorded half a minute after the last one, and by `aclose`.
 

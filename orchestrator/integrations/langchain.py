@@ -27,7 +27,7 @@ except ImportError as error:
 class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a turn called is recorded at its end.
 
-    The parameters are a Toolbox's (see docs/how-to/integrations.md).
+    The parameters are a Toolbox's (see docs/reference/integrations.md).
     Functions for `tenant` and `actor` get the Runtime (its
     `context` is yours). Tools of the provider's side, given as dicts, are always offered. Runs, streams, and works
     without async, too.

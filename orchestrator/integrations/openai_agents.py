@@ -27,7 +27,7 @@ except ImportError as error:
 class ToolRoutedModel(Model):
     """Offers an agent's function tools, MCP servers' among them, as a Toolbox chooses them, once a turn.
 
-    The parameters after the model, or its name, are a Toolbox's (see docs/how-to/integrations.md).
+    The parameters after the model, or its name, are a Toolbox's (see docs/reference/integrations.md).
     Functions for `tenant` and
     `actor` get the ModelSettings. What a turn called is recorded with its last response, as calls that worked: the SDK
     makes texts of failures. Tools of the provider's side are always offered. With `enforce` a call of a tool that was

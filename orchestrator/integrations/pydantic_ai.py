@@ -35,7 +35,7 @@ except ImportError as error:
 class ToolRouting(AbstractCapability[Any]):
     """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a run called is recorded at its end.
 
-    The parameters are a Toolbox's (see docs/how-to/integrations.md).
+    The parameters are a Toolbox's (see docs/reference/integrations.md).
     Functions for `tenant` and `actor` get the RunContext (its
     `deps` are yours). pydantic-ai itself refuses calls of tools that are not offered, so `enforce` changes nothing.
     """

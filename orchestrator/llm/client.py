@@ -68,8 +68,8 @@ class _Dialect:
 class Models:
     """The language models at one endpoint.
 
-    The client opens on first use, for one event loop, and closes with `async with`. No repr, error or log shows the
-    key.
+    The client opens on first use, in each event loop anew, and closes with `async with`. No repr, error or log
+    shows the key.
 
     Args:
         options: The names of the models, the endpoint and the timeout.
@@ -96,6 +96,7 @@ class Models:
         # Most endpoints other than OpenAI's know only the older name.
         self._dialect = _Dialect() if self.url == OPENAI_URL else _Dialect(limit="max_tokens")
         self._client: AsyncOpenAI | None = None
+        self._loop: Any = None
 
     def __repr__(self) -> str:
         return f"Models(route={self.route_model!r}, plan={self.plan_model!r}, url={self.where!r})"
@@ -230,7 +231,9 @@ class Models:
             raise ModelUnavailable(f"the endpoint of model {model!r} did not answer with a chat completion") from None
 
     def _open(self) -> "AsyncOpenAI":
-        if self._client is None:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:  # A client's connections belong to one event loop.
+            self._loop = loop
             from openai import AsyncOpenAI, Timeout
 
             from orchestrator.common.bounded_http import AsyncBoundedClient

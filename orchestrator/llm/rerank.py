@@ -1,7 +1,8 @@
 """A reranker: any endpoint that takes a query with texts at `/rerank`, as Cohere, Jina, vLLM and TEI serve it."""
 
+import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -10,9 +11,16 @@ from orchestrator.common.redact import LogFilter
 from orchestrator.errors import InvalidConfig, ModelUnavailable, ToolrouteError, Unauthorised
 from orchestrator.options import Options, model_key, rerank_key
 
+_FORMS: Mapping[int, tuple[str, Mapping[str, Any]]] = {
+    400: ("documents", {"truncate_prompt_tokens": -1}),
+    422: ("texts", {"truncate": True}),
+}
+"""The form to try after an HTTP status. vLLM answers 400 for a text beyond the model's context, often 512 tokens. TEI
+answers 422 for `documents`. Both cut texts only if the request says so. Cohere and Jina do it by themselves."""
+
 
 class Reranker:
-    """Ask the reranker of the options. It opens on first use, for one event loop.
+    """Ask the reranker of the options. It opens on first use, in each event loop anew.
 
     The key is TOOLROUTE_RERANK_KEY. OPENAI_API_KEY is sent only to the host that also serves the language model.
 
@@ -29,8 +37,9 @@ class Reranker:
         self._url, self._model, self._timeout_s = options.rerank_url, options.rerank_model, options.route_timeout_s
         shared = _host(self._url) == _host(options.model_url or OPENAI_URL)
         self._key = rerank_key() or (model_key() if shared else None)
-        self._texts = "documents"
+        self._form: tuple[str, Mapping[str, Any]] = ("documents", {})
         self._client: Any = None
+        self._loop: Any = None
 
     def __repr__(self) -> str:
         return f"Reranker({address(self._url)!r})"
@@ -59,21 +68,35 @@ class Reranker:
             raise ModelUnavailable(f"the reranker at {address(self._url)} did not answer with scores") from None
 
     async def _request(self, query: str, texts: Sequence[str]) -> Any:
-        """Ask in Cohere's form; ask again in TEI's form, which says `texts`, if the endpoint refuses `documents`."""
+        """Ask in Cohere's form. If the endpoint refuses that, ask once more in the form that may help.
+
+        The first complaint is reported if the endpoint refuses both forms: the second form is a guess.
+        """
         import openai
 
-        body = {"query": query, self._texts: list(texts), **({"model": self._model} if self._model else {})}
         try:
-            return await self._opened().post("/rerank", cast_to=object, body=body)
-        except (openai.BadRequestError, openai.UnprocessableEntityError):
-            if self._texts == "texts":
+            return await self._post(query, texts, self._form)
+        except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+            form, refused = _FORMS[error.status_code], error
+            if form == self._form:
                 raise
-            found = await self._opened().post("/rerank", cast_to=object, body={"query": query, "texts": list(texts)})
-            self._texts = "texts"
-            return found
+        try:
+            found = await self._post(query, texts, form)
+        except (openai.BadRequestError, openai.UnprocessableEntityError):
+            raise refused from None
+        self._form = form
+        return found
+
+    async def _post(self, query: str, texts: Sequence[str], form: tuple[str, Mapping[str, Any]]) -> Any:
+        name, given = form
+        model = {"model": self._model} if self._model else {}
+        body = {"query": query, name: list(texts), **given, **model}
+        return await self._opened().post("/rerank", cast_to=object, body=body)
 
     def _opened(self) -> Any:
-        if self._client is None:
+        loop = asyncio.get_running_loop()
+        if self._client is None or self._loop is not loop:  # A client's connections belong to one event loop.
+            self._loop = loop
             from openai import AsyncOpenAI
 
             from orchestrator.common.bounded_http import AsyncBoundedClient
@@ -94,7 +117,8 @@ class Reranker:
         if status in (401, 403):
             return Unauthorised(f"{where} refused the key (HTTP {status}): set TOOLROUTE_RERANK_KEY")
         if status == 404:
-            return InvalidConfig(f"{where} has no /rerank (HTTP 404{detail}): check TOOLROUTE_RERANK_URL")
+            remedy = "check TOOLROUTE_RERANK_URL and TOOLROUTE_RERANK_MODEL"
+            return InvalidConfig(f"{where} has no /rerank or no such model (HTTP 404{detail}): {remedy}")
         return ModelUnavailable(f"{where} did not answer: {f'HTTP {status}{detail}' if status else unanswered(error)}")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ANSWER_S = 600.0
-"""How long a server waits for the answer to its question: a person reads it, so the call's timeout is too short."""
+"""Seconds that a server waits for the answer to its question. A person answers, so the call's timeout is too short."""
 
 
 class Asker(Protocol):

@@ -33,7 +33,7 @@ from orchestrator.mcp.launch import Launch
 from orchestrator.mcp.sign_ins import SignIn, SignInFile
 
 _REQUEST_S, _PERSON_S = 10.0, 900.0
-"""How long an authorization server may take to answer, and a person to sign in."""
+"""Seconds for an authorization server to answer, and for a person to sign in."""
 _TIMEOUT = httpx2.Timeout(_REQUEST_S).as_dict()
 _ACCEPT = {"accept": "application/json, text/event-stream"}
 _HELLO = {
@@ -184,7 +184,7 @@ class _Provider(OAuthClientProvider):
         """Return the sign-in in its stored form. A client secret from the entry is not stored."""
         context, token, client = self.context, self.context.current_tokens, self.context.client_info
         if token is None or client is None:
-            raise Unauthorised("it gave no token")
+            raise Unauthorised("it returned no token")
         secret = {"client_secret"} if self._given is not None else set[str]()
         return SignIn(
             token=token.model_dump(mode="json", exclude_none=True),
@@ -310,8 +310,8 @@ class Callback:
         if not self._answer.done():
             self._answer.set_result(got)
         if "error" in got:
-            return f"{self._server} was not signed in to ({got['error']})."
-        return f"toolroute takes it from here, and says in the terminal whether it may use {self._server} now."
+            return f"{self._server} sign-in failed ({got['error']})."
+        return f"toolroute continues in the terminal and shows there whether it can use {self._server}."
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -321,7 +321,7 @@ class Callback:
                     pass
                 said = self.take(line[1].decode("latin-1")) if len(line) > 1 and line[0] == b"GET" else ""
                 status = "200 OK" if said else "400 Bad Request"
-                text = html.escape(said or "This is not the sign-in that toolroute waits for.")
+                text = html.escape(said or "toolroute is not waiting for this sign-in.")
                 page = (
                     f"<!doctype html><meta charset=utf-8><title>toolroute</title><h1>{text}</h1><p>Close this window."
                 )
@@ -370,11 +370,13 @@ async def login(
             raise Unauthorised(f"server {spec.name!r}: {error}") from None
         except httpx2.HTTPError as error:
             why = launch.secrets.redact(str(error) or type(error).__name__)
-            raise ServerUnavailable(f"server {spec.name!r}: no sign-in, as one of its servers fails: {why}") from None
+            raise ServerUnavailable(
+                f"server {spec.name!r}: sign-in failed, because one of its servers failed: {why}"
+            ) from None
         except (OAuthFlowError, ValueError) as error:
             raise _failed(spec, launch, error) from None
     if status in (401, 403):
-        raise Unauthorised(f"server {spec.name!r} refuses the token of its own authorization server (HTTP {status})")
+        raise Unauthorised(f"server {spec.name!r} refused the token of its own authorization server (HTTP {status})")
     SignInFile(tenant, spec, launch).write(kept)
     return kept
 

@@ -15,11 +15,11 @@ from orchestrator.records.tool import Tool
 
 MAX_RESULT_TOKENS = 8_000
 WHOLE = sys.maxsize
-"""As `max_result_tokens`: the result is neither cut nor counted."""
+"""A value of `max_result_tokens` that neither cuts nor counts the result."""
 
 
 Confirm = Callable[[Tool], Awaitable[None]]
-"""Called with the server's own record of a tool, before it is called; raises where it may not be called."""
+"""Called with the server's own record of a tool before the call. Raises an error if the call is not allowed."""
 
 
 class OnProgress(Protocol):
@@ -63,7 +63,7 @@ class Call:
         """
         server, _, name = (tool.key if isinstance(tool, Tool) else tool).partition(":")
         if not (server and name):
-            raise UnknownTool(f"{tool!r} is no tool key: give server:name")
+            raise UnknownTool(f"{tool!r} is not a tool key: use server:name")
         return cls(
             server=server,
             name=name,
@@ -115,7 +115,7 @@ class Call:
             check_arguments(live, self.arguments)
         except InvalidArguments as error:
             raise InvalidArguments(f"{self.key} has changed since it was chosen; choose again ({error})") from None
-        return (f"{self.key} has changed since it was chosen: its definition on the server is another one",)
+        return (f"{self.key} has changed since it was chosen: its definition on the server is different",)
 
     def unknown_outcome(self, reason: Exception) -> OutcomeUnknown:
         return OutcomeUnknown(

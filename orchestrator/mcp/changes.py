@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 Tools = tuple[Tool, ...]
 
 _GAP_S, _MOST_GAP_S = 0.5, 30.0
-"""The pause before a server is listed again, which doubles where that shows nothing new or fails."""
+"""Seconds before a server is listed again. The pause doubles if nothing changed or the listing failed."""
 _LISTEN_AGAIN_S = 2.0
-"""Pause before a stream of notices is opened again: proxies end such streams often."""
+"""Seconds before a stream of notifications is reopened. Proxies often end such streams."""
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Changes:
             except Exception as error:
                 # The listing known so far stays: half of a new one would be worse.
                 gap = min(2 * gap, _MOST_GAP_S)
-                text = "server %s: what it lists now was not taken over, tried again in %g s: %s"
+                text = "server %s: its new tool list was not stored, retry in %g s: %s"
                 logger.warning(text, self._server, gap, faults.in_words(error, secrets))
                 await anyio.sleep(gap)
                 self._tools.set()
@@ -128,6 +128,6 @@ class Changes:
                     self._note_all()
                 return
             except Exception as error:
-                logger.debug("server %s: no notice of changes: %s", self._server, type(error).__name__)
+                logger.debug("server %s: no notifications of changes: %s", self._server, type(error).__name__)
             await anyio.sleep(_LISTEN_AGAIN_S)
             doubt()  # A server that is gone is found out here.

@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 
 _SHELL = shutil.which("sh")
 _WATCH = 'read -r _; kill -KILL "-$0"'
-"""Ends a server with its children once the watcher's input ends, as it does however toolroute ends."""
+"""Kills a server and its children when the watcher's input closes, which happens however toolroute ends."""
 _WATCH_RUNNER = """
 read -r _; kill -TERM "-$0"; n=0
 while [ $n -lt 20 ] && kill -0 "-$0" 2>/dev/null; do sleep 1; n=$((n + 1)); done
 kill -KILL "-$0"
 """
-"""The same for a package runner, which first takes back what it has half installed."""
+"""The same for a package runner, which first removes a half-finished installation."""
 _BEGIN = 'read -r _ && exec "$@"'
-"""Starts the server once its watcher runs, so that there is no moment in which nobody would end it."""
+"""Starts the server after its watcher, so that it is watched from the first moment."""
 
 _CHUNK = 65_536
 _TAIL_CHARS, _TAIL_BYTES = 200, 65_536
 _LATEST = 40
 _READ_ON, _PAUSE_S = 2**20, 0.05
-"""So much is read of standard error at once; beyond it a server that floods it waits, and takes no time from others."""
+"""Bytes of standard error that are read at once. A server that writes more has to wait."""
 _GRACE_S, _HASTE_S, _POLL_S = 2.0, 0.2, 0.01
 _ROLLBACK_S = 20.0
-"""npx took up to 9 s to take back a half install; killed in the midst of one it leaves its cache broken for good."""
+"""Seconds to stop. npx needed up to 9 s to remove a half-finished installation, and being killed breaks its cache."""
 
 
 @contextmanager

@@ -169,7 +169,7 @@ CLIENTS = (
 UNREAD = {
     "JetBrains AI Assistant": "its documentation names no file; paste the entry of `toolroute serve` into its settings"
 }
-"""Clients whose files are not known, with what to do."""
+"""Clients whose files are unknown, with the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +210,9 @@ class ClientFile:
         if _named(after.pop(client.key, None)) != entries or after != {
             k: v for k, v in whole.items() if k != client.key
         }:
-            raise InvalidConfig(f"{self.path}: {client.key} cannot be changed without changing more: change it by hand")
+            raise InvalidConfig(
+                f"{self.path}: {client.key} cannot be changed without other changes to the file: edit it by hand"
+            )
         return text
 
     def undone(self, before: "ClientFile") -> "ClientFile":
@@ -322,7 +324,7 @@ def _span(text: str, key: str) -> tuple[int, int]:
     """Return the start and end of a value in the outermost object. Raises InvalidConfig if the key is missing."""
     found = [(start, end) for name, _, start, end in _members(without_comments(text)) if name == key]
     if not found:
-        raise InvalidConfig(f"no object {key!r} stands there any more")
+        raise InvalidConfig(f"no object {key!r} is there any more")
     return found[0]
 
 
@@ -394,7 +396,7 @@ def _yaml_nodes(text: str, key: str) -> tuple[Any, Any]:
     root: Any = yaml.compose(text, yaml.SafeLoader)
     found = [(name, value) for name, value in root.value if name.value == key] if root else []
     if not found:
-        raise InvalidConfig(f"no {key!r} stands there any more")
+        raise InvalidConfig(f"no {key!r} is there any more")
     return found[0]
 
 

@@ -41,9 +41,9 @@ from orchestrator.mcp.runners import runner_of
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")
-"""Looked for in the working folder when no file is named."""
+"""File names that are looked for in the working folder if no file is given."""
 PROFILES = "profiles"
-"""The part of a file that says which servers and tools a client may see."""
+"""The part of a file that restricts the servers and tools for clients."""
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class OAuth(BaseModel):
         if isinstance(given, bool) or given == "oauth":
             return {}
         if isinstance(given, str):
-            raise ValueError('it is a text: put a token into "headers", as {"Authorization": "Bearer ${TOKEN}"}')
+            raise ValueError('it is a string: put a token into "headers", as {"Authorization": "Bearer ${TOKEN}"}')
         if isinstance(given, dict):
             return {
                 key: value.split() if key in ("scope", "scopes") and isinstance(value, str) else value
@@ -222,7 +222,7 @@ class ServerSpec(BaseModel):
         environ = environment() if environ is None else environ
         where, text = f"{self.source}: server {self.name!r}", Expansion(environ)
         if self.unknown:
-            logger.warning("%s: not understood and left out: %s", where, ", ".join(self.unknown))
+            logger.warning("%s: unknown fields ignored: %s", where, ", ".join(self.unknown))
         command = at_home(text.of("command", self.command))
         args = tuple(at_home(text.of(f"args[{number}]", value)) for number, value in enumerate(self.args))
         env_file = at_home(text.of("envFile", self.env_file))
@@ -235,7 +235,7 @@ class ServerSpec(BaseModel):
         text.check(where)
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
-                raise InvalidConfig(f"{where}: headers.{name} holds characters that a header may not hold")
+                raise InvalidConfig(f"{where}: headers.{name} has characters that are not allowed in a header")
         if env_file:
             env = {**read_env_file(env_file, f"{where}: envFile {self.env_file!r}"), **env}
         env = {**{name: environ[name] for name in self.env_pass if name in environ}, **env}
@@ -254,17 +254,19 @@ class ServerSpec(BaseModel):
             secrets=secrets,
         )
         if launch.in_clear and (setting_secrets(headers) or url_secrets(url)):
-            logger.warning("%s: its credentials travel in clear: its url begins with http://, write https://", where)
+            logger.warning(
+                "%s: its credentials are sent unencrypted, because its url begins with http://. Use https://", where
+            )
         return launch
 
 
 _NOT_IN_FILES = {"name", "source", "problem", "unknown"}
 _FIELD_OF = {name: field for name, field in spellings(ServerSpec).items() if field not in _NOT_IN_FILES}
 _REFUSED = {
-    "headersHelper": 'toolroute runs no program for headers: write them in "headers", with ${NAME} for what is secret',
+    "headersHelper": 'toolroute runs no program for headers: write them in "headers", with ${NAME} for a secret',
     "env_keys": 'toolroute has no store of secrets: name variables of the environment in "env_pass"',
 }
-"""What a client does for a server that would not start, or not answer, without it."""
+"""Fields with which a client does something that the server needs to start or answer."""
 _OF_CLIENTS = frozenset(
     """
     alwaysAllow autoApprove available_tools bundled description dev display_name displayName gallery icon iconUrl icons
@@ -272,7 +274,7 @@ _OF_CLIENTS = frozenset(
     startupTimeout tags timeout title tools trust version
     """.split()
 )
-"""What clients keep in an entry for themselves. Any other setting that is not known is named when the server starts."""
+"""Fields that only clients use. Other unknown fields are reported when the server starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +342,7 @@ class McpConfig:
         profiles = read_profiles(given.get(PROFILES, {}), source)
         if profile:
             if profile not in profiles:
-                raise InvalidConfig(f"{source}: no profile {profile!r}; it names: {', '.join(profiles) or 'none'}")
+                raise InvalidConfig(f"{source}: no profile {profile!r}; its profiles: {', '.join(profiles) or 'none'}")
             entries = {name: entry for name, entry in entries.items() if profiles[profile].has_server(name)}
         off = frozenset(name for name, entry in entries.items() if _is_off(entry))
         specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
@@ -363,14 +365,14 @@ class McpConfig:
         broken = {name: spec.problem for name, spec in self.servers.items() if spec.problem}
         kept = {name: old for name, old in before.servers.items() if name in broken and not old.problem}
         for name in kept:
-            logger.warning("%s; the entry that was there before stays in use", broken[name])
+            logger.warning("%s; the previous entry stays in use", broken[name])
         return McpConfig({**self.servers, **kept}, self.source, self.off, self.profiles)
 
     def lacks(self, name: str) -> str:
         """Return a sentence that explains why there is no server of this name, with the remedy."""
         if name in self.off:
             return f'server {name!r} is switched off in {self.source}: leave out its "disabled" or "enabled"'
-        return f"no server {name!r} in {self.source}; it names: {', '.join(self.servers) or 'none'}"
+        return f"no server {name!r} in {self.source}; its servers: {', '.join(self.servers) or 'none'}"
 
 
 def find_config(folder: Path | None = None) -> Path | None:
@@ -401,9 +403,9 @@ def _spec(given: str, entry: Any, source: str) -> ServerSpec:
     spec, problem = ServerSpec.model_construct(), ""
     name = given.encode("utf-8", "backslashreplace").decode()  # No store takes half of a surrogate pair.
     if name != given:
-        problem = "a name is UTF-8, and half of a surrogate pair is not: rename"
+        problem = "the name is not valid UTF-8: rename it"
     elif not name.strip() or ":" in name:
-        problem = "a name is not blank and holds no colon (a tool's key is server:name): rename"
+        problem = "the name is blank or contains a colon (a tool's key is server:name): rename it"
     elif isinstance(entry, Mapping) and (wrong := slip(entry, _FIELD_OF, "setting")):
         problem = wrong
     elif isinstance(entry, Mapping) and (needed := next(filter(_REFUSED.get, entry), None)):

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
-"""Called with a server's name and its whole listing: at a connect, and after the server said that it changed."""
+"""Called with a server's name and its tools, after connecting and after each change notification."""
 
 _PROBE_S = 2.0
 _SAMPLE_S, _PATIENCE, _WITH_SERVER = 2.0, 4, 2
 _PROGRESS_TIMES = 60
-"""A call that reports progress may take so many times its timeout: an hour by default."""
+"""A call that reports progress may take this many times its timeout, by default an hour."""
 
 logger = logging.getLogger(__name__)
 
@@ -432,7 +432,9 @@ class Connection:
             older = bool(again) and not self._child.flaw and faults.is_end(error)
             if older:
                 if launch.runner and (mended := mend_cache(self._child.said)):
-                    logger.warning("server %s: %s was half installed, and is installed again", self.spec.name, mended)
+                    logger.warning(
+                        "server %s: %s was installed incompletely and is installed again", self.spec.name, mended
+                    )
                 self.handshake, self._child = True, Child(self._pace)
         return older
 

@@ -33,7 +33,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__package__)
 
 _TURN_S = 2.0
-"""How long a server that hangs while it starts keeps the next one waiting."""
+"""Seconds that a server that hangs at its start delays the next one."""
 
 Config = McpConfig | Mapping[str, Any] | str | Path
 
@@ -214,7 +214,7 @@ class Connections:
                     self.warm([call.server])
                 raise call.unknown_outcome(lost) from None
             if lost.timed_out or not again:
-                raise ServerUnavailable(f"{call.key}: {lost}; it may be called again") from None
+                raise ServerUnavailable(f"{call.key}: {lost}; it is safe to call it again") from None
             return await self._attempt(call, again=False)
         server.refuse(None)
         return Answered(

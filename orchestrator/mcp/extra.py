@@ -8,5 +8,5 @@ def check_extra() -> None:
     try:
         from mcp import Client, MCPError  # noqa: F401
     except ImportError as error:
-        remedy = "install it with pip install 'toolroute[mcp]', apart from packages that need mcp 1"
+        remedy = "install it with pip install 'toolroute[mcp]', in an environment without packages that need mcp 1"
         raise MissingExtra(f"MCP servers need the extra mcp ({error}): {remedy}") from error

@@ -18,7 +18,7 @@ REFUSED = -31_004  # The server refused the request otherwise; it did not run it
 BUSY = -31_005  # The server takes no more requests for now (HTTP 429); it did not run this one.
 
 MAX_MESSAGE_BYTES, MAX_VALUES = 16 * 2**20, 500_000
-"""Of 10 million values, which fit into 16 MiB, reading takes seconds and 2 GB; of these a quarter of a second."""
+"""10 million values fit into 16 MiB, and reading them takes seconds and 2 GB. This limit takes .25 s."""
 TOO_MUCH = f"a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB or {MAX_VALUES:,} values"
 _LONGEST = 500
 
@@ -51,7 +51,7 @@ def connect_error(spec: ServerSpec, tenant: str, launch: Launch, error: Exceptio
     if isinstance(cause, ToolrouteError):
         return cause
     if isinstance(cause, ValidationError):
-        return InvalidCatalogue(redact(f"{server} breaks the protocol: {first_problem(cause)}{hint}"))
+        return InvalidCatalogue(redact(f"{server} violates the protocol: {first_problem(cause)}{hint}"))
     if isinstance(cause, MCPError) and cause.code == DENIED:
         return credentials_refused(spec, tenant, redact(cause.message))
     if isinstance(cause, OSError) and launch.command:
@@ -71,14 +71,14 @@ def credentials_refused(spec: ServerSpec, tenant: str, message: str) -> Unauthor
     if "authorization" in map(str.lower, spec.headers):
         return Unauthorised(f"server {spec.name!r} refused the credentials ({message}): check its headers")
     command = login_command(spec, tenant)
-    return Unauthorised(f"server {spec.name!r} wants a sign-in ({message}): the user has to run `{command}`")
+    return Unauthorised(f"server {spec.name!r} requires a sign-in ({message}): run `{command}`")
 
 
 def _spawn_problem(launch: Launch, error: OSError) -> str:
     if launch.cwd and not Path(launch.cwd).is_dir():
         return f"its working folder {launch.cwd!r} does not exist"
     if isinstance(error, FileNotFoundError):
-        return f"the command {launch.program!r} is not found: install it, or give its full path"
+        return f"the command {launch.program!r} was not found: install it, or give its full path"
     return f"the command {launch.program!r} cannot be run ({error.strerror or type(error).__name__})"
 
 
@@ -93,7 +93,7 @@ def in_words(error: BaseException, secrets: Secrets) -> str:
 
     cause = _leaf(error)
     if isinstance(cause, MCPError):
-        words = "it ended before it answered" if is_end(cause) else cause.message
+        words = "it exited before it answered" if is_end(cause) else cause.message
     elif isinstance(cause, TimeoutError):
         words = "it did not answer in time"
     else:

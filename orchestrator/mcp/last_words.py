@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 _MOST = 3
 _GROUP = re.compile(r"^ *\| ?")
-"""What Python draws before the lines of an exception group."""
+"""The characters that Python prints before the lines of an exception group."""
 _NOISE = re.compile(
     r"\s*at .*"  # A frame of Node's stack.
     r"|[\s^~(){}\[\],;|+-]*|Node\.js v.*|\S+:\d+"

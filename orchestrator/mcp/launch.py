@@ -19,11 +19,11 @@ VARIABLE = re.compile(
     r"\$\{(?:file:(?P<file>[^}]+)|(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?)\}"
 )
 BARE = re.compile(r"\$(?=[A-Za-z_])(\w+)")
-"""A variable as Gemini CLI writes it, too."""
+"""A variable, also in Gemini CLI's notation."""
 _OWN = Path(sys.executable).parent
 _OF_NODE = frozenset({"node", "npm", "npx", "corepack"})
 _MOST_SECRET = 65_536
-"""Characters of a file that stands for a value."""
+"""Maximum number of characters of a file used as a value."""
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
 
 

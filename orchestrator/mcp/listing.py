@@ -26,9 +26,9 @@ MAX_PAGES = 500
 MAX_TOOLS = 50_000
 MAX_LISTING_BYTES = 64 * 2**20
 MAX_DEFINITION_BYTES = 256 * 2**10
-_TOO_LARGE = f"it holds more than {MAX_DEFINITION_BYTES // 2**10} KiB"
+_TOO_LARGE = f"it has more than {MAX_DEFINITION_BYTES // 2**10} KiB"
 _AT_A_TIME = 25
-"""So many tools are read before others have their turn: some two milliseconds."""
+"""Number of tools read before other tasks get their turn, about two milliseconds."""
 _READ = frozenset({"name", "title", "description", "inputSchema", "annotations", "_meta"})
 _SAID = frozenset({"required", "type", "$ref"})
 _HINTS = frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
@@ -77,7 +77,7 @@ class Listing:
             said = self.secrets.redact(f"one of its {name} cannot be read ({problem})")
             if said not in self._left_out:
                 self._left_out.add(said)
-                logger.warning("server %s: %s and is left out", self._spec.name, said)
+                logger.warning("server %s: %s and is skipped", self._spec.name, said)
         return not problem
 
     def _is_readable(self, tool: Any, number: int) -> bool:
@@ -99,7 +99,7 @@ class Listing:
         self._unread = self.secrets.redact(f"its tool {tool} cannot be read ({problem})")
         if tool not in self._left_out:
             self._left_out.add(tool)
-            logger.warning("server %s: %s and is left out", self._spec.name, self._unread)
+            logger.warning("server %s: %s and is skipped", self._spec.name, self._unread)
 
     async def tools(self, client: "Client") -> tuple[Tool, ...]:
         """Return the tools that the entry includes and that can be read.
@@ -118,7 +118,7 @@ class Listing:
                 self._leave_out(repr(record.name), str(error))
                 continue
             if tool.name in found:
-                self._leave_out(f"{tool.name!r} once more", "a name stands for one tool")
+                self._leave_out(f"{tool.name!r} once more", "another tool has this name")
             found.setdefault(tool.name, tool)
         if self._unread and not found:
             raise InvalidCatalogue(f"server {self._spec.name!r}: {self._unread}")
@@ -132,15 +132,21 @@ class Listing:
         while cursor := page.next_cursor:  # Some servers mean the end by an empty one, too.
             again = {tool.name for tool in page.tools}
             if cursor in cursors or (again and again <= names):
-                logger.warning("server %s: it repeats a page of its tools; the listing ends there", self._spec.name)
+                logger.warning(
+                    "server %s: it repeats a page of its tools. The listing was ended there", self._spec.name
+                )
                 return items + ([] if again <= names else page.tools)
             items += page.tools
             names |= again
             cursors.add(cursor)
             if len(items) > MAX_TOOLS or len(cursors) >= MAX_PAGES:
-                raise InvalidCatalogue(f"{refused} over {MAX_TOOLS:,} tools or {MAX_PAGES:,} pages; that is refused")
+                raise InvalidCatalogue(
+                    f"{refused} over {MAX_TOOLS:,} tools or {MAX_PAGES:,} pages; the listing is rejected"
+                )
             if self._bytes > MAX_LISTING_BYTES:
-                raise InvalidCatalogue(f"{refused} over {MAX_LISTING_BYTES // 2**20} MiB of tools; that is refused")
+                raise InvalidCatalogue(
+                    f"{refused} over {MAX_LISTING_BYTES // 2**20} MiB of tools; the listing is rejected"
+                )
             page = await tools_page(client, cursor)
         return [*items, *page.tools]
 

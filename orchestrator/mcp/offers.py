@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MAX_ITEMS, _MAX_PAGES = 10_000, 200
 
 Items = list[dict[str, Any]]
-"""Records of the protocol, as JSON."""
+"""Records of the protocol as JSON."""
 
 
 class Offer(BaseModel):
@@ -46,7 +46,7 @@ def stored_offer(text: str) -> Offer:
 
 
 OnOffer = Callable[[str, Offer], Awaitable[None]]
-"""Called with a server's name and its offer: when it was read, and after the server said that it changed."""
+"""Called with a server's name and its offer, after it was read and after each change notification."""
 
 
 async def read_offer(client: "Client", tools: dict[str, dict[str, Any]], secrets: Secrets) -> Offer:

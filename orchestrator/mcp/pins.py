@@ -25,7 +25,7 @@ from orchestrator.records.tool import Tool
 from orchestrator.store.store import Store
 
 _MOST_PINS = 5_000
-"""The accepted definitions that are kept of one server's tools that wait or are gone."""
+"""The stored accepted definitions of one server's tools that wait or are gone."""
 
 
 class Waiting(NamedTuple):

@@ -24,7 +24,7 @@ from orchestrator.records.request import within
 from orchestrator.records.tool import Tool, altered
 
 _NOTHING = ("", ":", "")
-"""The pattern of no tool: an empty list leaves none."""
+"""A pattern that matches no tool, for an empty list."""
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 
 
@@ -200,7 +200,7 @@ def secrets_of(values: Mapping[str, Any]) -> Secrets:
 def read_profiles(given: Any, source: str) -> dict[str, Profile]:
     """Read the `profiles` of a file by name. Raises InvalidConfig with the wrong part and the remedy."""
     if not isinstance(given, dict):
-        raise InvalidConfig(f'{source}: "profiles" is an object: {{"NAME": {{"servers": ["SERVER"], ...}}}}')
+        raise InvalidConfig(f'{source}: "profiles" must be an object: {{"NAME": {{"servers": ["SERVER"], ...}}}}')
     found = {}
     for name, value in given.items():
         where = f"{source}: profile {name!r}"
@@ -220,7 +220,7 @@ def _check(where: str, profile: Profile) -> None:
         if ":" not in key:
             raise InvalidConfig(f"{where}: {key!r} names no tool: write SERVER:NAME, or SERVER:* for all tools")
     if len(profile.names) < sum(bool(own.name) for own in spec.overrides.values()):
-        raise InvalidConfig(f"{where}: two tools of a server get the same name: give each its own")
+        raise InvalidConfig(f"{where}: two tools of a server get the same name: give them different names")
 
 
 def _expanded(value: Any, where: str, text: Expansion) -> Any:

@@ -62,7 +62,7 @@ def as_tool_result(answered: Answered) -> ToolResult:
 
 
 Keep = Callable[[str, Any], str]
-"""Keeps the whole text and structured content of a result that is cut, and returns the handle to read it with."""
+"""Keeps the whole text and structured content of a cut result. Returns the handle for `read_result`."""
 
 
 def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResult":
@@ -86,7 +86,7 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
             left -= tokens
             blocks.append(block)
     if left_out := len(result.content) - len(blocks):
-        note = f"[cut: {left_out:,} more blocks left out to stay within {answered.max_tokens:,} tokens]"
+        note = f"[cut: {left_out:,} more blocks omitted to stay within {answered.max_tokens:,} tokens]"
         blocks.append(TextContent(text=note))
     structured = result.structured_content
     # Before the protocol of 2026 only an object may stand here.

@@ -21,16 +21,16 @@ _WITH_WORD = {
     "podman": {"run"},
 }
 _WRAPPERS = frozenset({"cmd", "c", "env"})
-"""Windows starts `npx` by `cmd /c`, whose `/c` reads as a path to c."""
+"""Windows starts `npx` by `cmd /c`. Its `/c` looks like a path."""
 
 _LEAST_CPU, _LEAST_BYTES = 0.02, 4096
-"""A share of the time and a number of bytes read or written; below both a process is waiting."""
+"""Share of CPU time, and bytes read or written. Below both a process counts as waiting."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 _IN_NPX = re.compile(r"(/[^\s'\"]*/_npx/[0-9a-f]{16})(?=[/'\"\s]|$)")
 _BROKEN = re.compile(r"MODULE_NOT_FOUND|ENOTEMPTY|ECOMPROMISED|ERR_INVALID_PACKAGE_CONFIG")
 _LOCK_S = 30.0
-"""The age of a lock that nobody holds: `npx` touches its own every second."""
+"""Seconds after which a lock counts as abandoned. `npx` touches its lock every second."""
 
 
 def runner_of(command: str, args: Sequence[str]) -> str:

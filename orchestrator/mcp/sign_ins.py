@@ -21,7 +21,7 @@ from orchestrator.mcp.config import ServerSpec
 from orchestrator.mcp.launch import Launch
 
 _EARLY_S = 30.0
-"""A token that ends so soon is renewed before it is used."""
+"""A token that expires within these seconds is renewed before it is used."""
 _LOCK_WAIT_S = 15.0
 
 

@@ -25,10 +25,10 @@ from orchestrator.store.store import Changes, Store
 logger = logging.getLogger(__name__)
 
 AtHand = Callable[[], Catalogue | None]
-"""The tenant's catalogue as this process routes by it; None where it does not."""
+"""Returns the tenant's catalogue that this process has loaded, or None."""
 
 OnOfferChanged = Callable[[Offer, Offer], Awaitable[None]]
-"""Called with a server's offer before and now."""
+"""Called with a server's offers before and after a change."""
 
 EntryOf = Callable[[str], str]
 """The identity of the entry that a server was listed by; \"\" where that is not known."""

@@ -132,7 +132,7 @@ _TYPES = {"local": "stdio", "remote": "http", "streamable_http": "http"}
 
 def _moves(file: ClientFile, servers: dict[str, Any]) -> Iterable[Move]:
     if OURS in file.entries and not _is_ours(file.entries[OURS]):
-        yield Move(server=OURS, note="its name is that of our own entry: rename it")
+        yield Move(server=OURS, note="it has the same name as the toolroute entry: rename it")
         return
     for server, given in file.entries.items():
         if not _is_ours(entry := _entry(file, given)):
@@ -144,12 +144,12 @@ def _move(server: str, entry: Any, client: Client, servers: dict[str, Any]) -> M
     if reason := _unusable(server, entry, client):
         return Move(server=server, note=reason)
     variables, lacking = _variables(client, entry)
-    for name, other in ((server, ""), (f"{server}-{client.name}", f"another is called {server}")):
-        same = "the same entry is there" if name in servers else ""
+    for name, other in ((server, ""), (f"{server}-{client.name}", f"another server is named {server}")):
+        same = "the same entry already exists" if name in servers else ""
         if _same(servers.setdefault(name, entry), entry):
             note = "; ".join(filter(None, [other or same, lacking]))
             return Move(server=server, name=name, note=note, variables=variables)
-    return Move(server=server, note=f"{server} and {name} are other entries: rename it")
+    return Move(server=server, note=f"{server} and {name} are different entries: rename it")
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -170,7 +170,7 @@ def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
     if not client.raw:
         return {one["name"]: one[0] for one in more}, ""
     needed = ", ".join(dict.fromkeys(one["name"] for one in more if one["default"] is None))
-    return ({}, needed and f"write {needed} into our entry's env: {client.title} expands no variable")
+    return ({}, needed and f"write {needed} into the env of the toolroute entry: {client.title} expands no variables")
 
 
 def _is_ours(entry: Any) -> bool:
@@ -193,7 +193,7 @@ def _unusable(server: str, entry: Any, client: Client) -> str:
 
 
 _THEIRS = re.compile(r"\$\{+[^}]*\}+|(?<!\$)\{(?:env|file):[^}]*\}")
-"""Variables that a client alone can fill in, such as `${input:key}`, `${{ secrets.KEY }}` and `{file:~/key}`."""
+"""Variables that only the client can fill in, such as `${input:key}`, `${{ secrets.KEY }}` and `{file:~/key}`."""
 
 
 def _from_codex(entry: Any) -> Any:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import ResolvedCall
+from orchestrator.common.endpoints import address
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import check_known
 from orchestrator.common.keys import split_key
@@ -589,6 +590,9 @@ def _check_models(options: Options) -> None:
                 raise InvalidConfig(f"{name}='model' needs one: set TOOLROUTE_MODEL, or give Options(model=...)")
     if options.decide == "rerank" and not options.rerank_url:
         raise InvalidConfig("decide='rerank' needs one: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)")
+    if options.decide == "rerank" and not options.rerank_url.startswith(("http://", "https://")):
+        url = address(options.rerank_url)
+        raise InvalidConfig(f"rerank_url={url!r} is no address: begin it with http:// or https://")
 
 
 def _check_types(

@@ -36,8 +36,9 @@ def decide(*, top: int = TOP, how: How | None = None) -> Callable[[State], State
     """Return a refiner that has a second stage read the first `top` candidates.
 
     A model puts the tools that the task needs first. If it says that none fits, the confidence falls by as much as the
-    model is sure of that. A reranker orders all candidates that it reads. If the second stage fails or is late, the
-    order stays, and a warning says why.
+    model is sure of that. A reranker orders all candidates that it reads. A server that the task names keeps the first
+    place, with its best tool in the new order. If the second stage fails or is late, the order stays, and a warning
+    says why.
 
     Args:
         top: The number of candidates to read.
@@ -72,7 +73,7 @@ async def _by_model(state: State, pool: Sequence[int], model: RouteModel) -> Sta
     if not needed:
         warning = "the model says that none of the tools fits"
         return replace(state, confidence=state.confidence * (1 - sure), warnings=(*state.warnings, warning))
-    state = state.reordered((*needed, *pool)).noted(dict.fromkeys(needed, "needed, says the model"))
+    state = _reordered(state, (*needed, *pool)).noted(dict.fromkeys(needed, "needed, says the model"))
     return replace(state, confidence=(state.confidence + sure) / 2)
 
 
@@ -82,7 +83,15 @@ async def _by_reranker(state: State, pool: Sequence[int], model: RouteModel) -> 
     got = await model.rank(_task(state), texts, tenant=state.task.request.tenant or "")
     if got.answer is None:
         return _undecided(state, got.reason)
-    return state.reordered((*(pool[number] for number in got.answer), *pool))
+    moved = _reordered(state, (*(pool[number] for number in got.answer), *pool))
+    return moved.noted({moved.order[0]: "first by the reranker"} if moved.order[0] != pool[0] else {})
+
+
+def _reordered(state: State, order: Sequence[int]) -> State:
+    """Return the state in this order, behind the first tool in it of each server that the task names."""
+    tools, lifted = state.task.index.catalogue.tools, [place for place in order if place in state.lifted]
+    leading = {tools[place].server: place for place in reversed(lifted)}.values()
+    return state.reordered((*(place for place in order if place in leading), *order))
 
 
 def _undecided(state: State, why: str) -> State:
