@@ -9,12 +9,8 @@ from tests.pages import ROOT, fresh_home, lines, printed, prints_what_it_shows, 
 
 def test_the_prepass_prints_what_its_page_shows(tmp_path: Path) -> None:
     [code] = python_of("docs/tutorials/python-agent.md")
-    shown = (
-        (ROOT / "docs/tutorials/python-agent.md")
-        .read_text(encoding="utf-8")
-        .split("prints\n\n```\n")[1]
-        .split("```")[0]
-    )
+    text = (ROOT / "docs/tutorials/python-agent.md").read_text(encoding="utf-8")
+    shown = text.split("$ python prepass.py\n")[1].split("```")[0]
     assert lines(printed(code, tmp_path)) == lines(shown)
     prints_what_it_shows("docs/tutorials/python-agent.md", fresh_home(tmp_path))
 
