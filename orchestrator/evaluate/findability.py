@@ -1,4 +1,4 @@
-"""Findability: the tools that the first sentence of their own description does not find. It needs no labels."""
+"""Finds the tools that a search for the first sentence of their own description does not find. No labels are needed."""
 
 from collections.abc import Callable
 
@@ -26,12 +26,15 @@ def own_words(tool: Tool) -> str:
 
 
 async def unfound(catalogue: Catalogue, options: Options, on_progress: Callable[[int], None]) -> list[str]:
-    """Return the keys of the tools that their own words do not find; EmbedderUnavailable if meaning is not searched.
+    """Return the keys of the tools that a search for their own words does not find.
 
     Args:
         catalogue: The tools.
         options: The settings of the Router.
-        on_progress: Called with the number of tools that are done.
+        on_progress: Called with the number of finished tools.
+
+    Raises:
+        EmbedderUnavailable: Semantic search failed.
     """
     queries = [
         Query(id=tool.key, text=text, relevant=frozenset([tool.key])) for tool in catalogue if (text := own_words(tool))

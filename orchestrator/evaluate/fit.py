@@ -22,14 +22,16 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """How sure the gate is; how sure the keyword leg and both legs are of their best tool, and whether it is right."""
+    """The confidence of the gate, of the keyword leg and of both legs for one query, and whether the best tool is
+    right.
+    """
 
     gate: float
     keyword: tuple[float, bool]
     both: tuple[float, bool]
 
     def under(self, fit: Fit, gate: float) -> tuple[float, bool]:
-        """Return what routing would claim with this fit."""
+        """Return the confidence of routing with this fit."""
         by_words, by_both = fit.gate or Correction(), fit.confidence or Correction()
         if by_words(self.gate) >= gate:
             return by_words(self.keyword[0]), self.keyword[1]
@@ -43,9 +45,16 @@ async def try_all(
     *,
     maps: Calibration | None = None,
 ) -> list[Trial]:
-    """Return a Trial of each query, in order, by the built-in maps or these.
+    """Return a Trial of each query, in order.
 
-    EmbedderUnavailable where meaning can't be searched. on_progress is called with what is done, of how much.
+    Args:
+        found: The queries.
+        options: The settings.
+        on_progress: Called with the number of finished queries and their total.
+        maps: The maps. Default: the shipped maps.
+
+    Raises:
+        EmbedderUnavailable: Semantic search failed.
     """
     queries, total = found.queries, 2 * len(found.queries)
     async with Router(found.catalogue, options=options, calibration=maps or shipped()) as router:
@@ -68,7 +77,7 @@ def _claim(answer: Answer) -> tuple[float, bool]:
 
 
 def fitted(trials: Sequence[Trial]) -> Fit:
-    """Return a fit to these trials; InvalidInput for fewer than LEAST_QUERIES, and where none of them is right."""
+    """Return a fit to these trials. Raises InvalidInput for fewer than LEAST_QUERIES, or if none is right."""
     if len(trials) < LEAST_QUERIES:
         raise InvalidInput(f"{len(trials)} queries are too few to fit anything to: give {LEAST_QUERIES} or more")
     if not any(trial.both[1] for trial in trials):

@@ -1,4 +1,4 @@
-"""Measures of rankings and of confidences. Pure functions; a ranking is keys, best first, and `relevant` its gold."""
+"""Measures of rankings and confidences. All are pure functions. A ranking is a list of keys, best first."""
 
 from collections.abc import Collection, Sequence
 
@@ -11,29 +11,48 @@ DRAWS = 1_000
 
 
 def recall(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
-    """Return the share of the relevant keys among the first k."""
+    """Return the share of the relevant keys among the first k.
+
+    Args:
+        ranked: The keys, best first.
+        relevant: The relevant keys.
+        k: The number of keys to consider.
+    """
     return sum(key in relevant for key in ranked[:k]) / len(relevant)
 
 
 def hit(ranked: Sequence[str], relevant: Collection[str]) -> float:
-    """Return 1 if the first is relevant, else 0."""
+    """Return 1 if the first key is relevant, otherwise 0."""
     return float(bool(ranked) and ranked[0] in relevant)
 
 
 def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
-    """Return the gain of the first k (1 / log2(1 + rank) for each relevant key) as a share of the best order's."""
+    """Return the gain of the first k keys (1 / log2(1 + rank) for each relevant key) as a share of the best order's
+    gain.
+
+    Args:
+        ranked: The keys, best first.
+        relevant: The relevant keys.
+        k: The number of keys to consider.
+    """
     gain = sum(1 / np.log2(rank + 1) for rank, key in enumerate(ranked[:k], start=1) if key in relevant)
     best = sum(1 / np.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
     return float(gain / best)
 
 
 def reciprocal_rank(ranked: Sequence[str], relevant: Collection[str]) -> float:
-    """Return 1 / rank of the first relevant key, else 0."""
+    """Return 1 / rank of the first relevant key, or 0."""
     return next((1 / rank for rank, key in enumerate(ranked, start=1) if key in relevant), 0.0)
 
 
 def ceiling(relevant: Collection[str], known: Collection[str], k: int) -> float:
-    """Return the best recall at k that any order of the known keys can reach."""
+    """Return the best possible recall at k with the known keys.
+
+    Args:
+        relevant: The relevant keys.
+        known: The known keys.
+        k: The number of keys to consider.
+    """
     return min(k, sum(key in known for key in relevant)) / len(relevant)
 
 
@@ -48,10 +67,11 @@ def calibration_error(confidences: ArrayLike, right: ArrayLike) -> float:
 
 
 def calibration_interval(confidences: ArrayLike, right: ArrayLike) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of the calibration error, drawn with a fixed seed; it holds the error itself.
+    """Return the 95 % bootstrap interval of the calibration error, drawn with a fixed seed. It includes the error
+    itself.
 
-    A calibration error is too high on few answers, and that of a draw even more so. The interval is therefore mirrored
-    at the error (basic bootstrap).
+    A calibration error is biased upwards for few answers, and more so for a bootstrap draw. The interval is therefore
+    mirrored at the error (basic bootstrap).
     """
     stated, truth = np.asarray(confidences, np.float64), np.asarray(right, np.float64)
     if not len(stated):
@@ -63,9 +83,15 @@ def calibration_interval(confidences: ArrayLike, right: ArrayLike) -> tuple[floa
 
 
 def confidence(confidences: ArrayLike, right: ArrayLike, *, gate: float) -> dict[str, float | None]:
-    """Return the calibration error, the share of confidences at the gate, and how many of those are right.
+    """Return the calibration error, the share of confidences at or above the gate, and the share of those that are
+    right.
 
-    The last is None where none is at the gate.
+    The last is None if no confidence reaches the gate.
+
+    Args:
+        confidences: The confidences.
+        right: True for each right answer.
+        gate: The gate.
     """
     above, truth = np.asarray(confidences, np.float64) >= gate, np.asarray(right, np.float64)
     return {
@@ -76,7 +102,7 @@ def confidence(confidences: ArrayLike, right: ArrayLike, *, gate: float) -> dict
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float | None]:
-    """Return p50, p95 and p99, interpolated; None each where there are no values."""
+    """Return p50, p95 and p99, interpolated, or None for each without values."""
     names = {"p50": 50, "p95": 95, "p99": 99}
     if not values:
         return dict.fromkeys(names)
@@ -84,5 +110,5 @@ def percentiles(values: Sequence[float]) -> dict[str, float | None]:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Return the mean; 0 of nothing."""
+    """Return the mean, or 0 without values."""
     return float(np.mean(values)) if values else 0.0

@@ -1,4 +1,4 @@
-"""Replay: past tasks routed again under another catalogue, pipeline, embedder or calibration, and what would change."""
+"""Routes past tasks again with another catalogue, pipeline, embedder or calibration, and compares the results."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ FORM = "give Decisions by `toolroute route -o json`, or a workflow's history by 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedAnswer:
-    """What matters of a Decision: its tools, best first, its figures, and why meaning could not be searched."""
+    """The compared parts of a Decision: its tools, best first, its figures, and why semantic search failed."""
 
     tools: tuple[str, ...]
     confidence: FiniteFloat
@@ -38,7 +38,7 @@ class ReplayedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTask:
-    """A task to route again: the tools that it used, and what it was answered then, where that is known."""
+    """A task to route again: the tools that it used, and its earlier answer if it is known."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")]
     used: tuple[str, ...]
@@ -47,9 +47,13 @@ class ReplayTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """One task before and after. `lost` and `gained` are tools that it used; `moved` maps others to their places.
+    """One task before and after the change.
 
-    `gone`: tools that it used, that no answer holds, and that the catalogue has no more.
+    Attributes:
+        lost: Used tools that the new answer lacks.
+        gained: Used tools that only the new answer has.
+        moved: Other tools with their places.
+        gone: Used tools that no answer has and that the catalogue no longer has.
     """
 
     query: str
@@ -87,7 +91,15 @@ class Replayed:
 async def replay_all(
     tasks: Sequence[ReplayTask], before: Router | None, after: Router, tenant: str, done: Callable[[int, int], None]
 ) -> list[Replayed]:
-    """Route the tasks again, worst first. before: what answers a task of which no Decision is known."""
+    """Route the tasks again and return the results, worst first.
+
+    Args:
+        tasks: The tasks.
+        before: Answers tasks without a known Decision.
+        after: Answers all tasks after the change.
+        tenant: The tenant.
+        done: Called after each task.
+    """
     found = []
     for router in (before, after) if tasks else ():
         if router is not None:
@@ -105,7 +117,7 @@ async def replay_all(
 
 
 async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
-    """Return those of these keys that the tenant's catalogue has, be it under another name."""
+    """Return the keys that the tenant's catalogue has, also under another name."""
     catalogue = (await router._index(tenant, *keys)).catalogue if keys else Catalogue()
     return [key for key in keys if catalogue.current(key) in catalogue.positions]
 
@@ -143,13 +155,13 @@ def answered(decision: Decision) -> ReplayedAnswer:
 
 
 def tasks_of(outcomes: Sequence[Outcome], since: float = 0.0) -> list[ReplayTask]:
-    """Return the tasks of these Outcomes that went well, each once, as far as their texts are kept."""
+    """Return the successful tasks of these Outcomes whose texts are kept, each once."""
     used = {o.query: o.worked for o in outcomes if o.at >= since and o.query and o.worked}
     return [ReplayTask(query=query, used=tuple(dict.fromkeys(use.tool for use in own))) for query, own in used.items()]
 
 
 def read_tasks(path: Path) -> list[ReplayTask]:
-    """Read a file of Decisions, or a workflow's history; of a Decision alone the recommended tools count as used."""
+    """Read a file of Decisions, or a workflow's history. For a Decision alone the recommended tools count as used."""
     with reading(path, FORM):
         text = path.read_text(encoding="utf-8-sig")
     tasks = list[ReplayTask]()
@@ -167,7 +179,7 @@ def read_tasks(path: Path) -> list[ReplayTask]:
 
 
 def _records(path: str, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the records of a file, each with where it stands; those on lines of their own as text."""
+    """Yield the records of a file with their places. Records on separate lines are yielded as text."""
     try:
         whole = read_json(text)
     except ValueError:

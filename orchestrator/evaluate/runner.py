@@ -30,7 +30,7 @@ CUTS = (1, 3, 5, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A labelled task; `relevant` holds the keys of its right tools, none where no tool fits."""
+    """A labelled task. `relevant` has the keys of its right tools, or is empty if no tool fits."""
 
     id: str
     text: str
@@ -49,7 +49,7 @@ class QuerySet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One query's Decision; `ms` is the time that `Router.route` took."""
+    """One query's Decision. `ms` is the duration of `Router.route`."""
 
     query: Query
     decision: Decision
@@ -89,7 +89,7 @@ def read_set(folder: Path) -> QuerySet:
 
 
 def read_queries(path: Path) -> list[Query]:
-    """Read a queries.jsonl; InvalidInput names the file and the line that cannot be used."""
+    """Read a queries.jsonl. Raises InvalidInput with the file and line that cannot be used."""
     form = 'give one JSON object a line: {"id", "query", "relevant": ["server:name", ...], "category"}'
     with reading(path, form):
         text = path.read_text(encoding="utf-8-sig")
@@ -114,13 +114,13 @@ async def answer_all(
     route_hint: RouteHint = RouteHint.AUTO,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[Answer]:
-    """Route the queries one by one; the index is loaded and the tools embedded before the first query is timed.
+    """Route the queries one by one. The index is loaded and the tools are embedded before the first query is timed.
 
     Args:
-        router: The Router, which has the tenant `local`.
+        router: The Router, with the tenant `local`.
         queries: The labelled queries.
         route_hint: The searches to run.
-        on_progress: Called with the number of queries that are done.
+        on_progress: Called with the number of finished queries.
     """
     if route_hint is not RouteHint.KEYWORD:
         await embed_ahead(router, "local")
@@ -136,21 +136,26 @@ async def answer_all(
 
 
 async def embed_ahead(router: Router, tenant: str, *keys: str) -> None:
-    """Embed the tenant's tools, for which no route has the time; with keys of tools as `Router.index` takes them."""
+    """Embed the tenant's tools before the first route. `keys` are as for `Router.index`."""
     with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg says why.
         await asyncio.to_thread((await router._index(tenant, *keys)).semantic, router.embedder)
 
 
 def failures(answers: Sequence[Answer]) -> dict[str, int]:
-    """Return why the semantic leg failed where it was wanted, and for how many queries."""
+    """Return the reasons why the semantic leg failed, each with its number of queries."""
     reasons = (why_failed(answer.decision.warnings) for answer in answers)
     return dict(Counter(filter(None, reasons)).most_common())
 
 
 def report(found: QuerySet, answers: Sequence[Answer], *, gate: float) -> dict[str, Any]:
-    """Return the JSON of `toolroute eval`; recall, nDCG, MRR and hits are means over queries that have relevant tools.
+    """Return the JSON of `toolroute eval`. Recall, nDCG, MRR and hits are means over queries with relevant tools.
 
-    `Query.relevant` says which tools are right. A query without any counts for the confidence alone, as never right.
+    A query without relevant tools counts only for the confidence, and is never right.
+
+    Args:
+        found: The queries.
+        answers: Their answers.
+        gate: The confidence from which an answer counts as resolved.
     """
     passed = [answer.ms for answer in answers if not answer.decision.semantic_ran]
     went_on = [answer.ms for answer in answers if answer.decision.semantic_ran]
@@ -174,15 +179,15 @@ def report(found: QuerySet, answers: Sequence[Answer], *, gate: float) -> dict[s
 
 
 def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -> dict[str, Any]:
-    """Return `metrics`, `ceiling`, `confidence` and `refused` of some answers; None for a mean of nothing.
+    """Return `metrics`, `ceiling`, `confidence` and `refused` of some answers. A mean without values is None.
 
-    `refused` is the share of answers that end at `none`: `wrongly` of the queries that a known tool fits, `rightly` of
-    the others.
+    `refused` is the share of answers with the stage `none`: `wrongly` for queries with a fitting known tool, `rightly`
+    for the others.
 
     Args:
         answers: The answers.
         known: The keys of the tools that can be found.
-        gate: The confidence from which on a claim counts as resolved.
+        gate: The confidence from which an answer counts as resolved.
     """
     labelled = [(answer.ranked, answer.query.relevant) for answer in answers if answer.query.relevant]
     right = [bool(metrics.hit(answer.ranked, answer.query.relevant)) for answer in answers]

@@ -1,1 +1,1 @@
-"""What a tenant's finished tasks teach: remembered exactly, and read for every new one."""
+"""A tenant's finished tasks: remembered unchanged, and read for every new task."""

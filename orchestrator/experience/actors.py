@@ -20,12 +20,12 @@ BEHIND = 1e-6
 
 
 def newest(actors: Sequence[str], most: int, own: int | None = None) -> list[int]:
-    """Return the places of the tasks that are kept, oldest first: each person's newest in turn.
+    """Return the places of the tasks to keep, oldest first. Each person's newest tasks are taken in turn.
 
     Args:
         actors: The person of each task, oldest task first.
-        most: The number of tasks that are kept in all.
-        own: The number of tasks that are kept of each person. Default: no limit.
+        most: The total number of tasks to keep.
+        own: The number of tasks to keep for each person. Default: no limit.
     """
     if len(actors) <= most and own is None:
         return [*range(len(actors))]
@@ -59,7 +59,7 @@ def heavy_actors(actors: NDArray[np.int64]) -> frozenset[int]:
 
 
 def is_repeated(actors: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of these tasks, nearest first, are further ones than the IN_TURN nearest of their person."""
+    """Return True for each task beyond the IN_TURN nearest tasks of its person. The tasks are ordered nearest first."""
     order = np.argsort(actors, kind="stable")
     starts = np.flatnonzero(np.diff(actors[order], prepend=-1))
     turn = np.empty(len(actors), np.int64)
@@ -83,6 +83,12 @@ def evened(weights: NDArray[np.float64], actors: NDArray[np.int64]) -> NDArray[n
 def behind_first(
     lifts: NDArray[np.float64], agreed: NDArray[np.float64], odds: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what votes add to log-odds: the agreed part in full, the rest up to a place behind the first tools."""
+    """Return the votes' addition to log-odds: the agreed part in full, the rest up to a place behind the first tools.
+
+    Args:
+        lifts: The addition by votes.
+        agreed: The part that several people agree on.
+        odds: The log-odds by routing.
+    """
     room = np.sort(odds)[::-1][min(BEFORE_ALONE, len(odds)) - 1] - BEHIND - odds
     return np.asarray(np.maximum(agreed, np.minimum(lifts, np.maximum(0.0, room))), np.float64)

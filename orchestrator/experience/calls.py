@@ -14,7 +14,7 @@ OFTEN, RELIABLE = 10, 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calls:
-    """The number of calls, of those that failed, and the median milliseconds, None where no call's time is known."""
+    """The number of calls, the number of failed calls, and the median milliseconds, or None if no time is known."""
 
     calls: int = 0
     failures: int = 0
@@ -28,13 +28,13 @@ class Calls:
 
     @property
     def maturity(self) -> str:
-        """Return `stable` for what worked often, `emerging` for what is hardly known or fails, "" without a call."""
+        """Return `stable` if most calls worked, `emerging` for few or failing calls, and "" without calls."""
         stable = self.calls >= OFTEN and self.calls - self.failures >= RELIABLE * self.calls
         return "stable" if stable else "emerging" if self.calls else ""
 
 
 def uses_by(key: Callable[[Use], str], outcomes: Iterable[Outcome]) -> dict[str, list[Use]]:
-    """Return the calls by what this key says of them, what was called most first."""
+    """Return the calls grouped by this key, most frequent first."""
     found: dict[str, list[Use]] = {}
     for outcome in outcomes:
         for use in outcome.used:

@@ -18,9 +18,13 @@ Used = tuple[str, tuple[Name, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partner:
-    """A tool that `tasks` tasks used with another one, `before` it in some, of the `of` tasks that used that one.
+    """A tool that was used together with another tool.
 
-    `alone`: they are one person's, of several whose tasks are known.
+    Attributes:
+        tasks: The number of tasks that used both.
+        before: The number of those that used it before the other tool.
+        of: The number of tasks that used the other tool.
+        alone: All tasks are one person's, although several people are known.
     """
 
     name: Name
@@ -35,9 +39,9 @@ class Partner:
 
 
 class CoUse:
-    """Partners by tool, of tasks given as who asked and the tools used, in order. A tool is a key and a hash.
+    """Partners by tool, from tasks given as the person and the used tools in order. A tool is a key and a hash.
 
-    Of one person as many of a tool's tasks count as the median person has of them, the newest.
+    For each person, at most the median person's number of tasks of a tool counts, newest first.
     """
 
     def __init__(self, tasks: Iterable[Used]) -> None:
@@ -61,12 +65,14 @@ class CoUse:
         return self._partners[name]
 
     def after(self, name: Name) -> tuple[Partner, ...]:
-        """Return the tools used later in the same tasks, the most frequent first; `tasks` are those where it was so."""
+        """Return the tools used later in the same tasks, most frequent first. `tasks` counts the tasks with this
+        order.
+        """
         later = [replace(own, tasks=own.tasks - own.before, before=0) for own in self.together(name)]
         return tuple(sorted((own for own in later if own.tasks), key=lambda own: -own.tasks))
 
     def usual(self, name: Name) -> list[Partner]:
-        """Return the tools used together often enough to be related; where several people are known, by two of them."""
+        """Return the tools used together often enough to be related, by two people if several are known."""
         return [own for own in self.together(name) if own.tasks >= LEAST and own.share >= OFTEN and not own.alone]
 
     def edges(self, name: Name, known: Known) -> Iterator[Edge]:

@@ -1,4 +1,4 @@
-"""Figures of what is remembered: how often routing was right, by week, and how each tool's calls went."""
+"""Figures of the remembered tasks: how often routing was right, by week, and the calls of each tool."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -15,10 +15,10 @@ CURVE = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 
 
 def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return what `toolroute experience stats -o json` prints of these Outcomes, oldest first.
+    """Return the JSON of `toolroute experience stats` for these Outcomes, oldest first.
 
-    `right`: the share of tasks whose best tool by routing was used; `curve`: the same by the number of tasks before.
-    `guarantees`: from which confidence on the recommended tools keep a promised share of right ones.
+    `right` is the share of tasks that used the first match. `curve` has the same by the number of earlier tasks.
+    `guarantees` has the confidence from which a promised share of recommended tools is right.
     """
     weeks: dict[str, list[Outcome]] = {}
     for outcome in outcomes:

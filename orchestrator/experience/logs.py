@@ -23,7 +23,7 @@ FORM = (
 
 
 def seconds(value: object) -> object:
-    """Return the seconds since 1970 of a date and time in ISO 8601; without a zone it is UTC."""
+    """Return the seconds since 1970 of an ISO 8601 date and time. The default time zone is UTC."""
     if not isinstance(value, str):
         return value
     at = datetime.fromisoformat(value)
@@ -40,10 +40,14 @@ When = Annotated[FiniteFloat | None, BeforeValidator(seconds), AfterValidator(_c
 
 
 class Past(BaseModel):
-    """A task, the tools that it used by key or by the name that a model called, if it went well, by whom, and when.
+    """A past task from a log.
 
-    `query` is "" where no text was kept; `failed`: calls that did not work; `id`: what names the task; `chosen` as in
-    an Outcome.
+    Attributes:
+        query: The text, or "" if it was not kept.
+        used: The used tools, by key or by the name that a model called.
+        failed: The calls that did not work.
+        id: The task's identity.
+        chosen: As in an Outcome.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -69,7 +73,7 @@ class _Chat(BaseModel):
 
 
 def read_past(path: Path) -> list[Past]:
-    """Read a log, line by line; InvalidInput names the file and the line that cannot be used."""
+    """Read a log line by line. Raises InvalidInput with the file and line that cannot be used."""
     tasks: list[Past] = []
     for is_transcript, group in groupby(_records(path), lambda numbered: transcripts.is_line(numbered[1])):
         if is_transcript:

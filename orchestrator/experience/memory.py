@@ -28,12 +28,17 @@ GROWTH = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Experience:
-    """One tenant's past tasks, oldest first, with their vectors [dimension, tasks] of length 1.
+    """One tenant's past tasks, oldest first, with their unit vectors [dimension, tasks].
 
-    `at`: when each was done, in seconds. `uses` are the calls of each tool, of tasks that failed, too. `weight` turns
-    votes into log-odds; `co_use` are the tools that tasks used together. Both are found again once the past has grown
-    by GROWTH; `since` is the number of tasks added after that. Adding makes a new Experience. Vectors stand in columns,
-    which a product with one vector reads in two thirds of the time.
+    Adding a task makes a new Experience. Vectors are columns, because a product with one vector then takes two thirds
+    of the time.
+
+    Attributes:
+        at: The time of each task, in seconds.
+        uses: The calls of each tool, including those of failed tasks.
+        weight: Converts votes to log-odds.
+        co_use: The tools that tasks used together. It and `weight` are computed again after a growth by GROWTH.
+        since: The number of tasks added after that.
     """
 
     vectors: NDArray[np.float32]
@@ -48,7 +53,7 @@ class Experience:
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], vectors: NDArray[np.float32]) -> "Experience":
-        """Return what these Outcomes teach, with a vector each: those that worked, at most MOST_TASKS."""
+        """Return the Experience from these successful Outcomes with their vectors, at most MOST_TASKS."""
         order = sorted((n for n, task in enumerate(outcomes) if task.worked), key=lambda n: outcomes[n].at)
         order = [order[place] for place in newest([outcomes[n].actor for n in order], MOST_TASKS)]
         names: dict[Name, Name] = {}
@@ -64,7 +69,9 @@ class Experience:
         return found._judged()
 
     def plus(self, outcome: Outcome, vector: NDArray[np.float32]) -> "Experience":
-        """Return this with one more Outcome that worked; beyond MOST_TASKS the oldest of who has most goes."""
+        """Return this with one more successful Outcome. Beyond MOST_TASKS, the oldest task of the person with the most
+        tasks is dropped.
+        """
         uses = by_definition([outcome], self.uses)
         if not outcome.worked:
             return replace(self, uses=uses)
@@ -91,12 +98,12 @@ class Experience:
         return replace(self, weight=best_weight(self.tasks, self.vectors), co_use=co_use, since=0)
 
     def calls(self, key: str, digest: str) -> Calls:
-        """Return how the calls of a tool went since it is defined as it is."""
+        """Return the calls of a tool with its present definition."""
         return Calls.of(self.uses.get(f"{key} {digest}", ()))
 
     @cached_property
     def _actors(self) -> NDArray[np.int64]:
-        """The number of each task's person; tasks without a name are one person's."""
+        """The number of each task's person. Tasks without a name belong to one person."""
         numbers: dict[str, int] = {}
         return np.array([numbers.setdefault(task.actor, len(numbers)) for task in self.tasks], np.int64)
 
@@ -113,11 +120,11 @@ class Experience:
         return cosines
 
     def recall(self, vector: NDArray[np.float32], known: Known) -> Recalled | None:
-        """Return the past tasks like the one with this vector, and how far their votes move tools; None for no task.
+        """Return the past tasks similar to this vector with the effect of their votes, or None without similar tasks.
 
-        Where several people's tasks are like it, or a heavy actor's, further ones than two of one person come last, one
-        person's tasks weigh no more than the second person's, and a person's votes are `agreed` only as far as another
-        person shares them.
+        If similar tasks come from several people, or from a heavy user, a person's third and further tasks come last,
+        one person's tasks weigh no more than the second person's, and a person's votes are `agreed` only as far as
+        another person shares them.
         """
         if len(vector) != len(self.vectors):
             return None
@@ -145,7 +152,7 @@ class Experience:
         )
 
     def has_used(self, name: Name) -> bool:
-        """Return whether any of the tasks used this tool as it is defined."""
+        """Return True if any task used this tool with its present definition."""
         return name in self.co_use.names
 
 
@@ -163,7 +170,7 @@ def _past(outcome: Outcome, names: dict[Name, Name]) -> PastTask:
 def _nearest(
     cosines: NDArray[np.float32], near: NDArray[np.int64], actors: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
-    """Return the NEAREST of these tasks, nearest first; with actors, in turn of these."""
+    """Return the NEAREST tasks, nearest first. With actors, their tasks are taken in turn."""
     found = cosines[near]
     for most in (_LOOKED, len(near)):  # A third of all tasks are somewhat alike: sorting these would take longest.
         first = near if most >= len(near) else near[np.argpartition(-found, most)[:most]]

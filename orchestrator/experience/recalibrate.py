@@ -1,4 +1,4 @@
-"""Recalibrate: slope and bias of gate and confidence, fitted to what became of the tenant's Outcomes."""
+"""Fits slope and bias of gate and confidence to the tenant's outcomes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ class Claims:
     both: Claimed = ()
 
     def plus(self, outcomes: Iterable[Outcome]) -> "Claims":
-        """Return these with what was claimed of further tasks; failures and routing's own choices say nothing."""
+        """Return these with further tasks' confidences. Failed tasks, and choices by routing alone, do not count."""
         words, both = list(self.words), list(self.both)
         for outcome in (outcome for outcome in outcomes if outcome.worked and outcome.chosen):
             for claim, claims in ((outcome.words, words), (outcome.both, both)):
@@ -52,7 +52,7 @@ class Claims:
         return fitted(_usual(self.both))
 
     def on(self, base: Calibration) -> Calibration:
-        """Return the maps with the gate corrected; the confidence is, once past tasks have moved it."""
+        """Return the maps with the gate corrected. The confidence is corrected after past tasks have changed it."""
         return replace(base, gate=self.gate.on(base.gate)) if self.words else base
 
 
@@ -67,7 +67,7 @@ def _usual(claims: Sequence[tuple[float, bool, str]]) -> list[tuple[float, bool]
 
 
 def fitted(claims: Sequence[tuple[float, bool]]) -> Correction:
-    """Return the likeliest correction of these claims, lowered until those that stay sure are right often enough."""
+    """Return the most likely correction, lowered until the confidences that stay high are right often enough."""
     found = Correction.fitted(claims, PRIOR)
     if len(claims) < LEAST:
         return found

@@ -21,12 +21,12 @@ Object = Mapping[str, Any]
 
 
 def is_line(record: Object) -> bool:
-    """Tell whether an object is a line of a transcript, by what it holds."""
+    """Return True if an object has the form of a line of a transcript."""
     return ("type" in record or "role" in record) and not record.keys() & {"messages", "query", "used"}
 
 
 def message(record: Object) -> dict[str, Any]:
-    """Return a line as a message with `at`; without a role where nobody asks or calls in it."""
+    """Return a line as a message with `at`. Lines without a request or a call get no role."""
     role: Any
     payload, own = record.get("payload"), record.get("message")
     if isinstance(payload, Mapping):

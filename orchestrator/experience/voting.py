@@ -1,8 +1,8 @@
-"""Voting: the past tasks nearest to a new one vote for the tools that they used, and one weight counts the votes.
+"""Voting: the nearest past tasks vote for the tools that they used, and one weight scales the votes.
 
-A tool's vote is the share of the near tasks' weight that used it, each by the chance that routing had not given the
-tool there. So a past task teaches nothing where routing was right already. The weight turns votes into log-odds. Each
-tenant has its own, chosen on its own past (`best_weight`).
+A tool's vote is the share of the near tasks' weight that used it, each multiplied by the chance that routing had not
+given the tool. So a past task that routing got right changes nothing. The weight converts votes to log-odds. Each
+tenant has its own weight, chosen on its own past tasks (`best_weight`).
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,12 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PastTask:
-    """One past task. `tools` are the `uses` tools that it used, then those that it was offered and passed over.
+    """One past task.
 
-    `chances` are those that routing gave the tools then, without any Experience. `chosen`: a person or a model chose
-    what was used, not routing alone.
+    Attributes:
+        tools: The `uses` tools that it used, followed by the tools that it was offered and did not use.
+        chances: The probabilities from routing at that time, without any Experience.
+        chosen: A person or a model chose the used tools, not routing alone.
     """
 
     query: str
@@ -58,12 +60,12 @@ class PastTask:
 
 
 def nearness(cosines: NDArray[np.float32]) -> Values:
-    """Return how much tasks with these cosines count."""
+    """Return the weight of tasks with these cosines."""
     return np.asarray(np.maximum(0.0, cosines - FAR) ** 2, np.float64)
 
 
 def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, dict[str, float]]:
-    """Return each tool's votes by person, of near tasks that count so much; all votes for a tool are 1 at most."""
+    """Return each tool's votes by person, from near tasks with these weights. All votes for a tool sum to at most 1."""
     total, votes = sum(weights) + DOUBT, dict[Name, dict[str, float]]()
     for task, weight in zip(tasks, weights, strict=True):
         for name, chance in zip(task.used, task.chances.tolist(), strict=False):
@@ -73,26 +75,33 @@ def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, 
 
 
 def with_unseen(votes: Values, odds: Values, unseen: NDArray[np.bool_], greatest: Values) -> Values:
-    """Return the votes, with UNSEEN of the greatest for those tools of the FIRST by log-odds that no task ever used."""
+    """Return the votes. Tools among the FIRST by log-odds that no task ever used get UNSEEN of the greatest vote.
+
+    Args:
+        votes: The votes.
+        odds: The log-odds by routing.
+        unseen: True for tools that no task used.
+        greatest: The greatest vote.
+    """
     last = min(FIRST, odds.shape[-1]) - 1
     first = odds >= -np.partition(-odds, last)[..., [last]]
     return np.where(unseen & first, np.maximum(votes, UNSEEN * greatest), votes)
 
 
 def damped(odds: Values, most: float) -> Values:
-    """Return log-odds of which what is beyond `most` counts by FOLLOWS; the order stays."""
+    """Return log-odds whose part beyond `most` is multiplied by FOLLOWS. The order is unchanged."""
     return np.asarray(np.where(odds > most, most + FOLLOWS * (odds - most), odds), np.float64)
 
 
 def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> float:
-    """Return the weight by which the past tasks would have ranked each other's tools best, the least of equal ones.
+    """Return the weight with which past tasks rank each other's tools best, the smallest of equal ones.
 
-    Each of a sample is ranked by the others' votes, twice: by those of all others, and by those of the tasks that used
-    none of its tools, as if its tools were new. nDCG@5 of both counts alike.
+    Each task of a sample is ranked twice: by the votes of all other tasks, and by those of the tasks that used none of
+    its tools, as if its tools were new. The measure is nDCG@5 over both rankings.
 
     Args:
         tasks: The past tasks, oldest first.
-        vectors: Their vectors [dimension, tasks] of length 1.
+        vectors: Their unit vectors [dimension, tasks].
     """
     judges = [place for place, task in enumerate(tasks) if task.chosen and task.used]
     judges = [judges[place] for place in newest([tasks[place].actor for place in judges], SAMPLE)]
@@ -109,9 +118,9 @@ def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> floa
 def _ballots(
     tasks: Sequence[PastTask], vectors: NDArray[np.float32], judges: Sequence[int], *, without_tools: bool
 ) -> tuple[Values, Values, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each judged task [judges, candidates] log-odds, votes, the tools that it used, and the unseen ones.
+    """Return log-odds, votes, used tools and unseen tools for each judged task [judges, candidates].
 
-    The task itself is left out; `without_tools`: so are all tasks that used one of its tools.
+    The task itself is excluded. With `without_tools`, all tasks that used one of its tools are excluded, too.
     """
     users: dict[Name, list[int]] = {}
     for place, task in enumerate(tasks):

@@ -1,1 +1,1 @@
-"""Build what the legs search: one tenant's catalogue, indexed."""
+"""Builds the searchable index of one tenant's catalogue."""

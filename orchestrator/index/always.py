@@ -61,10 +61,11 @@ DEFAULT_CAPABILITIES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlwaysHit:
-    """A capability that a clause asks for, by which phrase.
+    """An always-available capability that a clause asks for.
 
-    `settles`: nothing else in the clause names another tool or server, so no search is needed for it.
-    `clear`: the phrase can hardly mean something else, as "google" or "look up" can.
+    Attributes:
+        settles: No other tool or server is named in the clause, so no search is needed for it.
+        clear: The phrase has no other common meaning. "google" and "look up" are not clear.
     """
 
     tool: int
@@ -75,7 +76,7 @@ class AlwaysHit:
 
 @dataclass(frozen=True, slots=True)
 class _Phrase:
-    """A phrase as stems. A loose one leaves out stop words, and they fill no gap; a tight one needs every word."""
+    """A phrase as stems. A loose phrase ignores stop words. A tight phrase needs every word."""
 
     stems: tuple[str, ...]
     text: str
@@ -125,7 +126,7 @@ class AlwaysIndex:
         ]
 
     def _negated(self, words: Sequence[str], start: int, tool: int) -> bool:
-        """Return whether a negation stands before, with nothing between but stop words and the capability's own."""
+        """Return True if a negation precedes the phrase, with only stop words or the capability's words between."""
         for word in reversed(words[:start]):
             if word in _NEGATIONS:
                 return True
@@ -134,7 +135,7 @@ class AlwaysIndex:
         return False
 
     def _settles(self, clause: str, words: Sequence[str], phrase: _Phrase, places: frozenset[int]) -> bool:
-        """Return whether no content word outside the phrases stands in another tool's name or server."""
+        """Return True if no content word outside the phrases is in another tool's name or server."""
         if len(places) == 1 and phrase.stems[0] in _within_names(clause):
             return False
         own = self._own[phrase.tool]
@@ -143,9 +144,10 @@ class AlwaysIndex:
 
 
 def key_for(tool: str, own: Mapping[str, Tool]) -> str | None:
-    """Return the tool of a key; of a bare name the built-in one, or the only one of that name that is the user's own.
+    """Return the tool of a key. For a plain name, return the built-in tool, or the only tool of that name that is the
+    user's own.
 
-    A server names its tools itself, so the name alone makes no tool of a server an always-available one.
+    A server chooses its tools' names, so the name alone does not make a server's tool always available.
     """
     for key in (tool, f"builtin:{tool}"):
         if key in own:
@@ -155,10 +157,10 @@ def key_for(tool: str, own: Mapping[str, Tool]) -> str | None:
 
 
 def candidates(tools: Iterable[Tool], capabilities: Sequence[Capability]) -> dict[str, Tool]:
-    """Return, by key, the tools that may stand for one of these capabilities.
+    """Return, by key, the tools that may be one of these capabilities.
 
-    A tool may if a capability names its whole key. By its bare name it may if it is no MCP server's, or if the user's
-    catalogue labels it so.
+    A tool qualifies if a capability names its whole key. By its plain name it qualifies if it does not belong to an MCP
+    server, or if the user's catalogue labels it `always`.
     """
     names = {own.tool for own in capabilities}
     return {tool.key: tool for tool in tools if tool.key in names or (tool.name in names and _is_users(tool))}
@@ -178,12 +180,12 @@ def _phrase(text: str, tool: int) -> _Phrase:
 
 
 def _stems(text: str) -> list[str]:
-    """Return the stems in order, stop words as they are: they may be part of a phrase."""
+    """Return the stems in order, including stop words, which may be part of a phrase."""
     return [stemmed(word) for word in split_words(text)]
 
 
 def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int]:
-    """Return the places of the phrase's words, from `start` and with small gaps; empty if they are not there."""
+    """Return the places of the phrase's words from `start` on, with small gaps, or nothing if they are missing."""
     places, gap = [start], 0
     for place in range(start + 1, len(words)):
         if len(places) == len(phrase.stems) or gap > MAX_GAP or words[place] in _ENDS:

@@ -1,7 +1,7 @@
-"""BM25 as sparse columns, one a term, with `rank-bm25`'s parameters and weights; and bigrams.
+"""BM25 as sparse columns, one for each term, with the parameters and weights of `rank-bm25`, and bigrams.
 
-"Pull request" is more than a pull and a request: sequential dependence (Metzler and Croft, 2005, "A Markov random
-field model for term dependencies").
+Bigrams follow the sequential dependence model (Metzler and Croft, 2005, "A Markov random field model for term
+dependencies"), because "pull request" means more than its two words.
 """
 
 import math
@@ -24,8 +24,11 @@ K1, B = 1.5, 0.75
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalStatistics:
-    """All documents, where only some of them are at hand: their number, mean length (0: as those at hand), and how
-    many hold each term."""
+    """Statistics of all documents, if only some of them are loaded.
+
+    Attributes are the number of documents, their mean length (0: that of the loaded ones), and the number of documents
+    with each term.
+    """
 
     size: int
     length: float
@@ -34,10 +37,11 @@ class GlobalStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """Documents of several fields as one row of numbered terms, `terms`, with the field that each stands in.
+    """Documents of several fields as one row of numbered terms, `terms`, with the field of each term.
 
-    Fields are numbered through all documents, in `runs` [terms]; `weights` says how much a term of each kind counts.
-    `left_out`: how many documents are as if they were not there. `every`: all documents, where these are only some.
+    Fields are numbered through all documents, in `runs` [terms]. `weights` has the weight of each kind of field.
+    `left_out` is the number of excluded documents. `every` has the statistics of all documents if these are only some
+    of them.
     """
 
     ids: dict[str, int]
@@ -68,7 +72,7 @@ class Corpus:
         return self.every.size if self.every else self.size - self.left_out
 
     def without(self, documents: NDArray[np.bool_] | None) -> "Corpus":
-        """Return the same as if these documents [documents] were not there; the others keep their positions."""
+        """Return the same without these documents [documents]. The others keep their positions."""
         if documents is None:
             return self
         kept = ~documents[self.documents]
@@ -77,10 +81,10 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Hold the count of each term in each document, for all pairs that occur [pairs], ordered by term and document.
+    """The count of each term in each document, for all pairs that occur [pairs], ordered by term and document.
 
-    `ids` numbers the terms in their order, whose pairs begin at `starts` [terms + 1]; `fields` has a bit for each field
-    of the document that holds the term. `searched` and `every`: as of the Corpus.
+    `ids` numbers the terms in their order. Their pairs begin at `starts` [terms + 1]. `fields` has a bit for each field
+    of the document with the term. `searched` and `every` are as in Corpus.
     """
 
     ids: dict[str, int]
@@ -117,7 +121,13 @@ class Counts:
 
 
 def each(sum_up: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the values of each run summed up, where runs begin at `first`."""
+    """Return the sum of the values in each run.
+
+    Args:
+        sum_up: The reduction.
+        values: The values.
+        first: The start of each run.
+    """
     return np.asarray(sum_up.reduceat(values, first)) if len(first) else values[:0]
 
 
@@ -151,8 +161,8 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
 class Columns:
     """The postings of a query's words, gathered once.
 
-    Words, `idf` and `idf_of_all` [words], by these documents and by all; `lengths` [words] says how many of the pairs,
-    [pairs], are each word's. `partial`: other documents count, too, and are not at hand.
+    `idf` and `idf_of_all` [words] are by these documents and by all documents. `lengths` [words] has the number of
+    pairs of each word. `partial` means that further documents exist that are not loaded.
     """
 
     words: Sequence[str]
@@ -216,7 +226,7 @@ class Columns:
 
 
 class Postings:
-    """For each term the documents that hold it and what it adds to the score of each."""
+    """For each term, the documents with it, and its contribution to the score of each."""
 
     def __init__(self, counts: Counts, *, k1: float = K1, b: float = B) -> None:
         model = PositiveBM25(counts, k1=k1, b=b)
@@ -232,7 +242,7 @@ class Postings:
         self._starts: list[int] = counts.starts.tolist()
 
     def scores_if(self, words: Mapping[str, float], frequency: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Return the scores if the documents said these words so often [words, documents], all else unchanged."""
+        """Return the scores if the documents had these counts of these words [words, documents]."""
         ids = self.counts.ids
         weights = [weight * self.idf[ids[word]] if word in ids else 0.0 for word, weight in words.items()]
         return np.asarray(np.array(weights) @ self._saturated(frequency, self._norm), np.float32)
@@ -263,9 +273,12 @@ class Postings:
         )
 
     def ceiling(self, known: float, unknown: float, size: int) -> float:
-        """Return the score of a document that held every term without end.
+        """Return the score of a document that had unlimited counts of every term.
 
-        known: the known terms' summed weighted idf. unknown: the others' weight, each as rare as can be.
+        Args:
+            known: The sum of the known terms' weighted idf.
+            unknown: The weight of the unknown terms, which get the highest idf.
+            size: The number of documents.
         """
         return (self.k1 + 1) * (known + math.log1p((size + 0.5) / 0.5) * unknown)
 
@@ -277,9 +290,10 @@ def side_by_side(terms: Iterable[str], weights: Mapping[str, float]) -> dict[Pai
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bigrams:
-    """The bigrams that each document holds within a field, each once: `keys` rise, by both terms and the document.
+    """The bigrams of each document within a field, each once, with `keys` in ascending order of both terms and
+    document.
 
-    `ids` numbers the terms. `searched` documents are searched; `partial`: not all of them are at hand.
+    `ids` numbers the terms. `searched` documents are searched. `partial` means that not all of them are loaded.
     """
 
     keys: NDArray[np.int64]
@@ -331,5 +345,5 @@ class Bigrams:
 
 
 def code_of(term: str) -> int:
-    """Return a number of 32 bits, the same in every process; two terms that share one cost a bigram too many."""
+    """Return a 32-bit number that is the same in every process. If two terms share one, a false bigram can result."""
     return zlib.crc32(term.encode())

@@ -1,7 +1,7 @@
-"""Changes: how a definition differs from the one that was accepted, and whether it waits until somebody has read it.
+"""Compares a tool's definition with the accepted one and decides whether the change waits for acceptance.
 
-A tool's definition is pinned when it is first stored. A later one that differs takes its place at once only if the
-policy lets it pass. Otherwise it is quarantined: the label QUARANTINED says why.
+A tool's definition is pinned when it is first stored. A later, different definition replaces it at once only if the
+policy allows it. Otherwise it is quarantined: the label QUARANTINED has the reason.
 """
 
 import json
@@ -24,7 +24,9 @@ _ACCEPTED = (QUARANTINED, VOUCHED)
 
 
 class Difference(NamedTuple):
-    """One difference between two definitions of a tool: the part, what it was and is, and why it waits, "" if not."""
+    """One difference between two definitions of a tool: the part, its old and new value, and the reason why it waits,
+    or "".
+    """
 
     part: str
     before: str
@@ -33,13 +35,19 @@ class Difference(NamedTuple):
 
 
 def differences(before: Tool, now: Tool) -> list[Difference]:
-    """Return how a definition differs from an earlier one of the same tool, the risky differences first."""
+    """Return the differences between two definitions of a tool, risky ones first."""
     found = [*_of_texts(before, now), *_of_hints(before, now), *_of_parameters(before, now)]
     return sorted(found, key=lambda one: not one.risk)
 
 
 def quarantined(before: Tool, now: Tool, policy: ChangePolicy) -> str:
-    """Return why a changed definition waits under this policy; "" where it passes."""
+    """Return the reason why a changed definition waits, or "" if it passes.
+
+    Args:
+        before: The accepted definition.
+        now: The new definition.
+        policy: `strict`, `safe` or `open`.
+    """
     if policy == "open":
         return ""
     found = differences(plain(before), plain(now))
@@ -48,17 +56,23 @@ def quarantined(before: Tool, now: Tool, policy: ChangePolicy) -> str:
 
 
 def plain(tool: Tool) -> Tool:
-    """Return the tool without the labels that say how its definition was judged."""
+    """Return the tool without the labels about its review."""
     return without_label(tool, *_ACCEPTED) if tool.labels.keys() & set(_ACCEPTED) else tool
 
 
 def set_apart(tool: Tool, why: str) -> Tool:
-    """Return the tool as it is kept while it waits for the reason given."""
+    """Return the quarantined form of a tool, with the reason."""
     return replace(tool, labels={**plain(tool).labels, QUARANTINED: why}, hash="")
 
 
 def as_judged(before: Tool, now: Tool, policy: ChangePolicy) -> Tool:
-    """Return a definition that is about to be called as it stands to the earlier one: quarantined, or as it is."""
+    """Return a definition before its call: quarantined if its change must wait, otherwise unchanged.
+
+    Args:
+        before: The accepted definition.
+        now: The new definition.
+        policy: `strict`, `safe` or `open`.
+    """
     if now.hash == before.hash:
         return now
     why = quarantined(before, now, policy)
@@ -66,7 +80,7 @@ def as_judged(before: Tool, now: Tool, policy: ChangePolicy) -> Tool:
 
 
 def is_quarantined(tool: Tool) -> bool:
-    """Tell whether the tool's definition waits for somebody to accept it."""
+    """Return True if the tool's definition waits for acceptance."""
     return QUARANTINED in tool.labels
 
 
@@ -128,7 +142,7 @@ def _of_parameters(before: Tool, now: Tool) -> Iterator[Difference]:
 
 
 def _named(tool: Tool) -> dict[str, Any]:
-    """Return a tool's parameters; one that is only required is named, too."""
+    """Return a tool's parameters, including those that are only listed as required."""
     schema = parameters(tool)
     required = schema.get("required")
     only_required = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []

@@ -19,13 +19,13 @@ MEAN_LENGTH = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorpusStatistics:
-    """Sums over tools, so that those of new tools can be added and those of removed tools subtracted.
+    """Sums over tools. New tools can be added and removed tools subtracted.
 
     Attributes:
         size: The number of tools.
         tokens: The tokens of their definitions.
         length: The weighted lengths of their documents.
-        holders: The number of documents that hold each term.
+        holders: The number of documents with each term.
         words: The number of documents whose description has each lower-case word.
     """
 

@@ -1,4 +1,4 @@
-"""Documents: what indexing reads of one tool, kept for the tool's next catalogue, and what is deprecated."""
+"""Documents: the indexed data of one tool, which the tool's next catalogue reuses, and deprecation."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,11 @@ _DEPRECATED = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A tool as it is searched, without suspicious texts, which `suspicions` name.
+    """The searched form of a tool, without suspicious texts, which are listed in `suspicions`.
 
-    `terms` stand by field, in the order of `fields`; `words` in lower case, of the description; `action` is the word
-    that name and description begin with; `thing` and `reads` say which tools are its twins. `names` are names in the
-    texts that could belong to other tools.
+    `terms` are by field, in the order of `fields`. `words` are the lower-case words of the description. `action` is the
+    word that begins both name and description. `thing` and `reads` identify twins. `names` are names in the texts that
+    could belong to other tools.
     """
 
     tool: Tool
@@ -61,14 +61,15 @@ class Document:
 
 
 def is_outdated(tool: Tool) -> bool:
-    """Return whether a tool's description says that the tool itself is deprecated."""
+    """Return True if the tool's description marks the tool itself as deprecated."""
     return "e" in tool.description and _DEPRECATED.search(tool.description) is not None
 
 
 def deprecation_factor(documents: Sequence[Document], places: Mapping[str, slice]) -> NDArray[np.float64] | None:
-    """Return the factor for each tool's odds [tools]; None where no tool is deprecated.
+    """Return the factor for each tool's odds [tools], or None if no tool is deprecated.
 
-    places: where each server's tools stand.
+    Args:
+        places: The positions of each server's tools.
     """
     left = np.ones(len(documents))
     renamed = {own.to for document in documents for own in document.tool.relations if own.replaces}

@@ -39,10 +39,10 @@ def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) 
 
 
 class CandidateSet:
-    """The candidates of each part of a query, one part's behind the other's, the whole's first.
+    """The candidates of each part of a query, part after part, the whole query first.
 
-    `clauses`: the parts right behind the whole, by which its candidates are judged, too. `positions` [rows]: the tool
-    that each row of features is about; `rows`: where each part's stand.
+    `clauses` are the parts directly after the whole, which also judge its candidates. `positions` [rows] has the tool
+    of each row of features. `rows` has the range of each part.
     """
 
     def __init__(self, parts: Sequence[Positions], clauses: int) -> None:
@@ -59,12 +59,18 @@ class CandidateSet:
         return of_parts if self._part is None else of_parts[self._part]
 
     def at(self, of_parts: NDArray[Any], columns: NDArray[np.int64]) -> NDArray[Any]:
-        """Return each row's value in its part and column [rows]; [parts, columns] to [rows]."""
+        """Return each row's value for its part and column, from [parts, columns] to [rows]."""
         return of_parts[0][columns] if self._part is None else of_parts[self._part, columns]
 
 
 def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: CandidateSet) -> Rows:
-    """Return KEYWORD for the chosen candidates."""
+    """Return the KEYWORD features of the chosen candidates.
+
+    Args:
+        index: The index.
+        scores: The BM25 scores.
+        chosen: The candidates.
+    """
     if not len(chosen):
         return np.zeros((0, len(KEYWORD)))
     positions = chosen.positions
@@ -98,9 +104,14 @@ def semantic_features(
     among: NDArray[np.bool_] | None = None,
     spread: tuple[Rows, Rows] | None = None,
 ) -> Rows:
-    """Return SEMANTIC for the chosen candidates. cosines: [parts, tools]; among: the tools that count [tools].
+    """Return the SEMANTIC features of the chosen candidates.
 
-    spread: mean and standard deviation of all tools' cosines [parts], where these are only some of them.
+    Args:
+        index: The index.
+        cosines: Cosines, shape [parts, tools].
+        chosen: The candidates.
+        among: True for each searched tool [tools].
+        spread: Mean and standard deviation of all tools' cosines [parts], if these are only some of the tools.
     """
     if not len(chosen):
         return np.zeros((0, len(SEMANTIC)))
@@ -137,9 +148,9 @@ def _spread(cosines: Rows, among: NDArray[np.bool_] | None) -> tuple[Rows, Rows]
 
 
 def _ranked(values: Rows, chosen: CandidateSet) -> tuple[Rows, Rows, NDArray[np.int64]]:
-    """Return each part's best value, each value's lead over its part's best other one, and its rank in its part.
+    """Return each part's best value, and each value's lead over its part's best other value and its rank in its part.
 
-    Leads are negative for all but the best; ranks begin at 0, and equal values keep their order.
+    Leads are negative for all but the best. Ranks begin at 0. Equal values keep their order.
     """
     best = np.zeros(len(chosen.rows))
     margins, ranks = np.empty(len(values)), np.empty(len(values), np.int64)
@@ -182,7 +193,9 @@ def union(size: int, *several: Positions) -> Positions:
 
 
 def places_among(chosen: Positions, positions: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return where these positions stand among the chosen ones, which rise, and if they do; both [positions]."""
+    """Return the places of these positions among the chosen ones, which are ascending, and True for those found. Both
+    [positions].
+    """
     if not len(chosen):
         return np.zeros(len(positions), np.int64), np.zeros(len(positions), np.bool_)
     places = chosen.searchsorted(positions).clip(max=len(chosen) - 1)

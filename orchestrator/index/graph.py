@@ -1,4 +1,4 @@
-"""The graph of one catalogue: what its tools state of each other, what schemas say, and near-duplicates."""
+"""The relations of one catalogue: stated by its tools, derived from schemas, and near-duplicates."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,7 +60,13 @@ class Graph:
         return self._walk(positions, self.edges, hops, most)
 
     def needed(self, position: int, hops: int = NEEDED_HOPS, most: int = MOST) -> tuple[Hop, ...]:
-        """Return what a tool needs as stated, and what that needs, nearest first; cycles end by themselves."""
+        """Return the stated needs of a tool, and their needs, nearest first. Cycles are allowed.
+
+        Args:
+            position: The tool.
+            hops: The maximum distance.
+            most: The maximum number.
+        """
         if not self._tools[position].relations:
             return ()
         return self._walk((position,), lambda at: [e for e in self._stated(at) if e.type not in ASIDE], hops, most)
@@ -130,20 +136,20 @@ def _once(edges: Iterable[Edge]) -> tuple[Edge, ...]:
 
 
 def bare(name: str) -> str:
-    """Return a name without what only its spelling decides: `webSearch`, `web_search` and `web-search` are one."""
+    """Return a name without differences in spelling: `webSearch`, `web_search` and `web-search` are the same."""
     return name.lower().replace("_", "").replace("-", "").replace(".", "").replace("/", "")
 
 
 def are_alike(one: Tool, other: Tool) -> bool:
-    """Return whether tools of two servers say nearly the same of themselves."""
+    """Return True if tools of two servers have nearly the same texts."""
     mine, theirs = (set(tool.description[:DESCRIBED].lower().split()) for tool in (one, other))
     return one.server != other.server and len(mine & theirs) >= ALIKE * len(mine | theirs)
 
 
 def are_twins(one: Tool, other: Tool) -> bool:
-    """Return whether tools of two servers have one name and the text of one is in the other's, whatever that adds.
+    """Return True if tools of two servers have the same name, and the text of one contains the text of the other.
 
-    Of 749 public tools of one registry 4 have a twin, and of 13,165 tools of several thousand servers 10 %.
+    Of 749 public tools of one registry 4 have a twin. Of 13,165 tools of several thousand servers 10 % have one.
     """
     if one.server == other.server or bare(one.name) != bare(other.name):
         return False

@@ -29,10 +29,10 @@ logger = logging.getLogger(__name__)
 
 
 class Index:
-    """All that routing reads of one catalogue. The keyword side is built at once, the semantic one on first use.
+    """The searchable form of one catalogue. The keyword side is built at once, the semantic side on first use.
 
-    `flags` gives the reasons why texts of some tools are suspicious; `catalogue` holds these tools without them. `note`
-    says why there are no stored vectors, where there should be some.
+    `flags` has the reasons for suspicious texts by tool. `catalogue` has these tools without the texts. `note` explains
+    missing stored vectors.
     """
 
     def __init__(
@@ -50,9 +50,17 @@ class Index:
         servers: ServerIndex | None = None,
         spread: Spread | None = None,
     ) -> None:
-        """earlier: an index whose tools need not be read again. absent: servers that could not be listed. reading: of
-        this catalogue, where a file has kept it. origins: as `Stored` has them. documents: of these tools. servers,
-        spread: of all tools, where these are an excerpt."""
+        """Build an index.
+
+        Args:
+            earlier: An index whose tools need not be read again.
+            absent: Servers that could not be listed.
+            reading: A reading of this catalogue, from a file.
+            origins: As in `Stored`.
+            documents: The documents of these tools.
+            servers: All servers, if these tools are an excerpt.
+            spread: Mean and standard deviation of all tools' cosines, if these tools are an excerpt.
+        """
         self.documents: Documents = documents or Documents(catalogue.tools, earlier.documents if earlier else None)
         self.reading = reading or Reading.of(self.documents.all(), catalogue.places)
         self.note, self.origins = note, origins
@@ -85,9 +93,10 @@ class Index:
         self._derived: dict[Hashable, Any] = {}
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:
-        """Return the semantic side; embeds every tool, once, where no vectors came from a store.
+        """Return the semantic side. Embeds every tool once if a store had no vectors.
 
-        Raises EmbedderUnavailable, also while another thread waits for an endpoint to embed the tools.
+        Raises:
+            EmbedderUnavailable: Embedding failed, or another thread is waiting for an endpoint.
         """
         if self._semantic is None:
             if not self._embedding.acquire(timeout=0 if embedder.remote else -1):
@@ -106,7 +115,7 @@ class Index:
         return self._semantic
 
     def derived(self, key: Hashable, build: Callable[[], Built]) -> Built:
-        """Return what a pipeline makes of this catalogue; built when it is first asked for."""
+        """Return a pipeline's own data about this catalogue, built on first use."""
         if key not in self._derived:
             self._derived[key] = build()
         return cast(Built, self._derived[key])
@@ -152,9 +161,9 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Each definition's tokens, as a model would read it, and bytes of plain JSON with labels and keywords; [tools].
+    """The tokens of each definition for a model, and its bytes as JSON with labels and keywords [tools].
 
-    `whole`: the tokens of all tools, where these are an excerpt.
+    `whole` has the tokens of all tools if these are an excerpt.
     """
 
     tokens: NDArray[np.int64]
@@ -183,5 +192,5 @@ class Sizes:
 
 
 def extra_size(tool: Tool) -> int:
-    """Return the bytes of what a match holds of its tool and no model reads."""
+    """Return the bytes of a match's tool that no model reads."""
     return plain_size(compact([tool.labels, tool.keywords])) if tool.labels or tool.keywords else 0

@@ -1,8 +1,8 @@
-"""Intent: tools that are known to only read, and the words that begin an action.
+"""Intent: tools that are known to be read-only, and the words that begin an action.
 
-A word is an action when tools are named for it and described by it (`create_issue`: "Create a new issue"): in this
-catalogue, or in public ones and labelled tasks (`orchestrator/data/actions.txt`, counted by
-`python -m research.actions`). Only what reads is listed by hand, since approval rests on it.
+A word is an action if tools are named and described by it (`create_issue`: "Create a new issue"), in this catalogue, or
+in public catalogues and labelled tasks (`data/actions.txt`, counted by `python -m research.actions`). Only the reading
+verbs are a hand-written list, because approval depends on them.
 """
 
 from functools import cache
@@ -21,10 +21,10 @@ _GIVEN_BACK = ("return",)
 
 
 def reads_only(tool: Tool) -> bool:
-    """Return whether the tool is known to only read: by its annotations, its `read_only` label, or its name's verb.
+    """Return True if the tool is known to be read-only, by its annotations, its `read_only` label, or its name's verb.
 
-    A hint or a label that says otherwise always wins. The label comes from the user's own catalogue; hints of a server
-    that is not trusted are dropped before a tool is stored, except where they are stricter.
+    A hint or label to the contrary takes precedence. The label comes from the user's own catalogue. Hints of an
+    untrusted server are dropped before a tool is stored, unless they are stricter.
     """
     hints, label = tool.annotations, tool.labels.get("read_only", "").lower()
     if hints.read_only is False or hints.destructive or label in {"false", "no"}:
@@ -33,9 +33,9 @@ def reads_only(tool: Tool) -> bool:
 
 
 def _named_for_reading(tool: Tool) -> bool:
-    """Return whether the name begins with a reading verb and holds no other action, and the description begins so, too.
+    """Return True if the name begins with a reading verb and contains no other action, and the description agrees.
 
-    "list_delete" (Delete a list), "get_user" (Wipes the user) and, of a server `set`, "set_display" read nothing.
+    "list_delete" (Delete a list), "get_user" (Wipes the user) and "set_display" of the server `set` are not read-only.
     Without a description the name alone decides.
     """
     words, whole = name_words(tool), spaced(tool.name).lower().split()
@@ -48,7 +48,7 @@ def _named_for_reading(tool: Tool) -> bool:
 
 
 def _says_reading(description: str, named: set[str]) -> bool:
-    """Return whether a description is empty, or begins with reading alone and not with another word of the name."""
+    """Return True if a description is empty, or begins with a reading verb and no other word of the name."""
     said = [stemmed(word) for word in split_words(description[:60])][:3]
     if not said:
         return not description.strip()
@@ -63,7 +63,7 @@ def _reading_stems() -> frozenset[str]:
 
 
 def name_words(tool: Tool) -> list[str]:
-    """Return the words of the tool's name in lower case, without its server's name in front; at least one."""
+    """Return the words of the tool's name in lower case, without its server's name at the start. At least one."""
     words, prefix = spaced(tool.name).lower().split(), spaced(tool.server).lower().split()
     if prefix and words[: len(prefix)] == prefix:
         words = words[len(prefix) :]
@@ -71,9 +71,10 @@ def name_words(tool: Tool) -> list[str]:
 
 
 def action_of(tool: Tool) -> str:
-    """Return the first word of a tool's name if it is an action, else "".
+    """Return the first word of a tool's name if it is an action, otherwise "".
 
-    It is one where the description begins with it, too, or begins with a known action and the name has several words.
+    It is an action if the description begins with it, too, or if the description begins with a known action and the
+    name has several words.
     """
     words, said = name_words(tool), stem(_first_word(tool.description))
     named = said and (said == stem(words[0]) or (len(words) > 1 and said in action_stems()))
@@ -86,7 +87,7 @@ def _first_word(text: str) -> str:
 
 @cache
 def known_actions() -> frozenset[str]:
-    """Return the words that begin an action whatever the catalogue."""
+    """Return the words that begin an action in any catalogue."""
     text = (files("orchestrator") / "data" / "actions.txt").read_text(encoding="utf-8")
     return READING_VERBS | frozenset(text.split())
 
@@ -108,12 +109,12 @@ def thing_of(tool: Tool) -> tuple[tuple[str, ...], bool]:
 
 
 def reads(text: str) -> bool:
-    """Return whether a text begins with a reading verb or a question, after "please" and the like."""
+    """Return True if a text begins with a reading verb or a question, after "please" and similar words."""
     return begins_action(text, READING_VERBS)
 
 
 def begins_action(text: str, actions: frozenset[str]) -> bool:
-    """Return whether a text begins with an action or a question, after "please" and the like."""
+    """Return True if a text begins with an action or a question, after "please" and similar words."""
     for word in split_words(text[:100]):
         if word in QUESTIONS or word in actions:
             return True

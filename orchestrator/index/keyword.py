@@ -1,4 +1,4 @@
-"""The keyword leg: BM25 over what a tool says of itself, with its whole server as further evidence."""
+"""The keyword side: BM25 over each tool's texts, with its server's other tools as further evidence."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +22,17 @@ NAME_OF_SERVER = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordScores:
-    """BM25 scores of a query's parts: the whole of it in row 0, its clauses below, where it has several.
+    """BM25 scores of a query's parts: the whole query in row 0, followed by its clauses if there are several.
 
-    `parts` [parts, tools]: by words; `pairs` [parts, tools]: the idf of the bigrams that each holds; `servers`
-    [servers]: the whole's scores as shares of the best; `asked` [parts, words]: what each part asks of the words in
-    `columns`; `ceilings` [parts]: the most that a tool could score; `named` [parts, servers]: the share of each
-    server's name that a part holds; `says`: the weight of a part's known words, and their weighted idf; `tools`: how
-    many were searched.
+    Attributes:
+        parts: Scores by words [parts, tools].
+        pairs: The idf of each tool's matching bigrams [parts, tools].
+        servers: The servers' scores for the whole query as shares of the best [servers].
+        asked: The weight of each word of `columns` in each part [parts, words].
+        ceilings: The maximum score of a tool [parts].
+        named: The share of each server's name in a part [parts, servers].
+        says: The weight of a part's known words, and their weighted idf.
+        tools: The number of searched tools.
     """
 
     parts: NDArray[np.float32]
@@ -77,7 +81,7 @@ class KeywordIndex:
         return self.postings.counts.ids
 
     def named(self, term: str) -> list[int]:
-        """Return the tools whose name or server holds the term."""
+        """Return the tools whose name or server has the term."""
         columns = self.postings.columns([term])
         found: list[int] = columns.documents[(columns.fields & (SERVER_BIT | NAME_BIT)) > 0].tolist()
         return found
@@ -88,9 +92,11 @@ class KeywordIndex:
         pairs: Sequence[Mapping[Pair, float]] = (),
         among: NDArray[np.bool_] | None = None,
     ) -> KeywordScores:
-        """Score every tool by the weighted terms of a query, and of its clauses where it has several.
+        """Score every tool by the weighted terms of a query and of its clauses.
 
-        pairs: each part's weighted bigrams. among: the tools that count [tools]; others are as if they weren't there.
+        Args:
+            pairs: Each part's weighted bigrams.
+            among: True for each searched tool [tools]. The others are ignored completely.
         """
         columns = self.postings.columns(dict.fromkeys(chain.from_iterable(parts)))
         columns = columns if among is None else columns.among(among)
@@ -117,7 +123,7 @@ class KeywordIndex:
     def _score_servers(
         self, weighted: Mapping[str, float], left: Columns, among: NDArray[np.bool_] | None
     ) -> NDArray[np.float32]:
-        """Return the score of every server, by its tools in these columns; of a single one 0."""
+        """Return the score of every server from its tools in these columns. A single server scores 0."""
         there = self.server_of if among is None else self.server_of[among]
         if self.server_postings is None or not len(there) or there[0] == there[-1]:
             return np.zeros(len(self.servers) or 1, np.float32)

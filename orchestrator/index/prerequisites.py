@@ -1,8 +1,8 @@
-"""Prerequisites: which tools of a server give what its others require.
+"""Prerequisites: the tools of a server that provide a value that its other tools require.
 
-"Post it in the announcements channel" asks for `post_message`, which requires a `channel_id` that nobody types.
-`list_channels` gives it, and no word of the task may say so. Schemas do: by a parameter's description that names the
-tool it comes from, else by the parameter's own name.
+"Post it in the announcements channel" asks for `post_message`, which requires a `channel_id`. `list_channels` provides
+it, although the task does not mention that. Schemas show it: by a parameter's description that names the source tool,
+otherwise by the parameter's name.
 """
 
 import re
@@ -40,7 +40,7 @@ _MOST_WORDS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A required parameter, the terms of what it identifies, and the positions of the tools that give it."""
+    """A required parameter, the terms of the thing it identifies, and the positions of the tools that provide it."""
 
     parameter: str
     thing: frozenset[str]
@@ -49,7 +49,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A source's score with what it gives, its chance to be called for that, the parameter, and which tool's."""
+    """A source's score, its probability to be called for a parameter, the parameter, and the tool that requires it."""
 
     score: float
     chance: float
@@ -58,9 +58,10 @@ class Raised:
 
 
 def raised_among(scores: Mapping[int, float], unmet: Callable[[int], Iterable[Requirement]]) -> dict[int, Raised]:
-    """Return the sources among these tools that score higher for what the best of them require.
+    """Return the sources among these tools that score higher because the best tools require them.
 
-    scores: by position. Sources of the same share the chance.
+    Args:
+        scores: Scores by position. Sources of the same parameter share the probability.
     """
     raised: dict[int, Raised] = {}
     for tool, score in nlargest(REQUIRING, scores.items(), key=itemgetter(1)):
@@ -75,9 +76,11 @@ def raised_among(scores: Mapping[int, float], unmet: Callable[[int], Iterable[Re
 
 
 class Prerequisites:
-    """What one catalogue's tools require of others, found for each when it is first asked for.
+    """The requirements between one catalogue's tools, computed for each tool on first use.
 
-    places: where each server's tools stand. named: the positions of the tools whose name or server holds a term.
+    Args:
+        places: The positions of each server's tools.
+        named: The positions of the tools whose name or server has a term.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class Prerequisites:
         self._known: dict[int, tuple[Requirement, ...]] = {}
 
     def of(self, position: int) -> tuple[Requirement, ...]:
-        """Return what a tool requires and others give."""
+        """Return the requirements of a tool that other tools can provide."""
         if position not in self._known:
             self._known[position] = tuple(self._requirements(self._documents[position]))
         return self._known[position]
@@ -129,7 +132,7 @@ class Prerequisites:
 
 
 def sought(document: Document) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the terms that tools are named with that may give what this one requires, and keys that may be theirs."""
+    """Return the name terms of possible sources for this tool's parameters, and possible keys of sources."""
     required = _required(document.tool)
     things = frozenset().union(*(_identified(parameter, document) for parameter in required))
     names = {name for said in required.values() for name in _TOOL.findall(said)}
@@ -156,7 +159,7 @@ def _requires(document: Document, *things: frozenset[str]) -> bool:
 
 
 def _identified(parameter: str, document: Document) -> frozenset[str]:
-    """Return the terms of the thing that a parameter identifies, of a bare `id` the tool's own; none for no thing."""
+    """Return the terms of the thing that a parameter identifies. For a plain `id` these are the tool's own terms."""
     *before, last = spaced(parameter).lower().split() or [""]
     if last in _CREDENTIALS:
         return frozenset(terms(last))
@@ -167,12 +170,14 @@ def _identified(parameter: str, document: Document) -> frozenset[str]:
 
 
 def _about(document: Document) -> frozenset[str]:
-    """Return the terms of what the tool's name is about: without its action, reading verbs and identifiers."""
+    """Return the terms of the thing the tool's name is about, without its action, reading verbs and identifiers."""
     return frozenset(terms(" ".join(document.thing[1:]))) - _FORMS
 
 
 def _asks(document: Document) -> bool:
-    """Return whether a tool only reads, or is named a query: that may change something, so approval knows none."""
+    """Return True if a tool only reads, or is named a query. Approval does not use this, because a query may change
+    something.
+    """
     return document.reads or "query" in name_words(document.tool)
 
 
@@ -180,7 +185,7 @@ _FORMS = frozenset(terms(" ".join(_IDENTIFIERS | READING_VERBS | {"query"})))
 
 
 def identified_in(task: str) -> frozenset[str]:
-    """Return the terms of what a task identifies itself, by a number right behind it ("order 4711")."""
+    """Return the terms that a task itself identifies, by a number directly after them ("order 4711")."""
     words, found = task.split()[:_MOST_WORDS], set[str]()
     for place, word in enumerate(words):
         if any(map(str.isdigit, word)):

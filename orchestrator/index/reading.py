@@ -16,7 +16,7 @@ FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0
 
 
 class Documents:
-    """The documents of a catalogue's tools, by position; each is read when it is asked for, and once."""
+    """The documents of a catalogue's tools by position. Each is read once, on first use."""
 
     def __init__(self, tools: Sequence[Tool], earlier: "Documents | None" = None) -> None:
         """earlier: documents of tools that need not be read again."""
@@ -37,11 +37,13 @@ class Documents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a catalogue says: its terms, `words` in lower case, and the `actions` that its names begin with.
+    """The texts of a catalogue: its terms, its lower-case `words`, and the `actions` that begin its names.
 
-    `suspicions` by position, of the few tools that are flagged. `write_variants`: for each tool whether it may change
-    something and has a twin that only reads [tools]: where a task reads, it is hardly meant. `deprecation_factor`: the
-    factor for each tool's odds [tools]; None where no tool is deprecated.
+    Attributes:
+        suspicions: Reasons by position, for flagged tools.
+        write_variants: True for each tool that may change something and has a twin that only reads [tools]. A task
+            that only reads hardly means such a tool.
+        deprecation_factor: The factor for each tool's odds [tools], or None if no tool is deprecated.
     """
 
     corpus: Corpus
@@ -59,7 +61,14 @@ class Reading:
         every: GlobalStatistics | None = None,
         asked: Iterable[str] = (),
     ) -> "Reading":
-        """Read documents; of `every`, where these are only some, the terms that are `asked` for are known, too."""
+        """Read documents.
+
+        Args:
+            documents: The documents.
+            places: The positions of each server's tools.
+            every: The statistics of all documents, if these are only some.
+            asked: Terms that must be known, if these are only some of the documents.
+        """
         corpus = Corpus.of([document.terms for document in documents], tuple(FIELD_WEIGHTS.values()))
         if every is not None:
             further = [term for term in dict.fromkeys(asked) if term in every.holders and term not in corpus.ids]

@@ -116,7 +116,7 @@ def suspects(tools: Iterable[Tool], among: Iterable[Tool] = ()) -> dict[str, tup
 
 
 def suspicions(tool: Tool) -> tuple[str, ...]:
-    """Return the reasons why a tool is flagged; () for most tools, and for one that is vouched for."""
+    """Return the reasons why a tool is flagged. Empty for most tools, and for a reviewed tool."""
     if why := tool.labels.get(QUARANTINED):
         return (f"changed since it was accepted: {why}", *suspicions(without_label(tool, QUARANTINED)))
     if tool.labels.get(VOUCHED) == "yes":
@@ -136,7 +136,7 @@ def without_label(tool: Tool, *names: str) -> Tool:
 
 
 def mentions(tool: Tool) -> tuple[str, ...]:
-    """Return the phrases that a person should read in their context, without any weight of their own."""
+    """Return the phrases that a person should read in context. They have no effect on the tool."""
     if tool.labels.get(VOUCHED) == "yes":
         return ()
     plain = folded("\n".join(_texts(tool)))
@@ -162,12 +162,24 @@ def servers_by_name(tools: Iterable[Tool]) -> dict[str, set[str]]:
 
 
 def foreign_names(tool: Tool, names: Iterable[str], servers: Mapping[str, Collection[str]]) -> list[str]:
-    """Return which of the `names_in` a tool only other servers have: see `servers_by_name`."""
+    """Return the `names_in` a tool that only other servers have (see `servers_by_name`).
+
+    Args:
+        tool: The tool.
+        names: The names in its texts.
+        servers: The servers by tool name.
+    """
     return sorted(name for name in names if name in servers and tool.server not in servers[name])
 
 
 def named_elsewhere(tool: Tool, names: Iterable[str], servers: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """Return the reasons to flag a tool whose texts name tools that only other servers have."""
+    """Return the reasons to flag a tool whose texts name tools that only other servers have.
+
+    Args:
+        tool: The tool.
+        names: The names in its texts.
+        servers: The servers by tool name.
+    """
     found = foreign_names(tool, names, servers)
     return tuple(f"names {name!r}, a tool of {' and '.join(sorted(servers[name])[:3])}" for name in found)
 
@@ -199,7 +211,7 @@ def _parameters(tool: Tool) -> frozenset[str]:
 
 
 def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
-    """Yield the reasons why a text acts on its reader; nothing for a text that only speaks about such acts."""
+    """Yield the reasons why a text acts on its reader. A text that only mentions such acts yields nothing."""
     yield from _hidden(text)
     if encoded := next((said for run in _RUN.findall(text) if (said := _decoded(run))), ""):
         yield f"encoded text {_quoted(encoded)}"
@@ -223,9 +235,9 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
 
 
 def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
-    """Return whether a sentence asks for data from elsewhere: into a parameter, or to be read and passed on.
+    """Return True if a sentence asks for outside data: into a parameter, or to be read and passed on.
 
-    A tool that takes a path names private ones as examples.
+    Examples of private paths for a path parameter do not count.
     """
     given = {name for name in _NAMED.findall(sentence) if name in parameters}
     private = _READS_PRIVATE.search(sentence)
@@ -238,7 +250,7 @@ def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
 
 
 def _hidden(text: str) -> Iterator[str]:
-    """Yield what a person does not see or cannot tell apart in a text."""
+    """Yield the parts of a text that a person cannot see or distinguish."""
     if "<!--" in text and (comment := _COMMENT.search(text)):
         yield f"hidden text {_quoted(comment.group())}"
     if (place := next(_unseen(text), None)) is not None:
@@ -248,7 +260,7 @@ def _hidden(text: str) -> Iterator[str]:
 
 
 def _unseen(text: str) -> Iterator[int]:
-    """Yield where characters stand beside ASCII text that a person does not see."""
+    """Yield invisible characters beside ASCII text."""
     for match in _NOT_ASCII.finditer(text):
         place, char = match.start(), match.group()
         if char not in _SEEN and unicodedata.category(char) in _UNSEEN:
@@ -293,7 +305,7 @@ def folded(text: str) -> str:
 
 
 def _is_stuffed(text: str) -> bool:
-    """Return whether a long text is hardly more than one word over and over, or a list of words without sentences."""
+    """Return True if a long text mostly repeats one word, or is a list of words without sentences."""
     words = text.lower().replace(",", " ").split() if len(text) >= 4 * LONG else []
     if len(words) < LONG:
         return False
@@ -310,7 +322,7 @@ def _quoted(text: str) -> str:
 
 
 def cleaned(tool: Tool) -> Tool:
-    """Return the tool without what is suspicious in it, for searching and for a model to read. The hash stays."""
+    """Return the tool without suspicious texts, for searching and for a model to read. The hash is unchanged."""
     parameters = _parameters(tool)
     left = _rewritten(tool, lambda sentence: next(_acts(sentence, parameters), None) is not None)
     keywords = tool.keywords if len(tool.keywords) <= MAX_KEYWORDS else ()

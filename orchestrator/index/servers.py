@@ -14,14 +14,14 @@ GENERIC = frozenset(
 
 
 class ServerIndex:
-    """Servers by the names they go by.
+    """Servers by their names.
 
-    A name is `ordinary` where each of its words is an everyday word, one that tools' descriptions use, or of one or two
-    letters: it hardly means the server. Servers in `absent` are configured, and have no tools.
+    A name is `ordinary` if each of its words is an everyday word, a word in tools' descriptions, or has one or two
+    letters. Such a name rarely means the server. Servers in `absent` are configured but have no tools.
     """
 
     def __init__(self, servers: Iterable[str], used: Collection[str] = (), absent: Collection[str] = ()) -> None:
-        """Read the servers' names; `used` are words in lower case that tools' descriptions use."""
+        """Read the servers' names. `used` are the lower-case words of tools' descriptions."""
         self.present, self.absent = frozenset(servers), frozenset(absent)
         self.named: dict[str, tuple[str, ...]] = {}
         self._longest: dict[str, int] = {}
@@ -44,14 +44,20 @@ class ServerIndex:
             start = end or start + 1
 
     def end_of_name(self, words: Sequence[str], start: int) -> int:
-        """Return the end of the longest name that begins at this place; 0 for none."""
+        """Return the end of the longest name that begins here, or 0."""
         if not (longest := self._longest.get(words[start].lstrip("@"))):
             return 0
         ends = range(min(start + longest, len(words)), start, -1)
         return next((end for end in ends if self.alias(words, start, end) in self.named), 0)
 
     def alias(self, words: Sequence[str], start: int, end: int) -> str:
-        """Return words[start:end] as a name."""
+        """Return words[start:end] as a name.
+
+        Args:
+            words: The words of a text.
+            start: The first word.
+            end: The word after the last.
+        """
         return " ".join(words[start:end]).lstrip("@")
 
 

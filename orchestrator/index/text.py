@@ -1,10 +1,10 @@
-"""Text: how it becomes the terms that are indexed and searched, for tools and queries alike.
+"""Converts text to indexed and searched terms, for tools and queries alike.
 
-Identifiers are cut at camelCase, snake_case and kebab-case and kept whole as well ("GitHub" gives github, git, hub).
+Identifiers are split at camelCase, snake_case and kebab-case and also kept whole ("GitHub" gives github, git, hub).
 Scripts without spaces between words give character pairs. Words are stemmed with Snowball's stemmer for their script.
-Words that people use for one another and the stemmer keeps apart have one term, and an acronym those of its words too
-(`data/variants.txt`, without what means something else in a tool, a name or another language: "app", "temp", "os").
-A word of a task that nobody uses is read as the one word of the catalogue that is one slip away.
+Synonyms that the stemmer keeps apart share one term, and an acronym also has the terms of its words
+(`data/variants.txt`, without words that have another meaning in a tool, a name or another language: "app", "temp",
+"os"). An unknown word in a task is read as a word of the catalogue if only that word is one edit away.
 """
 
 import json
@@ -76,7 +76,7 @@ def terms_and_words(text: str) -> list[tuple[str, str]]:
 
 
 def split_words(text: str) -> Iterator[str]:
-    """Return lower-case words; identifiers whole and in parts; character pairs for scripts that do not space words."""
+    """Return lower-case words, identifiers whole and in parts, and character pairs for scripts without spaces."""
     return chain.from_iterable(map(_cut, _runs(text)))
 
 
@@ -88,7 +88,7 @@ _Terms = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class _Known(dict[str, _Terms]):
-    """Words as they are written, each to its terms, and to these with the words that they are the stems of."""
+    """The terms of each written word, and those with the words that they are stems of."""
 
     def __missing__(self, run: str) -> _Terms:
         words = [each for word in _cut(run) for each in (word, *words_of(word))]
@@ -127,7 +127,7 @@ def _without_marks(text: str) -> str:
 
 
 def _unspaced(word: str) -> Iterator[str]:
-    """Yield the character pairs of each unspaced run (a character that stands alone as it is), and the other runs."""
+    """Yield the character pairs of each unspaced run, a single character unchanged, and the other runs."""
     for run in filter(None, _UNSPACED.split(word)):
         if _UNSPACED.match(run):
             yield from (run[i : i + 2] for i in range(max(1, len(run) - 1)))
@@ -137,7 +137,9 @@ def _unspaced(word: str) -> Iterator[str]:
 
 @cache
 def _variants() -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return what words stand for, and the words of acronyms; in the file `msg message` and `pr + pull request`."""
+    """Return the canonical words and the words of acronyms. The file has lines like `msg message` and `pr + pull
+    request`.
+    """
     text = (files("orchestrator") / "data" / "variants.txt").read_text(encoding="utf-8")
     entries = [line.split(" ", 1) for line in text.splitlines()]
     same = {word: meaning for word, meaning in entries if meaning[0] != "+"}
@@ -146,12 +148,12 @@ def _variants() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 @cache
 def _acronym() -> re.Pattern[str]:
-    """Return what matches an acronym that stands alone: no part of a name, a path or an address."""
+    """Return a pattern for an acronym that is not part of a name, a path or an address."""
     return re.compile(rf"(?<![\w@./-])(?:{'|'.join(_variants()[1])})s?(?![\w@/-]|\.\w)", re.IGNORECASE)
 
 
 def words_of(word: str) -> list[str]:
-    """Return the words that an acronym in lower case stands for."""
+    """Return the words of a lower-case acronym."""
     return _of(_variants()[1], word).split()
 
 
@@ -175,7 +177,7 @@ def stem(word: str) -> str:
 
 
 def stemmed(word: str) -> str:
-    """Return a word's stem; a stop word as it is."""
+    """Return a word's stem. A stop word is unchanged."""
     return stem(word) or word
 
 
@@ -199,7 +201,7 @@ def fields(tool: Tool) -> list[tuple[str, str]]:
 
 
 def field_terms(field: str, text: str) -> list[str]:
-    """Return a field's terms; a number is one in a name ("office 365"), not in prose ("at most 50")."""
+    """Return a field's terms. Numbers count in a name ("office 365") but not in prose ("at most 50")."""
     found = terms(text)
     return found if field in NAMING else [term for term in found if not term.isdigit()]
 
@@ -264,9 +266,12 @@ def nearest(word: str, known: Iterable[str]) -> Sequence[str]:
 
 
 def corrections(words: Iterable[str], known: Container[str]) -> dict[str, str]:
-    """Return each misspelt word, in lower case, with the one word of the catalogue that it may be.
+    """Return each misspelt lower-case word with the only similar word of the catalogue.
 
-    known: the catalogue's stems. A word that the shipped embedding model knows is no slip, whatever the catalogue says.
+    A word that the shipped embedding model knows is not misspelt.
+
+    Args:
+        known: The catalogue's stems.
     """
     found: dict[str, str] = {}
     for word in [word for word in dict.fromkeys(words) if _may_be_slip(word) and stem(word) not in known][:MOST]:

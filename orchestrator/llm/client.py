@@ -1,8 +1,8 @@
-"""The language model: any endpoint that speaks OpenAI's Chat Completions, asked for texts and structures.
+"""The language model: any endpoint with OpenAI's Chat Completions, for texts and structured answers.
 
-There is one retry layer: `tries` counts in processes of our own; inside an activity it is 1, and Temporal's policy
-decides. The OpenAI client's retries stay off, as they repeat requests for an account without credit. Its `parse` is not
-used: it drops the text and the usage of an answer that does not fit, and both are needed to have it repaired.
+There is one layer of retries. `tries` applies in your own processes. In an activity it is 1, and Temporal's retry
+policy decides. The OpenAI client's retries are off, because they repeat requests for an account without credit. Its
+`parse` is not used, because it drops the text and the usage of an invalid answer, which are needed to repair it.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ class Models:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the client; a later question opens another."""
+        """Close the client. A later question opens a new one."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
@@ -129,10 +129,23 @@ class Models:
         check: Callable[[Shape], Sequence[str]] = lambda _: (),
         repairs: int = 1,
     ) -> tuple[Shape, Usage]:
-        """Return the answer in this shape; one that is malformed, cut or fails the check is sent back, by default once.
+        """Return the model's answer in this shape. An invalid answer is sent back for repair, by default once.
 
-        `max_tokens` is for all questions and answers: the model is asked for no more than they leave, or not at all.
-        Raises ModelUnavailable, Unauthorised, InvalidConfig, InvalidInput or a ModelFailed, each with the usage so far.
+        Args:
+            model: The model's name.
+            messages: The messages.
+            shape: The pydantic model of the answer.
+            max_output_tokens: The maximum number of tokens of one answer.
+            max_tokens: The maximum number of tokens of all questions and answers together.
+            check: Returns the problems with an answer.
+            repairs: The number of repairs.
+
+        Raises:
+            ModelUnavailable: The endpoint does not answer.
+            Unauthorised: The endpoint refused the key.
+            InvalidConfig: The endpoint does not know the model.
+            InvalidInput: The question is too long.
+            ModelFailed: The answer is unusable. Every error has the usage so far.
         """
         sent, usage, problems = list(messages), Usage(), [""]
         for _ in range(1 + repairs):
@@ -156,7 +169,14 @@ class Models:
         max_output_tokens: int = 2_000,
         max_tokens: int | None = None,
     ) -> tuple[str, Usage]:
-        """Return the answer as text; one that reached the limit is marked. `max_tokens` is for the question, too."""
+        """Return the answer as text. An answer that reached the limit is marked.
+
+        Args:
+            model: The model's name.
+            messages: The messages.
+            max_output_tokens: The maximum number of tokens of the answer.
+            max_tokens: The maximum number of tokens of question and answer together.
+        """
         limit = _room(model, messages, None, max_output_tokens, max_tokens)
         answer = await self._complete(model, messages, None, limit)
         text = answer.text.strip()
@@ -167,7 +187,7 @@ class Models:
     async def _complete(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
     ) -> _Answer:
-        """Ask; try again what may pass, after as long as the endpoint asked for."""
+        """Send the request. Temporary failures are retried after the time that the endpoint gave."""
         from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
 
         def wait(state: RetryCallState) -> float:
@@ -186,9 +206,10 @@ class Models:
     async def _in_its_dialect(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
     ) -> _Answer:
-        """Ask in the endpoint's dialect; where it rejects the JSON schema or the limit's name, ask without once more.
+        """Send the request in the endpoint's dialect. If it rejects the JSON schema or the limit's name, retry without
+        it.
 
-        Only a dialect that was understood is kept: an endpoint may also reject a limit as too large.
+        A dialect is kept only after a success, because an endpoint may also reject a limit as too large.
         """
         import openai
 
@@ -255,7 +276,7 @@ class Models:
         return secrets_of(self.url, self._key)
 
     def _error(self, error: Exception, model: str) -> ToolrouteError:
-        """Return the client's error as one of ours, by what the caller can do about it."""
+        """Return the client's error as a toolroute error, by the possible remedy."""
         status = getattr(error, "status_code", None)
         detail = complaint(error, self._secrets)
         where = f"model {model!r} at {self.where}"
@@ -291,7 +312,7 @@ def models_for(options: Options) -> Models | None:
 
 
 def _room(model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int, left: int | None) -> int:
-    """Return the most that the model may write: the limit, or what the question leaves of the tokens."""
+    """Return the maximum tokens of an answer: the limit, or the tokens left by the question."""
     if left is None:
         return limit
     asked = count_tokens(compact([*messages, *([_schema(shape)] if shape else [])]))
@@ -318,7 +339,7 @@ def _wanted(shape: type[BaseModel], messages: Sequence[Message], *, structured: 
 
 
 def _answer_of(completion: Any, limit: int) -> _Answer:
-    """Return what a chat completion holds, which the client does not check; TypeError where a text is not one."""
+    """Return the content of a chat completion, which the client does not check. Raises TypeError if it is not text."""
     choice, usage = completion.choices[0], _usage_of(completion.usage)
     text, refusal = choice.message.content, getattr(choice.message, "refusal", None)
     if not (isinstance(text, str | None) and isinstance(refusal, str | None)):
@@ -333,7 +354,7 @@ def _answer_of(completion: Any, limit: int) -> _Answer:
 
 
 def _usage_of(given: Any) -> Usage:
-    """Return the provider's own figures as whole numbers; an endpoint that gives none counts as nothing."""
+    """Return the provider's usage figures as integers. Missing figures are 0."""
     if given is None:
         return Usage()
     details = getattr(given, "prompt_tokens_details", None)
@@ -345,7 +366,7 @@ def _usage_of(given: Any) -> Usage:
 
 
 def _read(answer: _Answer, shape: type[Shape]) -> tuple[Shape | None, list[str]]:
-    """Return the answer in its shape, or what is wrong with it."""
+    """Return the parsed answer, or the problem with it."""
     if answer.is_cut:
         return None, ["the answer reached the limit of output tokens before its end: be brief"]
     try:
@@ -379,7 +400,7 @@ def _with_usage(error: ToolrouteError, usage: Usage) -> ToolrouteError:
 
 
 def _simpler(dialect: _Dialect, known: _Dialect, complaint: str, structured: bool) -> _Dialect:
-    """Return the dialect without what the endpoint rejected; the limit's name changes only once."""
+    """Return the dialect without the parts that the endpoint rejected. The limit's name changes only once."""
     if structured and dialect.structured and any(word in complaint for word in ("response_format", "json_schema")):
         return replace(dialect, structured=False)
     if dialect.limit == known.limit and dialect.limit in complaint:

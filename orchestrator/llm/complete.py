@@ -35,9 +35,14 @@ Read = Callable[[str, str], Awaitable[str]]
 
 
 async def complete(models: Models, request: CompleteRequest, read: Read) -> Completion:
-    """Return the completion, within the request's tokens; arguments are checked against the schema, mended once.
+    """Return the completion within the request's tokens. Arguments are checked against the schema and repaired once.
 
-    A model that fills arguments may read a cut result on, as far as the tokens reach.
+    A model that writes arguments may read further in a cut result, as far as the tokens allow.
+
+    Args:
+        models: The models.
+        request: The request.
+        read: Reads a part of a cut result.
     """
     model = models.plan_model
     if request.purpose is Purpose.ANSWER:
@@ -62,7 +67,7 @@ async def complete(models: Models, request: CompleteRequest, read: Read) -> Comp
 
 
 async def _filled(models: Models, request: CompleteRequest, tool: Tool, used: Usage) -> tuple[FilledShape, Usage]:
-    """Return the model's answer, and what it took with what was used before."""
+    """Return the model's answer with the total usage."""
     sections = {"Settled arguments": compact(request.known), "Wanted parameters": ", ".join(request.wanted)}
     with spent_before(used):
         filled, took = await models.ask(
@@ -85,7 +90,7 @@ async def _read_on(request: CompleteRequest, filled: FilledShape, read: Read) ->
 
 
 def _values(request: CompleteRequest, tool: Tool, filled: FilledShape) -> tuple[dict[str, object], list[str]]:
-    """Return the wanted values that the model found, and what is wrong with them."""
+    """Return the wanted values that the model found, and their problems."""
     values, faults = arguments_so_far(tool, filled.arguments, filled.missing)
     return {name: value for name, value in values.items() if name in request.wanted}, faults
 

@@ -1,8 +1,8 @@
-"""The context of a step's model: task, tools, how they relate and earlier results, held to a number of tokens.
+"""The context for a step's model: task, tools, relations and earlier results, limited to a number of tokens.
 
-Of the room for tools 60 % is for the primary ones, 30 % for related ones and 10 % for the graph excerpt; what those two
-leave goes to the primary tools. Earlier results may take a third of the room, and whatever the tools leave.
-Definitions stand as JSON and results in fences that they cannot close: they are data, not part of the instructions.
+Of the room for tools, 60 % is for primary tools, 30 % for related tools and 10 % for the excerpt of the graph. Unused
+room goes to the primary tools. Earlier results may use a third of the room, and the room that the tools leave.
+Definitions are JSON, and results are in fences that they cannot close, because they are data and not instructions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _NOTE = "[to stay within {room:,} tokens: {out} left out, {cut} shortened]"
 
 
 class Part(StrEnum):
-    """A part of the Markdown; the value is its heading."""
+    """A part of the Markdown. The value is its heading."""
 
     TASK = "Task"
     PRIMARY = "Tools"
@@ -39,11 +39,11 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The context of a step's model.
+    """The context for a step's model.
 
     Attributes:
         markdown: The whole text.
-        room: The tokens that the text may take; it never takes more.
+        room: The maximum number of tokens of the text.
         left_out: The names of tools, results and relations that did not fit.
     """
 
@@ -67,9 +67,17 @@ def build(
     max_tokens: int = MAX_TOKENS,
     answer_tokens: int = ANSWER_TOKENS,
 ) -> Context:
-    """Return the context within `max_tokens` less `answer_tokens`. `graph` is lines, `results` are titles and texts.
+    """Return the context within `max_tokens` less `answer_tokens`. Later items are shortened or dropped first.
 
-    Best first: what comes late is shortened or left out first. `sections` are texts by heading, which stand last.
+    Args:
+        task: The task.
+        primary: The primary tools, best first.
+        related: The related tools, best first.
+        graph: The lines of the graph excerpt.
+        results: Titles and texts of earlier results.
+        sections: Further texts by heading, at the end.
+        max_tokens: The maximum number of tokens of context and answer.
+        answer_tokens: The tokens reserved for the answer.
     """
     room = max_tokens - answer_tokens
     shown = {name: cut(text, int(SECTION_SHARE * room))[0] for name, text in (sections or {}).items()}
@@ -98,7 +106,7 @@ def for_decision(decision: Decision, *, max_tokens: int = MAX_TOKENS) -> Context
 
 
 def relations(decision: Decision) -> list[str]:
-    """Return which matches give what others require, and the excerpt of the graph, a line each."""
+    """Return the matches that provide values for others, and the lines of the graph excerpt."""
     given = [f"{match.tool.key} {match.gives}" for match in decision.matches if match.gives]
     return [*given, *(f"{edge.source} {edge.type} {edge.to}" for edge in decision.graph)]
 
@@ -118,7 +126,14 @@ class _Filling:
         self._shortened += text != whole
 
     def add_text(self, part: Part, title: str, text: str, limit: int) -> None:
-        """Add a text, fenced where it has a title; cut and marked where it is longer than the limit."""
+        """Add a text, fenced if it has a title, and cut and marked if it exceeds the limit.
+
+        Args:
+            part: The part.
+            title: The title, or "".
+            text: The text.
+            limit: The maximum number of tokens.
+        """
         shown = whole = _fenced(title, text)
         if _tokens(whole) > limit:
             shown = _fenced(title, cut(text, limit - (_tokens(whole) - count_tokens(text)) - 2)[0])
@@ -137,7 +152,13 @@ class _Filling:
             self._add(Part.GRAPH, text, text)
 
     def add_tools(self, part: Part, tools: Sequence[Tool], limit: int) -> None:
-        """Add as many tools as fit at their smallest, best first; then each as full as the rest of the room allows."""
+        """Add as many tools as fit in their shortest form, best first, and then extend each as far as the room allows.
+
+        Args:
+            part: The part.
+            tools: The tools, best first.
+            limit: The maximum number of tokens.
+        """
         kept, room = [], limit
         for tool in tools:
             rungs = [_defined(shrink(tool)) for shrink in LADDER]
@@ -153,7 +174,7 @@ class _Filling:
             self._add(part, text, rungs[0])
 
     def add_results(self, results: Sequence[tuple[str, str]]) -> None:
-        """Add all results; the long ones share what the short ones leave."""
+        """Add all results. Long results share the room that short ones leave."""
         costs = {number: _tokens(_fenced(*result)) for number, result in enumerate(results)}
         room, limits = self.left, {}
         for place, number in enumerate(sorted(costs, key=costs.__getitem__)):
@@ -180,7 +201,7 @@ def _defined(tool: Tool) -> str:
 
 
 def _fenced(title: str, text: str) -> str:
-    """Return the text under its title, in a fence longer than any in it; without a title as it is."""
+    """Return the text below its title, in a fence longer than any fence in it. Without a title it is unchanged."""
     if not title:
         return text
     fence = "```"

@@ -1,8 +1,8 @@
-"""What to do with a Decision, by a model: answer, use one tool, or plan; by the planner where no model answers.
+"""Lets a model choose for a Decision whether to answer, use one tool, or plan. Without a model the planner plans.
 
-The model sees the Decision's matches and nothing else of the catalogue. Its plan is checked against these matches and
-their schemas; what is wrong goes back once. Then, and when it cannot be reached, the planner's plan stands, marked
-`none` and with the reason. What may be called is decided by approval, not here.
+The model sees only the Decision's matches. Its plan is checked against these matches and their schemas. Faults are sent
+back once. If faults remain, or the model cannot be reached, the planner's plan is used, marked `none` and with the
+reason. Approval, not this module, decides which calls are allowed.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class ChosenShape(BaseModel):
 
 
 class StepShape(BaseModel):
-    """Read a step as the model writes it; `arguments` is JSON as text, since strict schemas have no open objects."""
+    """A step in the model's form. `arguments` is JSON as text, because strict schemas have no open objects."""
 
     id: str
     task: str
@@ -88,9 +88,9 @@ async def choose(models: Models, decision: Decision, *, conversation: Sequence[T
     """Return whether to answer directly, use one tool, or plan. A model that fails or declines chooses none of them.
 
     Args:
-        models: The models; `route_model` is asked.
+        models: The models. `route_model` is used.
         decision: The Decision whose matches the model may use.
-        conversation: The turns before the task, the latest last.
+        conversation: The turns before the task, oldest first.
     """
     try:
         return await _chosen(models, PlanRequest(decision=decision, conversation=tuple(conversation)))
@@ -107,9 +107,15 @@ async def make_plan(
     give_up: GiveUp = lambda _: True,
     within_s: float | None = None,
 ) -> Plan:
-    """Return the model's plan, or the planner's with the reason in its warnings; the model has `within_s` in all.
+    """Return the model's plan, or the planner's plan with the reason in its warnings.
 
-    What a model declines is not planned without it either.
+    A task that the model declines is not planned by the planner either.
+
+    Args:
+        models: The models.
+        request: The request.
+        give_up: Returns True if the planner shall plan after this error. Otherwise the error is raised.
+        within_s: Seconds for the model.
     """
     request.validate()
     with telemetry.span("plan", request.decision.tenant) as seen:
@@ -189,7 +195,7 @@ async def _ask(
     shape: type[Shape],
     faults: Callable[[Decision, Shape], list[str]],
 ) -> tuple[Shape, Usage]:
-    """Ask within the request's tokens: the context takes what the prompt and an answer leave."""
+    """Ask within the request's tokens. The context gets the tokens that prompt and answer leave."""
     decision, max_tokens = request.decision, request.max_tokens
     most = context.MAX_TOKENS if max_tokens is None else min(context.MAX_TOKENS, max_tokens - PROMPT_TOKENS)
     if most < PROMPT_TOKENS:
@@ -235,7 +241,7 @@ def _faults_of_choice(decision: Decision, chosen: ChosenShape) -> list[str]:
 
 
 def _faults_of_plan(decision: Decision, drafted: PlanShape) -> list[str]:
-    """Return what is wrong with a plan, for the model to mend: at most ten faults."""
+    """Return at most ten faults of a plan for the model to repair."""
     ids = [step.id for step in drafted.steps]
     if not ids:
         return ["steps is empty: give at least one, with an empty tool where none fits"]
@@ -279,7 +285,13 @@ def _unknown(decision: Decision, tool: str) -> str:
 
 
 def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:
-    """Return the arguments that a model wrote, less those that come later, and what is wrong with them."""
+    """Return a model's arguments without those that come later, and their faults.
+
+    Args:
+        tool: The tool.
+        text: The arguments as JSON text.
+        later: The parameters that are filled later.
+    """
     try:
         written = read_arguments(tool.key, text)
         values = {name: value for name, value in written.items() if value is not None and name not in later}
@@ -292,7 +304,7 @@ def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[
 
 
 def _step(request: PlanRequest, drafted: StepShape, ids: Mapping[str, str]) -> Step:
-    """Return a step without faults, with the user's arguments before the model's; what nobody gave is missing."""
+    """Return a step without faults. The user's arguments take precedence over the model's. Others are missing."""
     after = tuple(ids[name] for name in dict.fromkeys(drafted.depends_on))
     blank = Step(id=ids[drafted.id], task=drafted.task, tool="", depends_on=after, why=drafted.why)
     tool = _named(request.decision, drafted.tool)
@@ -315,7 +327,7 @@ def _step(request: PlanRequest, drafted: StepShape, ids: Mapping[str, str]) -> S
 
 
 def _filled_later(made: Plan, first: Plan) -> Plan:
-    """Return the plan where the run's model fills what is missing for the tools of a further route."""
+    """Return the plan with missing arguments marked to be filled by the run's model, for tools of a further route."""
     late = {step.id for step in first.unbound} & {step.id for step in made.steps if step.missing}
     steps = (replace(step, late=step.missing, missing=()) if step.id in late else step for step in made.steps)
     return replace(made, steps=tuple(steps))

@@ -45,7 +45,7 @@ class Reranker:
         return f"Reranker({address(self._url)!r})"
 
     async def aclose(self) -> None:
-        """Close the client; a later question opens another."""
+        """Close the client. A later question opens a new one."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()

@@ -1,7 +1,7 @@
-"""Clauses: the parts of a task that ask for something of their own, what it quotes, and what it leaves out.
+"""Clauses: the parts of a task that each ask for something, its quotations, and its exclusions.
 
-Each sentence is a part, and so is what begins with an action or a question behind "and" or "then". What quotation
-marks hold is data: it is never cut, and nothing in it is an instruction.
+Each sentence is a part, and so is a part that begins with an action or a question after "and" or "then". Quoted text is
+data. It is never split, and contains no instructions.
 """
 
 import re
@@ -42,7 +42,7 @@ _NEGATION = re.compile(
 
 
 def clean(query: str) -> str:
-    """Return printable text: control characters and lone surrogates become spaces, runs of blanks one; NFC.
+    """Return printable text: control characters and lone surrogates become spaces, runs of blanks one blank. NFC.
 
     Line ends stay, each as one line feed.
     """
@@ -51,20 +51,20 @@ def clean(query: str) -> str:
 
 
 def is_too_long(query: str) -> bool:
-    """Return whether a task is a document, of which clauses and what is left out are not read."""
+    """Return True if a task is a long document. Its clauses and exclusions are not read."""
     return max(len(query), len(clean(query))) > MAX_CUT
 
 
 def affirmed(text: str) -> str:
-    """Return what stands ahead of the first negation of a text, or all of it."""
+    """Return the text before the first negation, or all of it."""
     found = _NEGATION.search(masked(text))
     return text[: found.start()] if found else text
 
 
 def masked(text: str) -> str:
-    """Return the text with a letter in place of each quoted character, so that all else keeps its place.
+    """Return the text with a letter instead of each quoted character, so that positions are unchanged.
 
-    A text that is one quotation is returned as it is: it quotes nothing, it is the task.
+    A text that is a single quotation is returned unchanged, because it is the task itself.
     """
     if not any(mark in text for mark in "\"'`“„«"):
         return text
@@ -73,9 +73,9 @@ def masked(text: str) -> str:
 
 
 def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return what a text asks for, and each part that says what is not wanted ("don't X", "without X", "nicht X").
+    """Return the requested text, and each part that excludes something ("don't X", "without X", "nicht X").
 
-    Where nothing else is said, the whole text is returned as asked, with its parts.
+    If nothing else is left, the whole text is returned as requested, with its parts.
     """
     if len(text) > MAX_CUT:
         return text, ()
@@ -91,12 +91,12 @@ def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def left_out_spans(text: str) -> list[tuple[int, int]]:
-    """Return where a text says what is not wanted, in characters."""
+    """Return the spans of a text that exclude something, in characters."""
     return [found.span() for found in _LEFT_OUT.finditer(masked(text))]
 
 
 def unmarked(part: str) -> str:
-    """Return the thing or action that one of the parts names that say what is not wanted."""
+    """Return the thing or action that an excluding part names."""
     return re.sub(_MARK, "", part, count=1)
 
 

@@ -1,7 +1,7 @@
-"""Conversation: a turn that says little leans on the turns before; what was used or offered stays available.
+"""Conversation: a short turn uses the turns before it, and tools that were used or offered stay available.
 
-Mixing earlier turns into whole requests lowers what is found, so a turn leans only where it has few words of its own.
-No reading of pronouns or of answers: a short turn leans, a long one stands alone.
+Adding earlier turns to complete requests makes the results worse. So only a turn with few words of its own uses them.
+Pronouns and answers are not interpreted.
 """
 
 from collections.abc import Container, Sequence
@@ -55,7 +55,7 @@ def offered_before(conversation: Sequence[Turn]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The matches, those to keep among the first, and whether the turn goes on with what was offered."""
+    """The matches, the ones to keep among the first, and True if the turn continues with the earlier offer."""
 
     matches: list[Match]
     same_topic: bool
@@ -70,10 +70,18 @@ def keep_earlier(
     leans: bool,
     nothing_fits: bool,
 ) -> Kept:
-    """Return the matches with the tools that earlier turns used or offered kept among the first `limit`.
+    """Return the matches with earlier used or offered tools kept among the first `limit`.
 
-    A turn that leans on earlier ones, or asks for something offered, keeps the offer and adds what is new; a turn on
-    another topic starts afresh, and only used tools stay. earlier: the tools used or offered before, as matches.
+    A turn that leans on earlier turns, or asks for an offered tool, keeps the offer and adds new tools. A turn on
+    another topic starts a new offer, and only used tools stay.
+
+    Args:
+        matches: The matches.
+        earlier: Tools that were used or offered before, as matches.
+        conversation: The earlier turns.
+        limit: The number of matches.
+        leans: The turn leans on earlier turns.
+        nothing_fits: No tool fits the turn alone.
     """
     used, offered = used_lately(conversation), offered_before(conversation)
     marks = {**dict.fromkeys(offered, "offered before"), **dict.fromkeys(used, "used earlier in this conversation")}
@@ -103,6 +111,6 @@ def _marked(match: Match, mark: str, shown: Container[str]) -> Match:
 
 
 def in_order(keys: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
-    """Return the same keys, those of the last offer first and as they stood there, new ones behind."""
+    """Return the keys in the order of the last offer, followed by new keys."""
     place = {key: number for number, key in enumerate(offered)}
     return tuple(sorted(keys, key=lambda key: place.get(key, len(place)))) if place else tuple(keys)

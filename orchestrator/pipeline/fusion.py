@@ -22,10 +22,10 @@ RRF_K = 60
 
 
 def fuse(state: State, default: Fusion = Fusion.LEARNT) -> State:
-    """Return the candidates ranked by the request's fusion, else by this one.
+    """Return the candidates ranked by the request's fusion, or by this one.
 
-    Scores of further legs (`State.lists`) are read as probabilities: a tool has the greatest that a leg gives it, and
-    so has the confidence of the first.
+    Scores of further legs (`State.lists`) are probabilities: a tool gets the highest one from any leg, and so does the
+    confidence of the first tool.
     """
     state = calibrated(state, default)
     for leg, chances in state.lists.items():
@@ -85,7 +85,9 @@ def _always_only(state: State) -> State:
 
 
 def _behind_best(chances: NDArray[np.float64], support: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the chances with their servers' support; the best keeps its own, as the confidence is about it."""
+    """Return the probabilities with their servers' support. The best is unchanged, because the confidence refers to
+    it.
+    """
     lower = supported(chances, support)
     if len(chances):
         first = int(np.argmax(chances))
@@ -118,7 +120,7 @@ Merge = Callable[[Mapping[str, Scores]], Scores]
 
 
 def rrf(*, k: int = RRF_K, **weights: float) -> Merge:
-    """Return the sum of weight / (k + rank) over the lists (Cormack et al., 2009); weight 1 where none is given."""
+    """Return the sum of weight / (k + rank) over the lists (Cormack et al., 2009), with a default weight of 1."""
 
     def merge(lists: Mapping[str, Scores]) -> Scores:
         merged: dict[int, float] = {}
@@ -132,9 +134,9 @@ def rrf(*, k: int = RRF_K, **weights: float) -> Merge:
 
 
 def ranked_by(merge: Merge) -> Callable[[State], State]:
-    """Return a fusion that orders by merged lists; each tool keeps its calibrated probability.
+    """Return a fusion that orders by merged lists. Each tool keeps its calibrated probability.
 
-    A request's `route_hint` may ask for one of the lists alone.
+    A request's `route_hint` may select one of the lists.
     """
 
     def fuse(state: State) -> State:

@@ -14,19 +14,33 @@ _OURS = __name__.partition(".")[0]
 
 
 def is_users(stage: Any) -> bool:
-    """Return whether a stage is the user's, not of this package."""
+    """Return True if a stage is the user's own, not of this package."""
     module = getattr(getattr(stage, "func", stage), "__module__", None) or ""
     return module.partition(".")[0] != _OURS
 
 
 def failed(before: State, name: str, error: Exception, *, refines: bool) -> State:
-    """Return the state without what a stage would have added, with a warning; the log has the traceback."""
+    """Return the state without the failed stage's result, with a warning. The traceback is logged.
+
+    Args:
+        before: The state before the stage.
+        name: The stage's name.
+        error: The error.
+        refines: True for a refiner.
+    """
     logger.warning("stage %r failed", name, exc_info=error)
     return _without(before, name, f"failed ({type(error).__name__}: {error})", refines)
 
 
 def checked(before: State, name: str, after: Any, *, refines: bool) -> State:
-    """Return the state that a stage has given, as far as it can be used; a warning names what cannot."""
+    """Return the usable parts of a stage's result. A warning names the unusable parts.
+
+    Args:
+        before: The state before the stage.
+        name: The stage's name.
+        after: The stage's result.
+        refines: True for a refiner.
+    """
     if not isinstance(after, State):
         given = "None" if after is None else f"a {type(after).__name__}"
         return _without(before, name, f"returned {given}, not the state", refines)
@@ -43,7 +57,7 @@ def _without(state: State, name: str, why: str, refines: bool) -> State:
 
 
 def _wrong(state: State, scores: Mapping[Any, Any]) -> str:
-    """Return what is wrong with scores by position; "" where nothing is."""
+    """Return the problem with scores by position, or ""."""
     count = len(state.task.index.catalogue)
     for place, score in scores.items():
         if isinstance(place, bool) or not hasattr(place, "__index__") or not 0 <= place < count:
@@ -54,7 +68,7 @@ def _wrong(state: State, scores: Mapping[Any, Any]) -> str:
 
 
 def _counted(before: State, name: str, after: State) -> State:
-    """Return the state with a refiner's votes as evidence and reason; the confidence follows a new first tool."""
+    """Return the state with a refiner's votes as evidence and reason. The confidence follows a new first tool."""
     votes = {place: score for place, score in after.scores.items() if before.scores.get(place) != score}
     voted = after.with_evidence(name, votes).noted({place: f"{name} {score:.2f}" for place, score in votes.items()})
     first, led = next(iter(after.scores), None), next(iter(before.scores), None)

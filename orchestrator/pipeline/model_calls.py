@@ -1,4 +1,4 @@
-"""The language model within a route: bounded questions, whose failures are reasons and never errors."""
+"""The language model within a route: bounded questions. A failure is reported as a reason, not raised."""
 
 import asyncio
 from collections import OrderedDict
@@ -20,7 +20,7 @@ KEPT = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Said(Generic[Answer]):
-    """A model's answer, None with the `reason` where there is none, and what it took."""
+    """A model's answer, or None with the `reason`, and the tokens used."""
 
     answer: Answer | None = None
     usage: Usage = field(default_factory=Usage)
@@ -45,7 +45,7 @@ class RouteModel:
 
     @property
     def models(self) -> Any:
-        """The models, made once; None where none is named. InvalidConfig where a function of the caller's fails."""
+        """The models, made once, or None if no model is named. Raises InvalidConfig if the caller's function fails."""
         if self._models is None:
             try:
                 self._models = self._make()
@@ -56,7 +56,7 @@ class RouteModel:
         return self._models
 
     def is_named(self) -> bool:
-        """Return whether there is a model to ask, be it one that fails."""
+        """Return True if a model is configured, even if it fails."""
         try:
             return self.models is not None
         except ToolrouteError:
@@ -65,7 +65,16 @@ class RouteModel:
     async def fill(
         self, prompt: str, data: Any, shape: type[Any], *, max_tokens: int, answer: int, tenant: str
     ) -> Said[Any]:
-        """Return an answer in this shape; `max_tokens` bound question and answer together."""
+        """Return an answer in this shape.
+
+        Args:
+            prompt: The instructions.
+            data: The data of the question.
+            shape: The pydantic model of the answer.
+            max_tokens: The maximum number of tokens of question and answer together.
+            answer: The maximum number of tokens of the answer.
+            tenant: The tenant, for the cache.
+        """
         limits = {"max_output_tokens": answer, "max_tokens": max_tokens, "repairs": 0}
 
         async def ask() -> tuple[Any, Usage]:
@@ -77,7 +86,13 @@ class RouteModel:
         return await self._answer(compact([tenant, prompt, data]), "the model", ask)
 
     async def rank(self, query: str, texts: Sequence[str], *, tenant: str) -> Said[tuple[int, ...]]:
-        """Return the places of the texts in the reranker's order, most relevant first."""
+        """Return the positions of the texts in the reranker's order, most relevant first.
+
+        Args:
+            query: The task.
+            texts: The candidates' texts.
+            tenant: The tenant, for the cache.
+        """
 
         async def ask() -> tuple[tuple[int, ...], Usage]:
             return await self._make_reranker().rank(query, texts), Usage()

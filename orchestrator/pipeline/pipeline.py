@@ -16,16 +16,17 @@ from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision
 
 PipelineStage = Callable[[State], State | Awaitable[State]]
-"""Returns the state with its own part added. It may be a coroutine function."""
+"""A function that returns the state with its own part added. It may be async."""
 Gate = Callable[[State], bool]
-"""Returns whether what the first legs found is enough."""
+"""A function that returns True if the results of the first legs are enough."""
 Select = Callable[[State], Decision]
+"""A function that makes the Decision from the state."""
 
 GATE, SELECT = "gate", "select"
 
 
 class Clock:
-    """One request's times by stage, in milliseconds, on top of those that were spent on it before."""
+    """The milliseconds of one request by stage, added to earlier ones."""
 
     def __init__(self, spent: Mapping[str, float] | None = None) -> None:
         self._last = time.perf_counter()
@@ -131,7 +132,7 @@ class Pipeline:
         return state
 
     def _advance(self, state: State, left: deque[str], clock: Clock | None) -> tuple[State, Awaitable[State] | None]:
-        """Run the stages that are left, until one returns an awaitable; that one stays among them."""
+        """Run the remaining stages until one returns an awaitable. That stage remains in the list."""
         while left:
             if not (state.gate_open and left[0] in self._in_fallback):
                 name, done = left[0], self._begun(left[0], state)

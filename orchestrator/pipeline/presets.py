@@ -1,8 +1,8 @@
-"""The presets: pipelines by name. `default` measures best; the others are published designs, as published.
+"""The presets: pipelines by name. `default` has the best measured results. The others implement published designs.
 
-Each design orders the tools by its own lists. Each tool keeps its calibrated probability, so that it means the same in
-every preset. Every design also keeps the request's filters and context, the servers that a task names or
-leaves out, and the handling of flagged tools.
+Each design orders the tools by its own lists. Each tool keeps its calibrated probability, so that the probability means
+the same in every preset. Every design also applies the request's filters and context, named and excluded servers, and
+the handling of flagged tools.
 """
 
 from collections import Counter
@@ -60,9 +60,10 @@ def keyword_set(tool: Tool) -> Sequence[Sequence[str]]:
 
 
 def by_source(lists: Mapping[str, Scores]) -> Scores:
-    """Return .6 x the greater and .4 x the lesser confidence of a tool that both searches found, else its one.
+    """Return .6 times the greater plus .4 times the lesser confidence of a tool that both searches found, or its only
+    one.
 
-    The confidence of a search is its score as a share of its best.
+    The confidence of a search is its score as a share of its best score.
     """
     shares = [{place: own / max(found.values()) for place, own in found.items()} for found in lists.values() if found]
     both = {place: [own[place] for own in shares if place in own] for found in shares for place in found}
@@ -91,7 +92,7 @@ SHARE = 0.6
 
 
 def diversify(state: State) -> State:
-    """Put tools of a server that has its share already behind those that wait; the order stays otherwise."""
+    """Move tools of a server that has reached its share behind other tools. Otherwise the order is unchanged."""
     tools, most = state.task.index.catalogue.tools, max(1, int(SHARE * state.task.most))
     taken = Counter[str]()
     first, later = list[int](), list[int]()
@@ -107,10 +108,11 @@ GRAPH, RELEVANCE, GRAPH_POOL = 0.6, 0.4, 30
 
 
 def graph_rerank(state: State) -> State:
-    """Order the best candidates by .6 graph + .4 relevance; by maintenance where both searches found nothing.
+    """Order the best candidates by .6 graph + .4 relevance, or by maintenance if both searches found nothing.
 
     Relevance is the probability as a share of the best. The graph's part is the mean of two shares: the weight of a
-    tool's edges to other candidates, by the relevance of both, and the relevance of the candidates of its server.
+    tool's edges to other candidates, multiplied by the relevance of both, and the relevance of the candidates of its
+    server.
     """
     index = state.task.index
     if not any(state.lists.values()):

@@ -1,4 +1,6 @@
-"""Select: from a ranked state to a Decision: its stage, its matches within a cap, what is recommended and rejected."""
+"""Select: makes a Decision from a ranked state, with its stage, its matches within a cap, and its recommended and
+rejected tools.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +39,7 @@ WITHIN = 0.8
 
 
 def select(state: State) -> Decision:
-    """Return the Decision for a ranked state; `timings_ms` is left to the caller."""
+    """Return the Decision for a ranked state. The caller fills in `timings_ms`."""
     task = state.task
     if task.understood.asks_nothing:
         state = replace(state, confidence=0.0)
@@ -103,9 +105,9 @@ def _within_conversation(state: State, overlap: Overlap, *, nothing_fits: bool) 
 
 
 def nothing_fits(state: State) -> bool:
-    """Return whether no tool is claimed.
+    """Return True if no tool is good enough.
 
-    A task that names a server has that server's, however little is sure.
+    If a task names a server, that server's tools are given even with a low confidence.
     """
     return state.task.understood.asks_nothing or (state.confidence < state.task.options.floor and not state.lifted)
 
@@ -205,7 +207,7 @@ def _most_popular(state: State) -> State:
 
 
 def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
-    """Return which of these positions hold a near-duplicate of an earlier one of another server."""
+    """Return the positions that have a near-duplicate of an earlier tool from another server."""
     named: dict[str, list[int]] = {}
     for position in window:
         named.setdefault(bare(tools[position].name), []).append(position)
@@ -222,10 +224,16 @@ def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
 def recommend(
     matches: Sequence[Match], best_of_clauses: Sequence[str] = (), calls: Callable[[Tool], Calls] = lambda _: Calls()
 ) -> tuple[str, ...]:
-    """Return the keys of the one or two tools to use first.
+    """Return the keys of the one or two recommended tools.
 
-    Two when the best two are within 20 % and one is stable and one emerging, or when the task has several clauses
-    or names several servers, and another one has a best tool of its own. What no label says is read from the calls.
+    Two are recommended if the best two are within 20 % and one is stable and one emerging, or if the task has several
+    clauses or names several servers, and another clause or server has its own best tool. If no label gives the
+    maturity, the calls decide.
+
+    Args:
+        matches: The matches, best first.
+        best_of_clauses: The best tool of each clause.
+        calls: Returns a tool's past calls.
     """
     if not matches:
         return ()
@@ -240,7 +248,7 @@ def recommend(
 
 
 def _twins(state: State, matches: Sequence[Match], recommended: Sequence[str]) -> tuple[str, ...]:
-    """Return the keys of the matches that pass for the first recommended tool; none where the task names a server."""
+    """Return the keys of the matches that are twins of the first recommended tool. None if the task names a server."""
     if not recommended or state.explicit.wanted:
         return ()
     tools = {match.tool.key: match.tool for match in matches}
@@ -254,13 +262,13 @@ def _twins_named(first: str, twin: str) -> str:
 
 
 def kept_of(tools: Sequence[Tool], positions: Iterable[int]) -> NDArray[np.float64]:
-    """Return the share of its probability that each of these tools keeps: deprecated ones lose some; [positions]."""
+    """Return the share of its probability that each tool keeps [positions]. Deprecated tools lose some."""
     old = [tools[position].labels.get("maturity") == "deprecated" for position in positions]
     return np.where(old, DEPRECATED, 1.0)
 
 
 def by_popularity(tools: Sequence[Tool]) -> list[int]:
-    """Return the positions by usage, then maintenance, then age: what to show where nothing matched at all."""
+    """Return the positions by usage, maintenance and age, for a task without any match."""
     ages = {"stable": 0, "emerging": 1, "deprecated": 3}
 
     def popularity(position: int) -> tuple[float, float, int]:
@@ -275,7 +283,7 @@ def by_popularity(tools: Sequence[Tool]) -> list[int]:
 
 
 def maintenance(tool: Tool) -> float:
-    """Return how well kept a tool seems by its labels `stars`, `downloads` and `last_release` (an ISO date), 0 to 1."""
+    """Return a tool's maintenance from 0 to 1, by its labels `stars`, `downloads` and `last_release` (an ISO date)."""
     labels = tool.labels
     known = [
         min(1.0, math.log1p(max(_number(labels[name]), 0.0)) / math.log1p(many))
@@ -304,10 +312,15 @@ def _number(text: str) -> float:
 
 
 def fit(matches: Sequence[Match], cap: int, tokens_of: Callable[[Tool], int]) -> tuple[list[Match], list[Match]]:
-    """Return the matches within a cap of tokens, and those dropped.
+    """Return the matches within a cap of tokens, and the dropped ones.
 
-    All schemas shrink together, step by step; below the smallest the tail is dropped, since a tool that cannot be
-    called is no tool. The best match is kept while it fits at all.
+    All schemas shrink together, step by step. Below the smallest form the last matches are dropped, because a tool
+    without a schema cannot be called. The best match is kept as long as it fits.
+
+    Args:
+        matches: The matches, best first.
+        cap: The maximum number of tokens.
+        tokens_of: Returns a match's tokens.
     """
     for shrink in LADDER:
         shrunk = [replace(match, tool=shrink(match.tool)) for match in matches]
@@ -339,11 +352,18 @@ class Fitted:
 
 
 def fit_matches(index: Index, matches: Sequence[Match], *, cap: int | None, exact: bool) -> Fitted:
-    """Return the matches within a cap of tokens and the bytes of a Decision, their schemas shrunk as far as needed."""
+    """Return the matches within a cap of tokens and the byte limit of a Decision, with shortened schemas if necessary.
+
+    Args:
+        index: The tenant's index.
+        matches: The matches, best first.
+        cap: The maximum number of tokens, or None.
+        exact: Count tokens exactly.
+    """
     counter = counter_named(EXACT if exact else ESTIMATE)
 
     def cost(tool: Tool) -> int:
-        """Tokens of a definition; by estimate those of a whole one are known."""
+        """Return the tokens of a definition. The estimate for an unshortened one is known."""
         place = index.catalogue.positions.get(tool.key)
         if not exact and place is not None and index.catalogue.tools[place] is tool:
             return int(index.sizes.tokens[place])
@@ -369,7 +389,7 @@ def fit_matches(index: Index, matches: Sequence[Match], *, cap: int | None, exac
 
 
 def definition_tokens(tool: Tool) -> int:
-    """Return the tokens of a definition as it is now, by estimate."""
+    """Return the estimated tokens of a definition in its present form."""
     return counter_named(ESTIMATE)(_definition(tool))
 
 

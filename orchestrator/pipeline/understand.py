@@ -25,10 +25,12 @@ _NO_WORDS: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """A part of a task that may be one of its own: its text, its weighted terms and pairs.
+    """A part of a task: its text, its weighted terms and pairs.
 
-    `meant`: the text spelt rightly; `acts`: it begins with an action or a question; `reads`: with
-    a reading verb or a question.
+    Attributes:
+        meant: The text with spelling corrected.
+        acts: It begins with an action or a question.
+        reads: It begins with a reading verb or a question.
     """
 
     text: str
@@ -41,12 +43,18 @@ class Clause:
 
 @dataclass(frozen=True, kw_only=True)
 class Understood:
-    """A task as the legs read it.
+    """A task in the form that the legs read.
 
-    `text` is all of it, `asked` what is left without `left_out`, which says what is not wanted; all but `text` is read
-    from that. `terms` maps each stem to its weight, `words` to the word that a person is shown. `clauses` holds the
-    whole as one where there are no several. `earlier`: the earlier texts that it leans on, with their weights.
-    `corrected` maps misspelt words to those that stand in their place. `needs`: a language model's.
+    Attributes:
+        text: The whole task.
+        asked: The task without `left_out`. All other attributes are derived from it.
+        left_out: The parts that exclude something.
+        terms: The weight of each stem.
+        words: The displayed word of each stem.
+        clauses: The clauses, or the whole task as one.
+        earlier: The earlier texts that the task leans on, with their weights.
+        corrected: Misspelt words with their corrections.
+        needs: A language model's descriptions of the needed tools.
     """
 
     text: str
@@ -77,12 +85,12 @@ class Understood:
 
     @property
     def asks_nothing(self) -> bool:
-        """True where all of it says what is not wanted."""
+        """True if the whole task only excludes something."""
         return bool(self.left_out) and self.asked == self.text and not self.earlier
 
     @property
     def texts(self) -> list[str]:
-        """The texts that an embedder reads: the whole, its parts, the earlier texts; of a path only its last name."""
+        """The texts to embed: the whole task, its parts, the earlier texts. A path is replaced by its last name."""
         whole = _respelt(self.asked, self.corrected)
         said = [whole, *(part.meant for part in self.parts), *(text for text, _ in self.earlier)]
         return [_FOLDERS.sub("", spelt_out(text)) for text in said]
@@ -96,11 +104,14 @@ def understand(
     actions: frozenset[str] = _NO_WORDS,
     needs: Sequence[str] = (),
 ) -> Understood:
-    """Return the task cleaned and cut into clauses; one clause, the whole, where there is no place worth a cut.
+    """Return the cleaned task, split into clauses. If it cannot be split, the whole task is one clause.
 
-    earlier: texts whose terms count with those weights, where the task has them not itself. known: the catalogue's
-    stems, by which misspelt words are read. actions: the words that begin one. needs: what it takes, each searched by
-    itself; the whole leans on them.
+    Args:
+        query: The task.
+        earlier: Earlier texts, whose terms count with these weights if the task does not have them.
+        known: The catalogue's stems, for correcting misspelt words.
+        actions: The words that begin an action.
+        needs: Descriptions of the needed tools, each searched separately. The whole task leans on them.
     """
     earlier = (*earlier, *((need, NEEDED / len(needs)) for need in needs))
     text = clean(query)
@@ -168,5 +179,5 @@ def _respelt(text: str, wrong: Mapping[str, str]) -> str:
 
 
 def _words(text: str) -> list[tuple[str, str]]:
-    """Return the terms, each with its word. Where stop words are all there is ("who am i"), they are what was asked."""
+    """Return the terms, each with its word. If the task has only stop words ("who am i"), they are used."""
     return terms_and_words(text) or [(word, word) for word in islice(split_words(text[:MAX_CUT]), MAX_STOP_WORDS)]

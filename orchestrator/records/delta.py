@@ -58,7 +58,7 @@ class Delta:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The keys of the seen tools whose definition has changed. The model keeps the earlier definition until a new
+        """The keys of the seen tools with a changed definition. The model keeps the earlier definition until a new
         conversation.
         """
         return tuple(now.key for tool, now in zip(self.seen, self.current, strict=False) if tool.hash != now.hash)

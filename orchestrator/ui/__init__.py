@@ -1,1 +1,1 @@
-"""`toolroute ui`: pages on loopback that show a person what routing decides, knows and runs."""
+"""`toolroute ui`: pages on loopback that show Decisions, tools, servers, experience and runs."""

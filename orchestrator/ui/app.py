@@ -1,4 +1,4 @@
-"""The application: its pages, the guard before them, and what a person reads where something went wrong."""
+"""The application: its pages, the guard before them, and its error pages."""
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,7 +24,7 @@ from orchestrator.ui.tools import accept_change, tool, tools
 
 
 def make_app(scope: Scope, token: str) -> Starlette:
-    """Return the ASGI application, for whoever comes with the token in a link."""
+    """Return the ASGI application. Only a browser with the token from the link can see the pages."""
     app = Starlette(
         routes=[
             Route("/", ask),

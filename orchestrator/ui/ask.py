@@ -1,4 +1,4 @@
-"""Ask: a task in, its Decision out; and a Decision that was kept."""
+"""Ask: shows the Decision for a task, or a stored Decision."""
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -14,7 +14,7 @@ from orchestrator.ui.shown import Shown
 
 
 async def ask(request: Request) -> Response:
-    """Show what fits the task of the query, or where none is asked a form."""
+    """Show the Decision for the task in the query string, or a form."""
     scope, task = Scope.of(request), request.query_params.get("task", "").strip()
     if not task:
         known = (await scope.router._index(scope.tenant)).catalogue

@@ -1,4 +1,4 @@
-"""A Decision for a person: its way through the stages, the gate, the graph; as a part of a page or as one file."""
+"""Shows a Decision: its stages, the gate and the graph, as part of a page or as one file."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ MOST_SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassedStage:
-    """A stage that a task went through: what it found, and how long it took, None where that is not counted."""
+    """A stage of a Decision: its result, and its duration or None if that is not measured."""
 
     name: str
     found: str
@@ -82,5 +82,5 @@ def _found(stage: str, shown: Shown) -> str:
 
 
 def as_file(value: dict[str, Any], gate: float) -> str:
-    """Return a Decision's page as one HTML file that loads nothing; value: what `explain -o json` prints."""
+    """Return a Decision's page as one self-contained HTML file. `value` is the output of `explain -o json`."""
     return file("file.html", **view(Shown.of(value), gate))

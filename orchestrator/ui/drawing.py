@@ -1,4 +1,4 @@
-"""The layout of a graph of tools as an SVG drawing; units are pixels."""
+"""The layout of a graph of tools as an SVG drawing, in pixels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> GraphDrawing | None
 
     Args:
         edges: The relations to draw.
-        hops: The distance of each tool from the first tools. Tools that it does not name are in the first column.
+        hops: The distance of each tool from the first tools. Other tools are in the first column.
     """
     columns: dict[int, list[str]] = {}
     for key in dict.fromkeys(key for edge in edges for key in (edge.source, edge.to)):
@@ -74,7 +74,7 @@ def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:
 
 
 def _arrow(edges: Sequence[Edge], source: Node, to: Node) -> Arrow:
-    """Draw an arrow from side to side; within a column, as a bow on its right."""
+    """Draw an arrow from side to side, or a bow on the right within a column."""
     start, end = source.y + _HEIGHT / 2, to.y + _HEIGHT / 2
     x0 = source.x + (_WIDTH if source.x <= to.x else 0)
     x1 = to.x + (_WIDTH if source.x >= to.x else 0)
@@ -89,6 +89,6 @@ def _arrow(edges: Sequence[Edge], source: Node, to: Node) -> Arrow:
 
 
 def curve(shares: Sequence[float | None]) -> list[tuple[float, float]]:
-    """Return the points of shares from left to right, in equal steps over 560 x 120; an unknown share has no point."""
+    """Return the points of shares from left to right, in equal steps over 560 x 120. Unknown shares have no point."""
     step = 560 / max(len(shares) - 1, 1)
     return [(round(n * step, 1), round(120 * (1 - share), 1)) for n, share in enumerate(shares) if share is not None]

@@ -1,4 +1,4 @@
-"""Experience: how routing got better with past tasks, what was used together, and what it got wrong."""
+"""Experience: how routing improved with past tasks, the tools used together, and the tasks that routing missed."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ _SHOWN = 30
 
 
 async def experience(request: Request) -> Response:
-    """Show the figures of what is remembered."""
+    """Show the figures of the remembered tasks."""
     scope = Scope.of(request)
     outcomes = await asyncio.to_thread(scope.outcomes)
     found, partners = figures(outcomes), await scope.together()

@@ -1,4 +1,6 @@
-"""The guard before every page: who has the link's token may see it, and only the pages' own forms change something."""
+"""The guard before every page: only browsers with the link's token see it, and only the pages' own forms change
+something.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -63,7 +65,7 @@ class Guard(BaseHTTPMiddleware):
 
 
 def form_token(request: Request) -> str:
-    """Return what a form of ours carries, and no other site can know."""
+    """Return the token of the pages' forms, which no other site can know."""
     return sha256(f"form {request.app.state.token}".encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Pages as answers: what all of them have in common."""
+"""Pages as responses, with their common parts."""
 
 from typing import Any
 
@@ -13,7 +13,13 @@ PAGES |= {"Replay": "/replay"}
 
 
 def page(request: Request, name: str, status: int = 200, **values: Any) -> Response:
-    """Return a page as an answer."""
+    """Return a page as a response.
+
+    Args:
+        request: The request.
+        name: The template's name.
+        status: The HTTP status.
+    """
     common = {"tenant": Scope.of(request).tenant, "pages": PAGES, "at": request.url.path}
     template = request.app.state.templates.get_template(name)
     text = template.render(**common, form_token=form_token(request), **values)

@@ -1,4 +1,4 @@
-"""Replay: what a change of pipeline or catalogue would do to past tasks."""
+"""Replay: shows the effect of another pipeline or catalogue on past tasks."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -23,12 +23,12 @@ _SHOWN = 30
 
 
 async def form(request: Request) -> Response:
-    """Ask what is to change."""
+    """Show the form for the change."""
     return _page(request, None)
 
 
 async def replay(request: Request, form: FormData) -> Response:
-    """Route past tasks again, and show what they gain and lose."""
+    """Route past tasks again and show the gained and lost tools."""
     scope = Scope.of(request)
     pipeline, catalogue = str(form.get("pipeline", "")), str(form.get("catalogue", "")).strip()
     if pipeline not in PRESETS:

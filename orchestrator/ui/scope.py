@@ -1,4 +1,4 @@
-"""What the pages show: one tenant's tools, past tasks, servers and runs."""
+"""The scope of the pages: one tenant's tools, past tasks, servers and runs."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -17,8 +17,13 @@ from orchestrator.temporal.run_client import RunClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The places that pages read; `stores` are where the router reads, none with a catalogue alone;
-    `servers` is None without an mcpServers file, and `run_client` connects to Temporal."""
+    """The sources of the pages.
+
+    Attributes:
+        stores: The stores that the router reads. Empty with only a catalogue.
+        servers: The servers, or None without an mcpServers file.
+        run_client: Connects to Temporal.
+    """
 
     router: Router
     tenant: str
@@ -29,12 +34,12 @@ class Scope:
 
     @classmethod
     def of(cls, request: Request) -> "Scope":
-        """Return those of the application that serves a request."""
+        """Return the Scope of the application that serves a request."""
         found: Scope = request.app.state.scope
         return found
 
     async def together(self) -> Callable[[Tool], Iterable[Edge]]:
-        """Return what gives the relations of a tool that the past tasks show."""
+        """Return a function that returns the relations of a tool from past tasks."""
         index = await self.router._index(self.tenant)
         if self.router._learns:
             await self.router._memories.get(self.tenant)
@@ -42,6 +47,6 @@ class Scope:
         return lambda tool: used_together(past, index, tool)
 
     def outcomes(self) -> tuple[Outcome, ...]:
-        """Return what is remembered of past tasks, oldest first; nothing where there is no store. Blocks."""
+        """Return the remembered past tasks, oldest first, or nothing without a store. Blocks."""
         store = self.router.store
         return store.outcomes.read(self.tenant).outcomes if store is not None else ()

@@ -1,4 +1,4 @@
-"""Servers: how each stands, how many tools it has, and how the calls that past tasks made went."""
+"""Servers: the state of each, its number of tools, and the calls of past tasks."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from orchestrator.ui.scope import Scope
 
 
 async def servers(request: Request) -> Response:
-    """Show what the file, the store and past tasks say; nothing is connected."""
+    """Show the data of the file, the store and past tasks. Nothing is connected."""
     return await _page(request, check=False)
 
 

@@ -28,7 +28,7 @@ class ShownMatch(_Plain):
 
 
 class ShownTask(_Plain):
-    """A past task that speaks for this one."""
+    """A similar past task."""
 
     query: str
     used: tuple[str, ...]
@@ -60,7 +60,7 @@ class Shown(_Plain):
 
     @classmethod
     def of(cls, value: Any) -> "Shown":
-        """Read a Decision's JSON, or that of a run or plan that holds one; InvalidInput for another form."""
+        """Read a Decision from its JSON, or from that of a run or plan. Raises InvalidInput for another form."""
         try:
             return cls.model_validate(value.get("decision", value) if isinstance(value, dict) else value)
         except ValidationError as error:

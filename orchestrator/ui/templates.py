@@ -1,4 +1,4 @@
-"""Templates: every text is escaped, and control signs in what others wrote are left out."""
+"""Templates. Every text is escaped, and control characters in texts from others are removed."""
 
 from base64 import b64encode
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 
 
 def environment() -> Environment:
-    """Return the environment of all templates; an application keeps one."""
+    """Return the environment of all templates. An application keeps one."""
     made = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
@@ -35,14 +35,14 @@ def environment() -> Environment:
 
 
 def percent(share: float | None) -> str:
-    """Return a share for people: `-` where it is unknown, and never 100 % for what is less."""
+    """Return a share as text: `-` if it is unknown, and 100 % only for the whole."""
     if share is None:
         return "-"
     return ">99%" if 0.995 <= share < 1 else f"{share:.0%}"
 
 
 def file(name: str, **values: Any) -> str:
-    """Return a page that is one file: its style stands in it, and it can load nothing."""
+    """Return a page as one file with its style included. It loads nothing."""
     style = (FOLDER / "static" / "style.css").read_text(encoding="utf-8")
     digest = b64encode(sha256(style.encode()).digest()).decode()
     return environment().get_template(name).render(style=style, digest=digest, **values)

@@ -27,7 +27,7 @@ _SHOWN = 200
 
 
 async def tools(request: Request) -> Response:
-    """List the tools whose key and description hold all words that are searched for."""
+    """List the tools whose key and description have all words of the search."""
     scope, words = Scope.of(request), request.query_params.get("q", "")
     server, flagged = request.query_params.get("server", ""), "flagged" in request.query_params
     index = await scope.router._index(scope.tenant)

@@ -14,7 +14,7 @@ ASKED_LOOSELY = 0.3
 
 
 def always(state: State) -> State:
-    """Return the capabilities that any clause asks for; `settled` where they are all that every clause asks for."""
+    """Return the capabilities that any clause asks for. `settled` is True if they cover every clause."""
     found: dict[int, AlwaysMatch] = {}
     open_clauses = 0
     understood, index = state.task.understood, state.task.index
@@ -29,9 +29,9 @@ def always(state: State) -> State:
 
 
 def always_for(state: State, clause: str) -> dict[int, float]:
-    """Return the capabilities that a clause asks for with the least chance that each is right for it.
+    """Return the capabilities that a clause asks for, with the lower bound of their probability for it.
 
-    Where a loose phrase is all that asks, another tool may be surer of the clause.
+    If only a loose phrase matches, another tool may have a higher probability for the clause.
     """
     hits = state.task.index.always.match(masked(clause)) if state.always else ()
     return {

@@ -14,10 +14,10 @@ _ADDRESS = re.compile(r"[a-zA-Z][\w+.-]*://\S+")
 
 
 def entities(text: str, index: Index) -> About:
-    """Return what a text names, each thing once.
+    """Return the tools and servers that a text names, each once.
 
-    A tool is named by its key, or by a name that is built like an identifier or stands alone in quotation marks; a
-    server by any of its names that is no ordinary word, or with "server" or "mcp" behind it.
+    A tool is named by its key, or by a name with the form of an identifier or alone in quotation marks. A server is
+    named by any name that is not an ordinary word, or with "server" or "mcp" after it.
     """
     found: dict[Entity, None] = {}
     past = 0
@@ -35,7 +35,7 @@ def entities(text: str, index: Index) -> About:
 
 
 def _named(word: str, before: str, index: Index) -> Entity | None:
-    """Return what a single word names."""
+    """Return the tools and servers that a single word names."""
     if _ADDRESS.fullmatch(word):
         return Entity(text=word, kind="url")
     if word in index.catalogue.positions:
@@ -49,7 +49,7 @@ def _named(word: str, before: str, index: Index) -> Entity | None:
 
 
 def _server_at(tokens: list[tuple[int, str]], place: int, index: Index) -> tuple[Entity, int] | None:
-    """Return the server whose name begins here, and where it ends."""
+    """Return the server whose name begins here, and the end of the name."""
     servers, words = index.servers, [word.lower() for _, word in tokens]
     end = servers.end_of_name(words, place)
     name = servers.alias(words, place, end)

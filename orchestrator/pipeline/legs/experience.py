@@ -18,9 +18,10 @@ from orchestrator.records.tool import Tool
 
 
 async def experience(state: State) -> State:
-    """Return the state with the past tasks that are like this one, if any is.
+    """Return the state with similar past tasks, if there are any.
 
-    It stands among the first legs and the fallback legs: before the semantic leg it runs where embedding costs no call.
+    This leg is among the first legs and the fallback legs. It runs before the semantic leg if embedding needs no call
+    to an endpoint.
     """
     task = state.task
     if task.experience is None or state.recalled or state.settled or state.candidates is None:
@@ -35,23 +36,28 @@ async def experience(state: State) -> State:
 
 
 def used_together(experience: Experience | None, index: Index, tool: Tool) -> Iterable[Edge]:
-    """Return the relations of a tool that the past tasks show."""
+    """Return the relations of a tool from past tasks.
+
+    Args:
+        experience: The tenant's past tasks.
+        index: The tenant's index.
+        tool: The tool's position.
+    """
     if experience is None:
         return ()
     return experience.co_use.edges((tool.key, tool.hash), lambda *name: name in index.trusted)
 
 
 def is_allowed(state: State, name: Name) -> bool:
-    """Return whether a tool is there as it was, is not flagged, and neither filters nor the task leave it out."""
+    """Return True if a tool still has its definition, is not flagged, and is not excluded by filters or the task."""
     place = state.task.index.trusted.get(name)
     return place is not None and state.allows(place)
 
 
 def learnt(state: State) -> State:
-    """Return the ranking as the votes of past tasks move it.
+    """Return the ranking after the votes of past tasks.
 
-    A tool that no task ever used keeps its own probability: it moves up so that votes do not hide it, not because a
-    past task speaks for it.
+    A tool that no task ever used keeps its own probability. It only moves up so that votes do not hide it.
     """
     past, recalled = state.task.experience, state.recalled
     if past is None or recalled is None or not any(recalled.lifts.values()):
@@ -77,7 +83,9 @@ def learnt(state: State) -> State:
 
 
 def calibrate(state: State) -> State:
-    """Correct the confidence by what became of the tenant's earlier ones; the gate's is, within its map."""
+    """Correct the confidence by the results of the tenant's earlier ones. The gate's confidence is corrected in its
+    map.
+    """
     experience = state.task.experience
     if experience is None or not state.semantic_ran or not 0 < state.confidence < 1:
         return state
@@ -90,7 +98,7 @@ def expit(odds: Any) -> Any:
 
 
 def _notes(recalled: Recalled, moved: dict[int, str]) -> dict[int, str]:
-    """Return how many of the past tasks like this one used each of these tools."""
+    """Return the number of similar past tasks that used each of these tools."""
     used = {key: sum(key in past.used for past in recalled.tasks) for key in moved.values()}
     likes = f"of {len(recalled.tasks)} past tasks like this"
     return {place: f"used in {used[key]} {likes}" for place, key in moved.items() if used[key]}

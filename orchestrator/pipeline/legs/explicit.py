@@ -1,12 +1,12 @@
-"""Explicit server: a server's name that stands in the task is evidence for that server, or against it.
+"""Explicit server: a server's name in the task is evidence for that server, or against it.
 
-A name counts wherever it stands. It excludes the server where a negation stands within three words before it, or where
-the task says what is not wanted. A name that is made of ordinary words ("time", "memory") needs a cue: "X mcp",
-"X server", "@X" or "use X to". Names that are listed ("slack, jira and github") share what stands around the list.
+It is against the server if a negation is within three words before the name, or if the task excludes it. A name of
+ordinary words ("time", "memory") needs a cue: "X mcp", "X server", "@X" or "use X to". Names in a list ("slack, jira
+and github") share the words around the list.
 
-On the development sets 254 of 10,231 tasks name a server. 15 of them do so by chance: no right tool is of that server.
-No task excludes the server of a right tool, and none has an unknown name near a server's, such as stripe-test where
-only stripe-live is configured. Such a name is asked about, because another environment is no replacement.
+On the development sets 254 of 10,231 tasks name a server. In 15 of them no right tool belongs to that server. No task
+excludes the server of a right tool, and none has an unknown name near a server's name, such as stripe-test if only
+stripe-live is configured. Such a name is asked about, because another environment is not a replacement.
 """
 
 import difflib
@@ -38,7 +38,7 @@ Span = tuple[int, int]
 
 
 def find_servers(text: str, servers: ServerIndex) -> Explicit:
-    """Return the servers that a text names; quotations name none, but a word in backticks may."""
+    """Return the servers that a text names. Quotations name no server, but a word in backticks may."""
     said = masked(_IN_BACKTICKS.sub(r" \1 ", text[:MAX_CUT]))
     found = list(_WORD.finditer(said))
     words = [_OWNED.sub("", word.group().lower()) for word in found]
@@ -71,7 +71,7 @@ def _unknown(words: Sequence[str], servers: ServerIndex) -> Iterator[str]:
 
 
 def _lists(words: Sequence[str], servers: ServerIndex) -> Iterator[list[Span]]:
-    """Yield the names among these words; names with only commas, "and" or "or" between them are one list."""
+    """Yield the names among these words. Names with only commas, "and" or "or" between them form one list."""
     names: list[Span] = []
     for start, end in servers.names(words):
         between = words[names[-1][1] : start] if names else ()
@@ -84,25 +84,25 @@ def _lists(words: Sequence[str], servers: ServerIndex) -> Iterator[list[Span]]:
 
 
 def _is_negated(before: str) -> bool:
-    """Return whether a negation is among the last words of the clause that a text ends with."""
+    """Return True if a negation is among the last words of the clause that ends the text."""
     last = " ".join(_PAUSE.split(before)[-1].split()[-_NEGATED_WITHIN:])
     return affirmed(last) != last
 
 
 def _is_cued(words: list[str], start: int, end: int) -> bool:
-    """Return whether words[start:end] stand as in "X mcp", "X server", "@X" or "use X to"."""
+    """Return True if words[start:end] occur as in "X mcp", "X server", "@X" or "use X to"."""
     return _is_used(words, start, end) or words[end : end + 1] == ["server"] or words[start].startswith("@")
 
 
 def _is_used(words: Sequence[str], start: int, end: int) -> bool:
-    """Return whether words[start:end] stand as in "X mcp" or "use X to"."""
+    """Return True if words[start:end] occur as in "X mcp" or "use X to"."""
     after = words[end] if end < len(words) else ""
     before = next((word for word in reversed(words[:start]) if word not in _ARTICLES), "")
     return after == "mcp" or (before in ("use", "using") and after in ("to", "for"))
 
 
 def explicit(state: State) -> State:
-    """Return the servers that the task names; tools of those that it leaves out are allowed no more."""
+    """Return the servers that the task names. Tools of excluded servers are no longer allowed."""
     said = find_servers(state.task.understood.text, state.task.index.servers)
     state = replace(state, explicit=said, settled=state.settled and not said.wanted)
     catalogue, allowed = state.task.index.catalogue, None

@@ -16,10 +16,10 @@ _FROM, _TO, _UNDATED = "_from", "_to", "undated"
 
 
 def filters(state: State) -> State:
-    """Return the state with only those tools allowed that fit filters and context, and whose server can be called.
+    """Return the state with only the tools allowed that fit filters and context and whose server can be called.
 
-    Every filter must hold. Of the context as much holds as leaves a tool: where none fits all of it, the last and so
-    least important wish goes first, and a warning says so.
+    All filters are required. Of the context, the last and least important labels are dropped until a tool fits, with a
+    warning.
     """
     return _filtered(state, list(state.task.request.context.items()))
 
@@ -102,7 +102,7 @@ def _check_bounds(wanted: Sequence[tuple[str, str]], labels: set[str]) -> None:
 
 
 def _is_date(text: str) -> bool:
-    """Return whether a text is an ISO date, or the year or the month of one. Such texts sort by date."""
+    """Return True if a text is an ISO date, or a year or month in ISO form. Such texts sort by date."""
     try:
         datetime.fromisoformat(text if len(text) >= 10 else f"{text}-01-01"[:10])
     except ValueError:
@@ -123,7 +123,7 @@ def _fitting(state: State, wanted: Sequence[tuple[str, str]], *, undated: bool) 
 
 
 def _fits(tool: Tool, name: str, value: str, *, undated: bool) -> bool:
-    """Return whether a tool has this label; `NAME_from` and `NAME_to` bound one that holds an ISO date."""
+    """Return True if a tool has this label. `NAME_from` and `NAME_to` are bounds for a label with an ISO date."""
     known = tool.filtered_by
     for suffix in (_FROM, _TO):
         if name.endswith(suffix) and name not in known:

@@ -26,12 +26,12 @@ def by_words(
     """Return a leg that scores tools by BM25 into the list `bm25`.
 
     Args:
-        fields: The fields of a tool.
-        weights: How much a term of each field counts.
+        fields: The searched fields of a tool.
+        weights: The weight of a term in each field.
         k1: BM25's saturation of term counts.
         b: BM25's normalisation by length.
-        pool: How many tools the list holds.
-        times: The list holds this many times the tools that the request wants, instead of `pool`. 0: `pool`.
+        pool: The length of the list.
+        times: The length of the list as a multiple of the request's limit, instead of `pool`. 0: use `pool`.
     """
 
     def build(task: Task) -> Postings:
@@ -51,7 +51,7 @@ def by_words(
 def by_vectors(*, pool: int = POOL, times: int = 0) -> Callable[[State], Awaitable[State]]:
     """Return a leg that scores tools by cosine into the list `vectors`.
 
-    Without vectors it adds nothing: the semantic leg has said why.
+    Without vectors it adds nothing. The semantic leg has reported the reason.
     """
 
     async def vectors(state: State) -> State:
@@ -67,9 +67,8 @@ def by_vectors(*, pool: int = POOL, times: int = 0) -> Callable[[State], Awaitab
 def by_entities(state: State) -> State:
     """Return the state with the analysis of the task and two lists.
 
-    `named` holds the tools that the task names, those of the servers that it names, and the tools that the graph links
-    to these. `graph` holds the tools that the graph links to named tools and to the best of the lists so far, by their
-    chance to be asked for together.
+    `named` has the tools that the task names, the tools of named servers, and the tools linked to these. `graph` has
+    the tools linked to named tools and to the best of the lists so far, by their probability to be used together.
     """
     index = state.task.index
     about = entities(state.task.understood.asked, index)
@@ -95,7 +94,7 @@ def by_entities(state: State) -> State:
 
 
 def _listed(state: State, name: str, scores: NDArray[np.float32], pool: int) -> State:
-    """Return the state with the best of these scores, of the tools that are searched; 0 is no find."""
+    """Return the state with the best of these scores among the searched tools. A score of 0 is not a result."""
     open_to = searched(state)
     found = scores > 0 if open_to is None else (scores > 0) & open_to
     places = np.flatnonzero(found)

@@ -20,9 +20,9 @@ NO_KNOWN_WORD = "the embedder knows no word of the query"
 
 
 async def semantic(state: State) -> State:
-    """Return the candidates by meaning, scored by both legs where the keyword leg ran, too.
+    """Return the candidates of semantic search, scored by both legs if the keyword leg ran.
 
-    Where embedding fails, the state stays as it is, with a warning.
+    If embedding fails, the state is unchanged except for a warning.
     """
     task = state.task
     if not len(task.index.catalogue) or state.settled:
@@ -46,7 +46,7 @@ async def semantic(state: State) -> State:
 
 
 def why_failed(warnings: Sequence[str]) -> str:
-    """Return why the semantic leg failed where it was wanted, by a Decision's warnings; "" where it did not."""
+    """Return the reason why the semantic leg failed, from a Decision's warnings, or ""."""
     reasons = (warning.partition(": ")[2] for warning in warnings if warning.startswith((KEYWORD_ALONE, _NO_LEG)))
     return next((why for why in reasons if why != NO_KNOWN_WORD), "")
 

@@ -1,4 +1,4 @@
-"""Clauses: a task of several clauses gets tools for each of them, and not ten for the one that says most."""
+"""Clauses: a task of several clauses gets tools for each clause, not only for the clause with the most matches."""
 
 from collections.abc import Sequence
 from textwrap import shorten
@@ -17,9 +17,9 @@ WORTH_NOTING = 0.1
 
 
 def cover_clauses(state: State) -> State:
-    """Order the tools so that each clause has its own among the first, and note which tools moved up.
+    """Order the tools so that each clause has a tool among the first, and note the tools that moved up.
 
-    The best tool of each named server and what is settled, else the best of all, stays ahead.
+    The best tool of each named server, always-available tools, or otherwise the best tool, stay first.
     """
     candidates, task = state.candidates, state.task
     if candidates is None or len(candidates.clauses) < 2 or not state.scores:
@@ -37,10 +37,16 @@ def cover_clauses(state: State) -> State:
 
 
 def in_turn(scores: Sequence[float], chances: Chances, *, ahead: int, most: int) -> list[int]:
-    """Return the places of `scores`, which are best first, in their new order.
+    """Return the places of `scores` in their new order.
 
-    The first `ahead` stay; then up to `most` in turn the tool with the most score and the most for what no tool ahead
-    serves; the others follow as they were. chances: [clauses, places].
+    The first `ahead` are unchanged. Then follow up to `most` tools, each with the highest score and the highest
+    probability for clauses that no earlier tool serves. The others keep their order.
+
+    Args:
+        scores: The scores, best first.
+        chances: The probabilities, shape [clauses, places].
+        ahead: The number of unchanged first places.
+        most: The maximum number of moved tools.
     """
     left = np.array(scores)
     left[:ahead] = -np.inf
@@ -54,7 +60,7 @@ def in_turn(scores: Sequence[float], chances: Chances, *, ahead: int, most: int)
 
 
 def _moved(state: State, by_score: Sequence[int], order: Sequence[int], chances: Chances) -> dict[int, str]:
-    """Return a note for each tool that stands higher than the whole task would set it."""
+    """Return a note for each tool that is higher than in the ranking for the whole task."""
     if state.candidates is None:
         return {}
     whole = state.candidates.whole

@@ -57,9 +57,9 @@ def append_flagged(state: State) -> State:
 
 
 def _flagged_chance(state: State, place: int) -> float:
-    """Return how likely a flagged tool fits, by meaning and by the share of its name's words that the task says.
+    """Return the probability that a flagged tool fits, from its cosine and the share of its name's words in the task.
 
-    No shared word halves it, and an action alone ("get") is no shared word.
+    Without a shared word it is halved. A shared action ("get") does not count.
     """
     name = frozenset(terms(state.task.index.catalogue.tools[place].name))
     shared = name & state.task.understood.terms.keys()
@@ -69,7 +69,7 @@ def _flagged_chance(state: State, place: int) -> float:
 
 
 def note_deprecated(state: State) -> State:
-    """Note the tools that say they are deprecated."""
+    """Add a note to tools that call themselves deprecated."""
     tools, factors = state.task.index.catalogue.tools, state.task.index.deprecation_factor
     if factors is None:
         return state

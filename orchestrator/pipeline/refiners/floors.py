@@ -1,4 +1,4 @@
-"""Floors: what was said outright, by a server's name or an always-available phrase, stands above what was found."""
+"""Floors: explicitly named servers and always-available phrases take precedence over search results."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ MOST_LIFTED = 5
 
 
 def lift_named(state: State) -> State:
-    """Lift the best tools of each named server that have evidence of their own above the floor."""
+    """Lift the best tools with their own evidence of each named server above the floor."""
     if not state.explicit.wanted or state.candidates is None:
         return state
     tools, floor = state.task.index.catalogue.tools, state.task.options.explicit_floor
@@ -35,7 +35,7 @@ def lift_named(state: State) -> State:
 
 
 def _has_own_evidence(state: State, position: int) -> bool:
-    """Return whether the tool means what is asked, or says a word of it that its server's name does not."""
+    """Return True if the tool is similar to the task, or shares a word with it that is not in its server's name."""
     keyword = state.task.index.keyword
     if state.evidence[position].get("semantic", 0.0) >= state.task.options.floor:
         return True

@@ -1,4 +1,4 @@
-"""Related: what the best tools need comes right behind them, as the catalogue states it or as schemas say."""
+"""Related: the needs of the best tools follow directly after them, from the catalogue's relations or from schemas."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ REQUIRED = "required"
 
 
 def related(state: State) -> State:
-    """Raise the tools that give what the best require, unless one that was used lately gave it already."""
+    """Raise the tools that provide required values of the best tools, unless a recently used tool provided them."""
     places = state.task.index.catalogue.positions
     there = frozenset(places[key] for key in used_lately(state.task.request.conversation) if key in places)
     return _stated(_by_schema(state, there), there)
@@ -39,7 +39,7 @@ def _by_schema(state: State, there: frozenset[int]) -> State:
 
 
 def _stated(state: State, there: frozenset[int]) -> State:
-    """Raise what the best tools state to need, and what that needs, to the chance that it is asked for with them."""
+    """Raise the stated needs of the best tools, and their needs, to the probability that they are used together."""
     chances, steps = dict[int, float](), dict[int, Hop]()
     for position in state.order[:REQUIRING]:
         for step in state.task.index.graph.needed(position):

@@ -33,7 +33,7 @@ def together(state: State) -> State:
 
 
 def _partners(state: State, past: Experience, first: Sequence[int]) -> Iterator[tuple[int, int, Partner]]:
-    """Yield each of the best tools with each of its partners: both places, and what is known of the two."""
+    """Yield each of the best tools with each of its partners: both places, and their relation."""
     tools, positions = state.task.index.catalogue.tools, state.task.index.catalogue.positions
     for best in first:
         for own in past.co_use.usual((tools[best].key, tools[best].hash)):
