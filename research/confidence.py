@@ -17,7 +17,7 @@ from orchestrator.index.calibration import CONFIDENCE, GATE, Calibration, Logist
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
-from research.examples import Collected, Example, Part, Rows, collect, collect_small, collect_tasks
+from research.examples import Collected, Example, Part, Rows, collect, collect_abroad, collect_small, collect_tasks
 from research.sources import SETS
 
 REMOVED = 0.02
@@ -109,7 +109,7 @@ def top_by_both(maps: Mapping[str, LogisticMap], example: Example) -> Top:
     chances, rows = by_both(maps, example)
     if not len(chances):
         return None
-    top = top_features(chances, rows, example.query, for_parts(maps, example))
+    top = top_features(chances, rows, example.query, for_parts(maps, example), example.unfamiliar)
     return top, bool(example.relevant[np.argmax(chances)])
 
 
@@ -122,21 +122,46 @@ def _with_query(rows: Rows, example: Example | Part) -> Rows:
     return np.hstack([rows, np.broadcast_to(example.query[: len(QUERY)], (len(rows), len(QUERY)))])
 
 
+Tops = tuple[Rows, Rows, Rows]
+"""One row a query: the features of its best candidate, whether that is relevant, and what the query weighs."""
+
+
 def _fit_top(sets: Sequence[Collected], top: Callable[[Example], Top]) -> tuple[Rows, float]:
+    return _fit_tops(_tops(sets, top, removed=False), _tops(sets, top, removed=True))
+
+
+def _fit_tops(real: Tops, removed: Tops) -> tuple[Rows, float]:
     """A map of the best candidate's chance to be right, that falls when the right tools are not there.
 
     Fitted with each query a second time, searched without its relevant tools and nothing right; then slope and bias are
     fitted again on the real queries alone, which are what the confidence is about.
     """
-    rows, target, weight = _tops(sets, top, removed=False)
-    none, never, light = _tops(sets, top, removed=True)
+    rows, target, weight = real
+    none, never, light = removed
     weights, bias = fit(np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, light]))
     (slope,), shift = fit((rows @ weights + bias)[:, None], target, weight)
     return weights * slope, bias * slope + shift
 
 
-def _tops(sets: Sequence[Collected], top: Callable[[Example], Top], *, removed: bool) -> tuple[Rows, Rows, Rows]:
-    """One row a query: the features of its best candidate, and whether that is relevant.
+def confidence_tops(maps: Calibration, own: Collected) -> tuple[Tops, Tops]:
+    """What the confidence is fitted to of one set, by these maps of the legs: with its right tools, and without."""
+    top = partial(top_by_both, {part: getattr(maps, part) for part in ("keyword", "semantic", "merged")})
+    return _tops([own], top, removed=False), _tops([own], top, removed=True)
+
+
+def _joined(several: Sequence[Tops]) -> Tops:
+    rows, target, weight = zip(*several, strict=True)
+    return np.concatenate(rows), np.concatenate(target), np.concatenate(weight)
+
+
+def confidence_of(sets: Sequence[tuple[Tops, Tops]]) -> LogisticMap:
+    """The confidence fitted to these sets."""
+    weights, bias = _fit_tops(_joined([real for real, _ in sets]), _joined([removed for _, removed in sets]))
+    return LogisticMap(features=CONFIDENCE, weights=weights, bias=bias)
+
+
+def _tops(sets: Sequence[Collected], top: Callable[[Example], Top], *, removed: bool) -> Tops:
+    """Return the rows of these sets.
 
     removed: of queries searched without their relevant tools, and of those that no tool answers at all.
     """
@@ -162,7 +187,7 @@ def left_out_maps(data: Path, embedder: Embedder) -> dict[str, Calibration]:
     """For each set the maps that the others give, with the tasks of our own."""
     folders = [data / "bench" / name for name in SETS]
     sets, small = ([way(folder, embedder) for folder in folders] for way in (collect, collect_small))
-    own = collect_tasks(data, embedder)
+    own = [*collect_tasks(data, embedder), *collect_abroad(data, embedder)]
     return {
         name: from_json(fit_all([*sets[:place], *sets[place + 1 :], *small[:place], *small[place + 1 :], *own]))
         for place, name in enumerate(SETS)
@@ -178,7 +203,7 @@ def main() -> None:
     embedder = embedder_for(Options())
     folders = [arguments.data / "bench" / name for name in SETS if name != arguments.leave_out]
     sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
-    sets += collect_tasks(arguments.data, embedder)
+    sets += [*collect_tasks(arguments.data, embedder), *collect_abroad(arguments.data, embedder)]
     maps = {**fit_all(sets), "about": {"embedder": embedder.id, "sets": [collected.name for collected in sets]}}
     arguments.out.write_text(json.dumps(maps, indent=1) + "\n", encoding="utf-8")
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.index.calibration import CONFIDENCE, GATE, UNKNOWN_NO_TOOL_SIMILARITY, Calibration, from_json
-from orchestrator.index.embed import Embedder, no_tool_of
+from orchestrator.index.embed import Embedder, no_tool_of, unfamiliar_to
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, places_among
 from orchestrator.index.index import Index
 from orchestrator.pipeline.scoring import ClauseScores, Search
 from orchestrator.pipeline.understand import Understood, understand
 from research.strays import stray
-from research.tasks import tasks
+from research.tasks import abroad, tasks
 
 WIDTH = 30
 SMALL = 0.3
@@ -28,6 +28,8 @@ SMALL = 0.3
 TASKS, TASKS_CLAIMS = 0.3, 0.11
 """How much each file of tasks of our own weighs against a set, where the tools' chances are fitted, and where the gate
 and the confidence are (docs/decisions.md)."""
+ABROAD_CLAIMS = 0.11
+"""How much each language weighs where the confidence is fitted; the tools' chances are not fitted to them."""
 SMALL_CATALOGUES = 40
 MOST_QUERIES = 800
 """Every nth query of a set is read, so that there are as many, and fewer than twice that; the maps have 23 weights."""
@@ -51,7 +53,8 @@ class Example:
     """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
 
     `parts`: its clauses, where it has several. `absent`: the same query searched with its relevant tools out of the
-    catalogue; None where it has none. `no_tool_similarity`: its cosine with what needs no tool.
+    catalogue; None where it has none. `no_tool_similarity`: its cosine with what needs no tool. `unfamiliar`: the
+    share of its tokens that the embedder hardly knows.
     """
 
     keyword: Rows
@@ -63,6 +66,7 @@ class Example:
     parts: tuple[Part, ...] = ()
     absent: "Example | None" = None
     no_tool_similarity: float = UNKNOWN_NO_TOOL_SIMILARITY
+    unfamiliar: float = 0.0
 
     def of_parts(self, chances: Sequence[Rows]) -> Rows:
         """Return what the parts give their own candidates as those of the whole [parts, candidates]; 0 where a part
@@ -129,6 +133,17 @@ def collect_tasks(data: Path, embedder: Embedder) -> list[Collected]:
     ]
 
 
+def collect_abroad(data: Path, embedder: Embedder) -> list[Collected]:
+    """The same of tasks of our own in other languages, language by language."""
+    found: dict[str, Collected] = {}
+    for one in tasks(data):
+        index = Index(one.catalogue)
+        for language, records in abroad(one).items():
+            collected = found.setdefault(language, Collected(f"tasks in {language}", weight=0, claims=ABROAD_CLAIMS))
+            collected.examples += _examples(index, records, embedder)
+    return list(found.values())
+
+
 def _records(folder: Path) -> list[dict[str, Any]]:
     """The labelled queries of a set. `:name` is a tool without a server, as in `toolroute eval`."""
     records = [json.loads(line) for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -171,6 +186,7 @@ def _example(
         gold=len(wanted),
         parts=tuple(_part(clause, whole.chosen) for clause in found.clauses if len(clause.chosen)),
         no_tool_similarity=found.no_tool_similarity,
+        unfamiliar=unfamiliar_to(embedder, understood.asked) or 0.0,
     )
 
 

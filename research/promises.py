@@ -24,6 +24,7 @@ from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import embedder_for
 from orchestrator.index.guarantee import LEVELS, guarantees
 from orchestrator.options import Options
+from research.abroad import by_language, languages
 from research.confidence import left_out_maps
 from research.sources import SETS
 
@@ -86,6 +87,8 @@ def main() -> None:
             table(columns, {**rows, "**mean**": means(rows)}),
             f"Thresholds from {OWN} queries, measured on the others ({DRAWS} draws a set):",
             table(figures, {**promised, "**mean**": means(promised)}),
+            "Tasks in other languages over English tools, each language with a confidence fitted without it:",
+            languages(by_language(given.data)),
         ]
     )
     print(text)

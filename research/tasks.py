@@ -34,6 +34,17 @@ def _read(path: Path, folder: Path) -> Tasks:
     return Tasks(name=f"tasks {path.stem.partition('.')[2]}", catalogue=catalogue, records=records)
 
 
+def abroad(one: Tasks) -> dict[str, list[dict[str, Any]]]:
+    """A file's tasks in other languages, by language: written/abroad.jsonl translates some, and the labels stay."""
+    known = {record["id"]: record for record in one.records}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in rows(WRITTEN / "abroad.jsonl"):
+        if (record := known.get(line["id"])) is not None:
+            for language in line.keys() - {"id"}:
+                found.setdefault(language, []).append({**record, "query": line[language]})
+    return dict(sorted(found.items()))
+
+
 @cache
 def _catalogue(folder: Path) -> Catalogue:
     return Catalogue.read(folder)

@@ -129,7 +129,7 @@ BEST_BOTH = ("cos_z", "cos_behind_best", "cos_server")
 OF_QUERY = ("log_tools", "unknown")
 GATE = (*TOP, *OF_QUERY, *BEST_KEYWORD)
 """The features of the gate: of all candidates' probabilities, of the query, and of the best candidate."""
-CONFIDENCE = (*GATE, *BEST_BOTH, "far", "long", "surest")
+CONFIDENCE = (*GATE, *BEST_BOTH, "far", "long", "surest", "strange")
 FAR = 0.35
 """The cosine below which a tool that stands out of the others is still far from what was asked."""
 LONG = math.log1p(16)
@@ -144,14 +144,19 @@ _COSINE = (*KEYWORD, *SEMANTIC).index("cos")
 
 
 def top_features(
-    probabilities: Probabilities, rows: Rows, query: Sequence[float], parts: Rows | None = None
+    probabilities: Probabilities,
+    rows: Rows,
+    query: Sequence[float],
+    parts: Rows | None = None,
+    unfamiliar: float = 0.0,
 ) -> list[float]:
     """Return GATE, or CONFIDENCE where the candidates' rows have the semantic features too.
 
     TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, the
     runner-up's share of the two, and the weight of the query's words that the best candidate holds. `far`: its cosine's
     distance below FAR; `long`: log_terms above LONG; `surest`: its best log-odds for the whole or a part.
-    parts: the candidates' chances for each part alone [parts, candidates].
+    `strange`: the share of its tokens that the embedder hardly knows, by the share of its words that no tool has.
+    parts: the candidates' chances for each part alone [parts, candidates]. unfamiliar: the first share of `strange`.
     """
     clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     best, second = sorted([*clipped, 1e-6])[:-3:-1]
@@ -164,7 +169,8 @@ def top_features(
         return [*top, *map(own.__getitem__, _KEYWORD_COLUMNS)]
     surest = best if parts is None or not len(parts) else max(best, float(parts[:, clipped.index(best)].max()))
     far, long = max(0.0, FAR - own[_COSINE]), max(0.0, query[_TERMS] - LONG)
-    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), far, long, _log_odds(min(surest, 1 - 1e-6))]
+    strange = unfamiliar * query[_UNKNOWN]
+    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), far, long, _log_odds(min(surest, 1 - 1e-6)), strange]
 
 
 def _log_odds(chance: float) -> float:

@@ -5,6 +5,7 @@ An embedder is the shipped static model, a model2vec folder, or an OpenAI-compat
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -25,9 +26,13 @@ from orchestrator.options import Options, model_key
 from orchestrator.records.tool import Tool
 
 Vectors = NDArray[np.float32]
-"""Shape [texts, dimension]; every row has length 1, or is zero where the text holds nothing known."""
+"""A float32 array of shape [texts, dimension]. Each row has length 1, or is zero if the text has no known word."""
 
 _PARTS = ("config.json", "model.safetensors", "tokenizer.json")
+_CONTINUES = "##"
+"""What begins a token that continues a word, in a WordPiece vocabulary."""
+_WORD = re.compile(r"(?<![A-Za-z0-9_])[^\W\d_]+(?![A-Za-z0-9_])")
+"""Letters that are no part of an identifier: those fall into pieces in any language."""
 _BATCH = 512
 _FEW = 8
 _MOST_KNOWN, _LONGEST_KNOWN = 50_000, 60
@@ -142,6 +147,11 @@ def no_tool_of(embedder: Embedder) -> NDArray[np.float32] | None:
     return embedder.no_tool if isinstance(embedder, StaticEmbedder) else None
 
 
+def unfamiliar_to(embedder: Embedder, text: str) -> float | None:
+    """Return the share of a text that the embedder hardly knows; None for an embedder that shows no tokens."""
+    return embedder.unfamiliar(text) if isinstance(embedder, StaticEmbedder) else None
+
+
 def _read_model(folder: Path) -> tuple[bytes, bytes]:
     return (folder / "model.safetensors").read_bytes(), (folder / "tokenizer.json").read_bytes()
 
@@ -198,6 +208,20 @@ class StaticEmbedder:
                 tokens = list(map(self._words if self._by_word else self._cut, batch))
             vectors[start : start + len(batch)] = [self._pool(ids) for ids in tokens]
         return unit(vectors)
+
+    def unfamiliar(self, text: str) -> float:
+        """Return the share of the tokens of a text's words that are unknown or only continue a word, 0 to 1.
+
+        The tokenizer knows most words of its training languages whole: .03 to .08 in English requests, .3 to .6 in
+        languages that it cuts into pieces, .8 in scripts that it does not have.
+        """
+        words = " ".join(_WORD.findall(text[:_MAX_CHARS]))
+        read = self._tokenizer.encode(words, add_special_tokens=False)
+        strange = [
+            number == self._unknown or token.startswith(_CONTINUES)
+            for number, token in zip(read.ids, read.tokens, strict=True)
+        ]
+        return sum(strange) / max(len(strange), 1)
 
     def _cut(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids

@@ -1,5 +1,6 @@
 """Both legs over one Index: a query's candidates, with each leg's probabilities and the features behind them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from orchestrator.index.calibration import (
 )
 from orchestrator.index.embed import SemanticIndex
 from orchestrator.index.features import (
+    ASKED,
     CandidateSet,
     Positions,
     Rows,
@@ -106,7 +108,7 @@ class Candidates:
         if not len(chances):
             return 0.0
         clauses = self.of_clauses(whole.chosen, with_server_prior=False)[:, kept] if self.clauses else None
-        sure = maps.confidence.chance(top_features(chances, rows, whole.query, clauses))
+        sure = maps.confidence.chance(top_features(chances, rows, whole.query, clauses, self.search.unfamiliar or 0.0))
         return min(sure, most_by_meaning(chances, rows, whole.overlap[kept], self.no_tool_similarity))
 
 
@@ -124,6 +126,17 @@ class Search:
     width: int = 30
     allowed: NDArray[np.bool_] | None = None
     named: Positions | None = None
+    unfamiliar_to: Callable[[str], float | None] = lambda _: None
+
+    @cached_property
+    def unfamiliar(self) -> float | None:
+        """The share of the task's tokens that the embedder hardly knows; None where it shows none."""
+        return self.unfamiliar_to(self.understood.asked)
+
+    @cached_property
+    def strange(self) -> float:
+        """The same by the share of its words that no tool has: words of the catalogue are found without meaning."""
+        return (self.unfamiliar or 0.0) * self._queries[0][ASKED.index("unknown")]
 
     @cached_property
     def words(self) -> KeywordScores:
@@ -228,6 +241,7 @@ class Search:
         servers = self.index.keyword.server_of[chosen.positions]
         support = _support(servers, chances, len(self.understood.terms))
         sure = self.calibration.gate if near is None else self.calibration.confidence
+        unfamiliar = 0.0 if near is None else self.unfamiliar or 0.0
         parts = [
             ClauseScores(
                 chosen=chosen.positions[own],
@@ -238,7 +252,7 @@ class Search:
                 keyword=keyword[own],
                 semantic=None if near is None else near[own],
                 chances=chances[own],
-                sure=_chance(sure, chances[own], rows[own], self._queries[number]),
+                sure=_chance(sure, chances[own], rows[own], self._queries[number], unfamiliar),
             )
             for number, own in enumerate(chosen.rows)
         ]
@@ -270,8 +284,10 @@ class Search:
         return left if self.index.deprecation_factor is None else left * self.index.deprecation_factor[chosen.positions]
 
 
-def _chance(map_: LogisticMap, chances: Probabilities, rows: Rows, query: list[float]) -> float:
-    return map_.chance(top_features(chances, rows, query)) if len(chances) else 0.0
+def _chance(
+    map_: LogisticMap, chances: Probabilities, rows: Rows, query: list[float], unfamiliar: float = 0.0
+) -> float:
+    return map_.chance(top_features(chances, rows, query, unfamiliar=unfamiliar)) if len(chances) else 0.0
 
 
 def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:

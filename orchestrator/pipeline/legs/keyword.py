@@ -36,6 +36,7 @@ def search_of(state: State) -> Search:
         width=max(LEAST_WIDTH, 3 * task.most),
         allowed=searched(state),
         named=positions_of(task.index, state.explicit.wanted),
+        unfamiliar_to=task.unfamiliar_to,
     )
 
 

@@ -1,0 +1,94 @@
+"""What the confidence is worth in other languages: `python -m research.abroad --data ../shared`.
+
+Tasks of our own in ten languages (written/abroad.jsonl), among all tools of the servers that each file of tasks names.
+Each language is measured with a confidence that was fitted without it. `--folder` measures labelled queries of yours
+with the shipped maps: a subfolder a language, as `toolroute eval` reads it. `research.promises` writes the table.
+"""
+
+import argparse
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.quality import table
+from orchestrator.evaluate import metrics
+from orchestrator.evaluate.runner import Query, QuerySet, answer_all, read_set
+from orchestrator.index.calibration import Calibration, from_json, shipped
+from orchestrator.index.embed import embedder_for
+from orchestrator.options import Options
+from orchestrator.pipeline.explain import FOREIGN
+from orchestrator.records.decision import Decision
+from orchestrator.runtime.router import Router
+from research.confidence import confidence_of, confidence_tops, fit_all
+from research.examples import collect, collect_abroad, collect_small, collect_tasks
+from research.sources import SETS
+from research.tasks import Tasks, abroad, tasks
+
+COLUMNS = ("tasks", "recall@5", "right", "confidence", "ece", "0.7 and above", "right of these", "warned")
+Answered = list[tuple[Query, Decision]]
+
+
+async def answered(one: Tasks, records: Sequence[dict[str, Any]], maps: Calibration) -> Answered:
+    queries = [Query(id=str(n), text=r["query"], relevant=frozenset(r["relevant"])) for n, r in enumerate(records)]
+    async with Router(one.catalogue, options=Options(), calibration=maps) as router:
+        return [(answer.query, answer.decision) for answer in await answer_all(router, queries)]
+
+
+def figures(found: Answered) -> list[object]:
+    """Return COLUMNS."""
+    ranked = [[match.tool.key for match in decision.matches] for _, decision in found]
+    right = np.array([metrics.hit(order, query.relevant) for order, (query, _) in zip(ranked, found, strict=True)])
+    five = [metrics.recall(order, query.relevant, 5) for order, (query, _) in zip(ranked, found, strict=True)]
+    sure = np.array([decision.confidence for _, decision in found])
+    worth = metrics.confidence(sure, right, gate=Options().gate)
+    warned = float(np.mean([FOREIGN in decision.warnings for _, decision in found]))
+    own = [float(np.mean(five)), float(right.mean()), float(sure.mean()), worth["ece"], worth["resolved"]]
+    return [len(found), *own, "-" if worth["precision"] is None else worth["precision"], warned]
+
+
+def by_language(data: Path) -> dict[str, Answered]:
+    """Return the answers language by language."""
+    embedder, files = embedder_for(Options()), tasks(data)
+    folders = [data / "bench" / name for name in SETS]
+    sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
+    sets += collect_tasks(data, embedder)
+    languages, found = collect_abroad(data, embedder), dict[str, Answered]()
+    maps = from_json(fit_all([*sets, *languages]))
+    read = {own.name: confidence_tops(maps, own) for own in [*sets, *languages]}
+    for own in languages:
+        others = [top for name, top in read.items() if name != own.name]
+        maps = replace(maps, confidence=confidence_of(others))
+        name = own.name.removeprefix("tasks in ")
+        asked = [(one, records) for one in files if (records := abroad(one).get(name))]
+        found[name] = [pair for one, records in asked for pair in asyncio.run(answered(one, records, maps))]
+    return found
+
+
+async def of_set(found: QuerySet) -> Answered:
+    async with Router(found.catalogue, options=Options(), calibration=shipped()) as router:
+        return [(answer.query, answer.decision) for answer in await answer_all(router, found.queries)]
+
+
+def languages(found: Mapping[str, Answered]) -> str:
+    """Return the table of the languages and of all together."""
+    pooled = [pair for own in found.values() for pair in own]
+    return table(COLUMNS, {**{name: figures(own) for name, own in found.items()}, "**together**": figures(pooled)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
+    parser.add_argument("--folder", type=Path, help="labelled queries in place of our own, a subfolder a language")
+    given = parser.parse_args()
+    if given.folder is None:
+        print(languages(by_language(given.data)))
+    else:
+        print(languages({path.name: asyncio.run(of_set(read_set(path))) for path in sorted(given.folder.iterdir())}))
+
+
+if __name__ == "__main__":
+    main()
