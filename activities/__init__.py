@@ -1,1 +1,1 @@
-"""The activities, a file a family: imported as `orchestrator.activities`."""
+"""The activities, one file per family, imported as `orchestrator.activities`."""

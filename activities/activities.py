@@ -1,9 +1,9 @@
-"""The activities of a worker: routing, planning, completing, calling and syncing, each one call of what it opened.
+"""The activities of a worker: routing, planning, completing, calling, recording and syncing.
 
-Routing is one activity for all stages by default, since each further one costs about 10 ms; those of
-single stages are in `stages.py`. Planning is one, so that a better
-planner does not break the histories of plans already made. Calls are never local activities: those run again after a
-crash. Of a model call only the result enters the history, never the endpoint, the key or the prompt.
+Routing is one activity for all stages by default, because each further activity costs about 10 ms. The activities of
+single stages are in `stages.py`. Planning is one activity, so that a better planner does not break the histories of
+existing plans. Calls are never local activities, because those run again after a crash. Of a model call, only the
+result enters the history, never the endpoint, the key or the prompt.
 """
 
 import time
@@ -36,13 +36,13 @@ from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size
 from orchestrator.temporal.resources import Resources
 
 MODEL_TRIES = 3
-"""How often Temporal asks a model that does not answer before the plan is made without it."""
+"""The number of attempts for a model that does not answer. After them the plan is made without it."""
 UNSENT = "nothing was sent by attempt"
-"""Heartbeat of an attempt that failed before it sent anything, with its number."""
+"""The heartbeat of an attempt that failed before it sent anything, with its number."""
 
 
 class Activities:
-    """Does a worker's part over its resources. Bad input fails without a retry."""
+    """The activities of a worker, over its resources. Bad input fails without a retry."""
 
     stages = StageActivities
 
@@ -50,7 +50,7 @@ class Activities:
         self.resources = resources
 
     def all(self) -> list[Callable[..., Any]]:
-        """Return what a worker registers."""
+        """Return the activities that a worker registers."""
         calls = [self.call_tool, self.check_call, self.read_result]
         return [
             self.route,
@@ -66,15 +66,15 @@ class Activities:
     async def route(self, given: RawValue) -> Decision:
         """Return the Decision for a RouteRequest."""
         async with working(given, RouteRequest) as request:
-            request.validate()  # A worker serves many tenants: a request without one is not `local`, as in process.
+            request.validate()  # A worker serves many tenants, so a request without a tenant is an error.
             return await self.resources.limited(await (await self.resources.router()).route(request))
 
     @activity.defn(name=names.PLAN)
     async def plan(self, given: RawValue) -> Plan:
-        """Return steps bound to the matches of a PlanRequest's Decision; nothing is searched."""
+        """Return steps bound to the matches of a PlanRequest's Decision. Nothing is searched."""
         async with working(given, PlanRequest) as request:
             if activity.info().attempt > MODEL_TRIES:
-                lost = f"{MODEL_TRIES} attempts ended with their worker or out of time"
+                lost = f"{MODEL_TRIES} attempts lost their worker or ran out of time"
                 request = replace(request, without_model=lost)
             made = await make_plan(self.resources.models(), request, give_up=_gives_up, within_s=time_limit())
             check_size("the arguments of the plan's steps", [step.arguments for step in made.steps], MAX_PLAN_BYTES)
@@ -82,18 +82,20 @@ class Activities:
 
     @activity.defn(name=names.COMPLETE)
     async def complete(self, given: RawValue) -> Completion:
-        """Return what the model gave for a CompleteRequest."""
+        """Return the model's completion for a CompleteRequest."""
         async with working(given, CompleteRequest) as request:
             models = self.resources.models()
             if models is None:
-                raise InvalidConfig("this worker has no model: set TOOLROUTE_MODEL for it, or give it models=...")
+                raise InvalidConfig(
+                    "this worker has no language model: set TOOLROUTE_MODEL, or give the plugin models=..."
+                )
             return await complete(models, request, self.resources.results.text)
 
     @activity.defn(name=names.CALL_TOOL)
     async def call_tool(self, given: RawValue) -> ToolResult:
-        """Return the tool's answer, held to its tokens; a tool's own error is an answer too.
+        """Return the tool's answer, cut to its tokens. A tool's own error is an answer, too.
 
-        A call that may not be repeated is sent at most once, whatever the retry policy of whoever schedules it.
+        A call that may not be repeated is sent at most once, whatever retry policy the caller sets.
         """
         async with working(given, ToolCall) as call:
             with self.resources.audited(call, activity.info().workflow_id or "") as line:
@@ -111,15 +113,16 @@ class Activities:
             return await self.resources.execute(replace(call, deadline_s=deadline_s), confirm)
         except Unavailable as error:
             late = deadline_s is not None and time.monotonic() - began >= deadline_s
-            error.retry = error.retry and not (late and attempt > 1)  # what is too slow twice is so a third time
+            error.retry = error.retry and not (late and attempt > 1)  # A tool that is too slow twice will be so again.
             activity.heartbeat(UNSENT, attempt)
             raise
 
     @activity.defn(name=names.CHECK_CALL)
     async def check_call(self, given: RawValue) -> Present:
-        """Return how a ToolCall's server defines the tool now, before a person is asked or a child workflow starts.
+        """Return how the server of a ToolCall defines the tool now. It runs before an approval and before a child
+        workflow.
 
-        It fails where the arguments do not fit the tool, or nothing would carry it out.
+        It fails if the arguments do not fit the tool, or if no executor exists for it.
         """
         async with working(given, ToolCall) as call:
             tool = await self.resources.present(replace(call, deadline_s=call.deadline_s or time_limit()))
@@ -127,14 +130,14 @@ class Activities:
 
     @activity.defn(name=names.READ_RESULT)
     async def read_result(self, given: RawValue) -> ResultPage:
-        """Return a part of a whole result that is kept for the tenant of a PageRequest."""
+        """Return a part of a whole result, for the tenant of a PageRequest."""
         async with working(given, PageRequest) as request:
             request.validate()
             return await self.resources.results.page(request)
 
     @activity.defn(name=names.RECORD_OUTCOME)
     async def record_outcome(self, given: RawValue) -> None:
-        """Remember the Outcome of a RecordRequest; it may run again at any time."""
+        """Record the Outcome of a RecordRequest. It may run again at any time."""
         async with working(given, RecordRequest) as request:
             router = await self.resources.router()
             await router.record(
@@ -151,21 +154,23 @@ class Activities:
 
     @activity.defn(name=names.SYNC_CATALOGUE)
     async def sync_catalogue(self, given: RawValue) -> dict[str, Any]:
-        """Return what `toolroute tools sync -o json` prints for a SyncRequest; it may run again at any time."""
+        """Return the report that `toolroute tools sync -o json` prints, for a SyncRequest. It may run again at any
+        time.
+        """
         async with working(given, SyncRequest) as request:
             request.validate()
             return (await self.resources.sync(request)).to_json()
 
 
 def _gives_up(error: ToolrouteError) -> bool:
-    """Return whether this was the last attempt that waits for the model."""
+    """Return True if this was the last attempt that waits for the model."""
     info = activity.info()
     most = (info.retry_policy.maximum_attempts if info.retry_policy else 0) or MODEL_TRIES
     return not error.retry or info.attempt >= min(MODEL_TRIES, most)
 
 
 async def _confirm(call: ToolCall, policy: ChangePolicy, live: Tool) -> None:
-    """Raise where the call may not be sent to the tool as its server defines it now."""
+    """Raise an error if the call may not be sent to the tool as its server defines it now."""
     now = as_chosen(live, call.tool)
     if not now.replayable:
         _refuse_second(call)
@@ -173,11 +178,13 @@ async def _confirm(call: ToolCall, policy: ChangePolicy, live: Tool) -> None:
     if call.approve is None or now.hash == call.tool.hash:
         return
     if (is_other and call.approve != "never") or needs_approval(judged, call.approve):
-        raise ToolChanged(f"{call.tool.key}: its server defines it otherwise now, and that waits for approval")
+        raise ToolChanged(
+            f"{call.tool.key}: the server has changed the tool's definition, and a person must approve it"
+        )
 
 
 def _refuse_second(call: ToolCall) -> None:
     """Raise OutcomeUnknown for a further attempt, unless the attempt before it reported that it sent nothing."""
     info = activity.info()
     if info.attempt > 1 and list(info.heartbeat_details) != [UNSENT, info.attempt - 1]:
-        raise OutcomeUnknown(f"{call.tool.key}: an earlier attempt was lost; it is not sent again", final=True)
+        raise OutcomeUnknown(f"{call.tool.key}: an earlier attempt was lost; the call is not sent again", final=True)

@@ -1,4 +1,4 @@
-"""Heartbeats of the activities under way: from their event loop or, while that is blocked, from a thread."""
+"""Heartbeats of running activities: from their event loop or, while that is blocked, from a thread."""
 
 import asyncio
 import logging
@@ -14,14 +14,14 @@ from temporalio import activity
 from temporalio.client import AsyncActivityHandle
 
 LONGEST_S, LOOK_S, BLOCKED_S = 1.0, 0.1, 3.0
-"""Between two beats, between two looks of the thread, and before a blocked loop is reported."""
+"""Seconds between two heartbeats, between two checks by the thread, and until a blocked loop is reported."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, kw_only=True)
 class _Pulse:
-    """One activity's beats: `looped` is when its event loop came round last, `sent` the last beat, wherever from."""
+    """The heartbeats of one activity. `looped` is the last time that its event loop ran, `sent` the last heartbeat."""
 
     handle: AsyncActivityHandle
     every_s: float
@@ -30,14 +30,17 @@ class _Pulse:
     sent: float = field(default_factory=time.monotonic)
 
     async def beat(self) -> None:
-        """Beat through the worker, which hears of a cancellation by it."""
+        """Send heartbeats through the worker, which learns of a cancellation that way."""
         while True:
             activity.heartbeat()
             self.looped = self.sent = time.monotonic()
             await asyncio.sleep(self.every_s)
 
     async def stand_in(self) -> None:
-        """Beat through the client where the loop is late. What fails, as for an activity that has ended, is left."""
+        """Send a heartbeat through the client if the loop is late. Failures are ignored, for example if the activity
+        has
+        ended.
+        """
         if time.monotonic() - self.sent < 1.5 * self.every_s:
             return
         self.sent = time.monotonic()
@@ -46,7 +49,7 @@ class _Pulse:
 
 
 class _Heart:
-    """Watches the pulses of a process from a thread, which lives as long as there are some."""
+    """Watches the heartbeats of a process from a thread, which runs while there are activities."""
 
     def __init__(self) -> None:
         self._pulses: set[_Pulse] = set()
@@ -77,17 +80,17 @@ class _Heart:
             await asyncio.sleep(LOOK_S)
 
     def _report(self, pulse: _Pulse) -> None:
-        """Warn once of each line that blocks a loop."""
+        """Log a warning once for each line that blocks a loop."""
         late_s, frame = time.monotonic() - pulse.looped, sys._current_frames().get(pulse.thread)  # noqa: SLF001
         if late_s < BLOCKED_S or frame is None:
             return
         at = traceback.extract_stack(frame, limit=1)[0]
         where = f"{at.name} ({at.filename}:{at.lineno})"
-        if where not in self._reported and at.name != "select":  # that loop waits: the whole process was stopped
+        if where not in self._reported and at.name != "select":  # In `select` the whole process was stopped.
             self._reported.add(where)
             logger.warning(
-                "%s has blocked the worker's event loop for %.1f s, and so every other call: a function that blocks "
-                "belongs in a plain `def`, which runs in a thread",
+                "%s has blocked the worker's event loop and all other calls for %.1f s: write a blocking function as a "
+                "plain `def`, which runs in a thread",
                 *(where, late_s),
             )
 
@@ -97,7 +100,9 @@ _HEART = _Heart()
 
 @asynccontextmanager
 async def beating() -> AsyncIterator[None]:
-    """Beat at least three times in each heartbeat timeout of this activity, and each second, until the work is done."""
+    """Send heartbeats until the work is done: at least three in each heartbeat timeout of this activity, and one per
+    second.
+    """
     info = activity.info()
     if info.heartbeat_timeout is None:
         yield

@@ -1,7 +1,7 @@
-"""The activities of single stages: together they do what `toolroute.route` does in one.
+"""The activities of single stages. Together they do the work of `toolroute.route`.
 
-Each runs the worker's pipeline until the stage that its name says. Where the pipeline has no such stage, the activity
-finds nothing more, and `Findings.skips` tells the workflow not to schedule it.
+Each runs the worker's pipeline to the stage in its name. If the pipeline has no such stage, the activity changes
+nothing, and `Findings.skips` makes the workflow skip it.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class StageActivities:
         self.resources = resources
 
     def all(self) -> list[Callable[..., Any]]:
-        """Return what a worker registers."""
+        """Return the activities that a worker registers."""
         first = [self.match_always_available, self.detect_explicit_server, self.keyword_gate]
         return [*first, self.semantic_fallback, self.merge]
 
@@ -37,22 +37,31 @@ class StageActivities:
 
     @activity.defn(name=names.DETECT_EXPLICIT_SERVER)
     async def detect_explicit_server(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
-        """Return the Findings with the servers that a RouteRequest names, and the tools that are allowed."""
+        """Return the Findings with the servers that a RouteRequest names, and with the allowed tools."""
         return await self._find(request, before, names.DETECT_EXPLICIT_SERVER)
 
     @activity.defn(name=names.KEYWORD_GATE)
     async def keyword_gate(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
-        """Return the Findings with the keyword leg's candidates; `gate_open` where they are enough."""
+        """Return the Findings with the keyword leg's candidates. `gate_open` is True if they are enough."""
         return await self._find(request, before, names.KEYWORD_GATE)
 
     @activity.defn(name=names.SEMANTIC_FALLBACK)
     async def semantic_fallback(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
-        """Return the Findings with both legs' candidates; the keyword leg's, with a warning, where embedding fails."""
+        """Return the Findings with the candidates of both legs. If embedding fails, return those of the keyword leg,
+        with
+        a warning.
+        """
         return await self._find(request, before, names.SEMANTIC_FALLBACK)
 
     @activity.defn(name=names.MERGE)
     async def merge(self, request: RawValue, before: RawValue = NOTHING, keyword_alone: str = "") -> Decision:
-        """Return the Decision for a RouteRequest; `keyword_alone` says why the semantic stage did not answer."""
+        """Return the Decision for a RouteRequest.
+
+        Args:
+            request: The request.
+            before: The Findings of all stages.
+            keyword_alone: Why the semantic stage did not answer. Empty if it did.
+        """
         from orchestrator.runtime.staged import merge
 
         async with working(request, RouteRequest) as asked:

@@ -1,4 +1,4 @@
-"""Around an activity's work: its input, heartbeats while it waits for others, and errors as Temporal carries them."""
+"""The frame around an activity's work: its input, its heartbeats, and its errors in Temporal's form."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,20 +16,20 @@ from orchestrator.temporal.payload import read_input
 
 Record = TypeVar("Record")
 MOST_BUSY_S = 60.0
-"""Between two attempts of a call that finds no place: eight of them then wait for two minutes."""
+"""The maximum number of seconds between two attempts of a call without a slot. Eight attempts wait for two minutes."""
 MOST_CAUSES = 20
-"""Looked at behind an error; they may go round in a circle."""
+"""The number of causes of an error that are checked. Causes may form a circle."""
 MAX_MESSAGE = 4_000
-"""Characters of an error's message: a failure beyond the server's limit would reach nobody."""
+"""The maximum number of characters of an error's message. A failure above the server's limit would not be delivered."""
 
 
 @asynccontextmanager
 async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
-    """Yield the input; beat until it is done with, and raise errors as ApplicationErrors.
+    """Yield the input, send heartbeats, and raise errors as ApplicationErrors.
 
-    An error is retried where trying again can help and, for a call that is not `replayable`, only where it says that
-    nothing was done. What a function of the user's own raises keeps its type; a connection that it lost leaves the
-    outcome of such a call unknown.
+    An error is retried if trying again can help. For a call that is not `replayable`, it is retried only if it states
+    that nothing was done. An error of a user's own function keeps its type. If such a function lost a connection, the
+    outcome of the call is unknown.
     """
     replayable = True
     try:
@@ -47,19 +47,21 @@ async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
         if lost and not replayable:
             unknown = OutcomeUnknown(f"{type(error).__name__}: {error}")
             raise _failure(unknown, False) from _short(error)
-        # A file that a store lacks may come; a tool's own stays missing.
+        # A missing file of a store may appear later. A missing file of a tool stays missing.
         faults = (*FAULTS, OSError) if kind is ToolCall else FAULTS
         raise _failure(error, replayable and (lost or not isinstance(error, faults))) from _short(error)
 
 
 def time_limit() -> float | None:
-    """Return the seconds that the work may take, to end with a message of its own ahead of Temporal's timeout."""
+    """Return the seconds that the work may take, so that its own message comes before Temporal's timeout. None: no
+    limit.
+    """
     whole = activity.info().start_to_close_timeout
     return None if whole is None else 0.9 * whole.total_seconds()
 
 
 def _is_lost(error: BaseException | None) -> bool:
-    """Return whether it comes from a connection: an OSError that names no file, by itself or as a cause."""
+    """Return True if the error or one of its causes is a lost connection: an OSError without a file name."""
     for _ in range(MOST_CAUSES):
         if error is None or (isinstance(error, OSError) and error.filename is None):
             return error is not None
@@ -68,7 +70,7 @@ def _is_lost(error: BaseException | None) -> bool:
 
 
 def _as_given(error: ApplicationError, replayable: bool) -> ApplicationError:
-    """Return the user's own error, for good where the call may not be repeated, and its message cut."""
+    """Return the user's own error with its message cut. It is final if the call may not be repeated."""
     return ApplicationError(
         _cut(error.message),
         *error.details,
@@ -99,7 +101,7 @@ def _cut(text: str) -> str:
 
 
 def _short(error: BaseException | None) -> BaseException | None:
-    """Return the error as the cause to show, unless it, or a cause of its own, says too much for a history."""
+    """Return the error as the cause to show. None if it, or one of its causes, is too long for a history."""
     said: BaseException | None = error
     while said is not None:
         if len(str(said)) > MAX_MESSAGE:

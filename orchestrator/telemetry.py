@@ -1,7 +1,7 @@
-"""Traces and metrics through OpenTelemetry, named by its GenAI conventions.
+"""Traces and metrics with OpenTelemetry, named after its GenAI conventions.
 
-Nothing is loaded and little is done until the process has set a provider, or `export` has. What is asked and what is
-found are recorded only where the environment wants content captured, and without what looks like a key.
+Nothing is loaded until the process or `export` has set a provider. Tasks and matches are recorded only if the
+environment allows to capture content, and without parts that look like keys.
 """
 
 import json
@@ -22,15 +22,15 @@ logger = logging.getLogger(__package__)
 
 SCOPE = "toolroute"
 TOOL_ERROR = "tool_error"
-"""As `error.type`: the call was answered, with an error of the tool's own."""
+"""A value of `error.type`: the call was answered with an error of the tool itself."""
 _METRICS: dict[str, tuple[str, str, str]] = {
     "toolroute.routes": ("counter", "{route}", "Routes, by the Decision's stage and whether the gate was open"),
-    "toolroute.route.duration": ("histogram", "s", "How long a route takes"),
-    "toolroute.tokens_saved": ("counter", "{token}", "Tokens of definitions that a model need not read"),
+    "toolroute.route.duration": ("histogram", "s", "Duration of a route"),
+    "toolroute.tokens_saved": ("counter", "{token}", "Tokens of definitions that a model does not have to read"),
     "toolroute.connections": ("up_down_counter", "{connection}", "Open connections, by server"),
-    "toolroute.connects": ("counter", "{connect}", "Attempts to connect, by server and how they failed"),
-    "gen_ai.execute_tool.duration": ("histogram", "s", "Calls, by server and how they failed"),
-    "toolroute.outcomes": ("counter", "{outcome}", "Outcomes, by source and whether the task got what it wanted"),
+    "toolroute.connects": ("counter", "{connect}", "Attempts to connect, by server and error"),
+    "gen_ai.execute_tool.duration": ("histogram", "s", "Duration of calls, by server and error"),
+    "toolroute.outcomes": ("counter", "{outcome}", "Outcomes, by source and whether the task succeeded"),
     "toolroute.confidence": ("histogram", "1", "Confidence in the first match, by whether it was right"),
 }
 _BUCKETS = {
@@ -40,7 +40,7 @@ _BUCKETS = {
 
 
 def _tracer() -> Any:
-    """Return the tracer; None where no provider is set, which nobody can have done without loading the module."""
+    """Return the tracer. None if no provider is set, for which the module must be loaded."""
     api = sys.modules.get("opentelemetry.trace")
     if api is None or isinstance(api.get_tracer_provider(), api.ProxyTracerProvider):
         return None
@@ -49,20 +49,25 @@ def _tracer() -> Any:
 
 @cache
 def _tracer_of(provider: Any) -> Any:
-    """Return a provider's tracer, which is slow to make: half the time of a span."""
+    """Return a provider's tracer. Creating it takes half of the time of a span."""
     return provider.get_tracer(SCOPE)
 
 
 def traces() -> bool:
-    """Tell whether a tracer provider is set."""
+    """Return True if a tracer provider is set."""
     return _tracer() is not None
 
 
 @contextmanager
 def span(operation: str, name: str, attributes: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-    """Trace a GenAI operation; yield a dict for the attributes that are known at its end.
+    """Trace a GenAI operation. Yield a dict for the attributes that are known at its end.
 
-    With `error.type` among them, as after an exception, it has failed. No message of an error is recorded.
+    An `error.type` in it marks the operation as failed, as an exception does. Messages of errors are not recorded.
+
+    Args:
+        operation: The name of the operation.
+        name: The name of its object.
+        attributes: The attributes that are known at the start.
     """
     tracer, found = _tracer(), dict[str, Any]()
     first = {"gen_ai.operation.name": operation, **(attributes or {})}
@@ -82,7 +87,7 @@ def span(operation: str, name: str, attributes: Mapping[str, Any] | None = None)
 
 
 def stage(name: str, seconds: float) -> None:
-    """Trace a stage that has just ended, as a part of what is traced now."""
+    """Trace a stage that has just ended, as a part of the current span."""
     tracer = _tracer()
     if tracer is not None and sys.modules["opentelemetry.trace"].get_current_span().is_recording():
         end = time.time_ns()
@@ -90,7 +95,14 @@ def stage(name: str, seconds: float) -> None:
 
 
 def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str], *, gate_open: bool) -> None:
-    """Count a route, and give its span the Decision; `mask` takes keys out of the task's text."""
+    """Count a route, and add the Decision to its span.
+
+    Args:
+        found: The attributes of the span.
+        decision: The Decision.
+        mask: Removes keys from the task's text.
+        gate_open: Whether the fallback legs were skipped.
+    """
     seconds, stage_name = decision.timings_ms.get("total", 0.0) / 1000, str(decision.stage)
     by = {"toolroute.stage": stage_name, "toolroute.gate.open": gate_open}
     _measure("toolroute.routes", 1, by)
@@ -115,7 +127,7 @@ def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str]
 
 @contextmanager
 def calling(key: str, kind: str = "extension") -> Iterator[dict[str, Any]]:
-    """Trace, measure and log a tool's call; an `error.type` in what is yielded says how it failed."""
+    """Trace, measure and log a tool's call. An `error.type` in the yielded dict states how it failed."""
     began, failed = time.perf_counter(), dict[str, Any]()
     server, _ = split_key(key)
     about = {"gen_ai.tool.name": key, "gen_ai.tool.type": kind, "toolroute.server": server}
@@ -129,7 +141,7 @@ def calling(key: str, kind: str = "extension") -> Iterator[dict[str, Any]]:
 
 
 def connected(server: str, error: Exception | None) -> None:
-    """Count an attempt to connect a server, and the connection that came of it."""
+    """Count an attempt to connect a server, and the connection if it worked."""
     failed = {} if error is None else {"error.type": type(error).__name__}
     _measure("toolroute.connects", 1, {"toolroute.server": server, **failed})
     if error is None:
@@ -137,19 +149,19 @@ def connected(server: str, error: Exception | None) -> None:
 
 
 def disconnected(server: str) -> None:
-    """Count a connection out."""
+    """Count a closed connection."""
     _measure("toolroute.connections", -1, {"toolroute.server": server})
 
 
 def learnt(outcome: Outcome) -> None:
-    """Count an Outcome, and the confidence in the first match by whether it was right."""
+    """Count an Outcome, and record the confidence in the first match by whether it was right."""
     _measure("toolroute.outcomes", 1, {"toolroute.source": outcome.source, "toolroute.ok": outcome.ok})
     if claim := outcome.both or outcome.words:
         _measure("toolroute.confidence", claim.chance, {"toolroute.right": claim.right})
 
 
 def trace_ids() -> dict[str, str]:
-    """Return the ids of what is traced now, as a log record names them."""
+    """Return the ids of the current span, as log records name them."""
     if _tracer() is None:
         return {}
     from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
@@ -159,7 +171,7 @@ def trace_ids() -> dict[str, str]:
 
 
 def logged(event: str, attributes: Mapping[str, Any]) -> None:
-    """Emit a log record, with what is traced now, where the process has set a provider of log records."""
+    """Emit a log record with the current span, if the process has set a provider of log records."""
     api: Any = sys.modules.get("opentelemetry._logs")
     if api is not None:
         given = {f"toolroute.{name}": value for name, value in attributes.items() if value not in ("", 0)}
@@ -181,7 +193,7 @@ def _measure(name: str, amount: float, attributes: Mapping[str, Any] | None = No
 
 @cache
 def _instruments() -> dict[str, Any]:
-    """Return what adds to each metric: made once, as the library wants it; they follow a provider that is set later."""
+    """Return a function for each metric that adds a value. They are made once, and use a provider that is set later."""
     from opentelemetry.metrics import get_meter
 
     meter, made = get_meter(SCOPE), dict[str, Any]()
@@ -193,10 +205,15 @@ def _instruments() -> dict[str, Any]:
 
 
 def export(timeout_s: float | None) -> None:
-    """Send traces, metrics and log records to the collector that the environment names, until the process ends.
+    """Send traces, metrics and log records to the collector in the environment, until the process ends.
 
-    Each sending has `timeout_s`, all tries included; None: the environment's. Raises ImportError without the extra
-    `otel`; a provider that is set already stays.
+    A provider that is already set stays.
+
+    Args:
+        timeout_s: Seconds for one export with all its tries. None: the environment's value.
+
+    Raises:
+        ImportError: The extra `otel` is not installed.
     """
     from opentelemetry import _logs, metrics, trace
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
@@ -212,7 +229,7 @@ def export(timeout_s: float | None) -> None:
 
     if traces():
         return
-    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)  # Each try would be a line.
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)  # Otherwise each try logs a line.
     resource = Resource.create().merge(Resource({"service.name": SCOPE})).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=timeout_s)))
@@ -225,7 +242,7 @@ def export(timeout_s: float | None) -> None:
 
 
 def flush() -> None:
-    """Send what is not sent yet, where `os._exit` would lose it."""
+    """Send everything that is not sent yet, because `os._exit` would lose it."""
     providers = {"trace": "get_tracer_provider", "metrics": "get_meter_provider", "_logs": "get_logger_provider"}
     for module, getter in providers.items():
         api: Any = sys.modules.get(f"opentelemetry.{module}")

@@ -1,11 +1,10 @@
-"""For tests: a scripted language model, a plugin with fake activities (`FakeRouting`), and a Temporal server.
+"""Tools for tests: a scripted language model, a plugin with fake activities (`FakeRouting`), and a Temporal server.
 
-The model is a real HTTP server on this machine that gives the answers that you wrote.
+The model is a real HTTP server on this machine that gives the answers that you wrote. It has OpenAI's protocol for
+chat completions and embeddings, and records the requests in `model.asked`.
 
     with ScriptedModel([{"action": "tool", "tool": "time:now", "confidence": 0.9}, "It is noon."]) as model:
         models = Models(Options(model="scripted", model_url=model.url), api_key="any")
-
-It speaks OpenAI's protocol for chat completions and embeddings, and records the requests in `model.asked`.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from orchestrator.temporal.devserver import dev_server as dev_server
 from orchestrator.temporal.fake import FakeRouting as FakeRouting
 
 DIMENSION = 32
-"""Numbers in a vector, where the request does not ask for another size."""
+"""The length of a vector, if the request does not ask for another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,7 @@ class ModelRequest:
     Attributes:
         kind: `chat/completions` or `embeddings`.
         body: The request's JSON.
-        headers: The request's headers; their names are in lower case.
+        headers: The request's headers, with names in lower case.
     """
 
     kind: str
@@ -49,28 +48,28 @@ class ModelRequest:
 
     @property
     def model(self) -> str:
-        """The name of the model that was asked for."""
+        """The name of the requested model."""
         return str(self.body.get("model", ""))
 
     @property
     def text(self) -> str:
-        """All texts that the model was given, in order: the messages, or the texts to embed."""
+        """All texts of the request, in order: the messages, or the texts to embed."""
         given = self.body.get("messages") or self.body.get("input") or ""
         return "\n\n".join(filter(None, map(_text_of, given if isinstance(given, list) else [given])))
 
     @property
     def tools(self) -> list[str]:
-        """The names of the tools that the model was offered."""
+        """The names of the tools in the request."""
         return [tool.get("function", {}).get("name", "") for tool in self.body.get("tools") or ()]
 
     @property
     def called(self) -> int:
-        """The number of tool calls that the conversation already holds."""
+        """The number of tool calls in the conversation."""
         return sum(len(message.get("tool_calls") or ()) for message in self.body.get("messages") or ())
 
     @property
     def wants(self) -> str:
-        """The name of the structure that was asked for: a JSON schema's name, `json_object`, or ""."""
+        """The name of the requested structure: a JSON schema's name, `json_object`, or ""."""
         form = self.body.get("response_format") or {}
         return str((form.get("json_schema") or {}).get("name") or form.get("type") or "")
 
@@ -84,7 +83,7 @@ def _text_of(message: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
-    """Call tools, by the names that were offered, with arguments: `ToolCalls([("time__now", {})])`."""
+    """Call tools, by the names in the request, with arguments: `ToolCalls([("time__now", {})])`."""
 
     calls: Sequence[tuple[str, Any]]
 
@@ -105,7 +104,7 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Answer with an HTTP error in OpenAI's form; `retry_after` in seconds becomes the header."""
+    """Answer with an HTTP error in OpenAI's form. `retry_after`, in seconds, becomes the header."""
 
     status: int
     message: str = "scripted fault"
@@ -116,12 +115,12 @@ class Fault:
 
 _QUOTA = "insufficient_quota"
 NO_CREDIT = Fault(429, "You exceeded your current quota, please check your plan.", code=_QUOTA, kind=_QUOTA)
-"""HTTP 429 of an account without credit: a later try fails in the same way."""
+"""HTTP 429 for an account without credit. A later try fails in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Answer with this body and HTTP 200: for answers of a wrong shape."""
+    """Answer with this body and HTTP 200, for answers with a wrong form."""
 
     body: str
 
@@ -133,7 +132,7 @@ class CutOff:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """Send a reply after some seconds."""
+    """Send a reply after a number of seconds."""
 
     seconds: float
     reply: "Reply" = "late"
@@ -141,7 +140,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Billed:
-    """Send a reply with these token counts; without `Billed` the tokens are estimated from the texts."""
+    """Send a reply with these token counts. Without `Billed` the tokens are estimated from the texts."""
 
     reply: "Reply"
     input: int
@@ -159,7 +158,7 @@ Script = Sequence[Reply] | Callable[[ModelRequest], Reply | Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """An answer as it is sent. With `is_cut_off`, only the first half of the body is."""
+    """An HTTP answer. With `is_cut_off`, only the first half of the body is sent."""
 
     body: bytes
     status: int = 200
@@ -171,17 +170,30 @@ class HttpAnswer:
 class ScriptedModel:
     """A scripted language model, served on 127.0.0.1 within `with` or `async with`.
 
-    A script that raises an exception answers HTTP 400, and the exception is raised again where the context ends.
+    If the script raises an exception, the model answers HTTP 400, and the exception is raised again at the end of the
+    context.
 
     Args:
-        replies: The script of the language model. When a list has ended, the model answers HTTP 400.
+        replies: The script of the language model. At the end of a list, the model answers HTTP 400.
         embeddings: The script of the embedding model: faults, or None for good vectors. Good vectors follow its end.
-        key: The API key. Any other key is refused. Default: every key is accepted.
+        key: The API key. Other keys are refused. Default: every key is accepted.
 
     Attributes:
-        url: The base URL, known within the context.
+        url: The base URL, within the context.
         asked: The requests, in order.
         replies: The replies that are left. Tests may replace them.
+
+    Examples:
+        >>> import asyncio
+        >>> from orchestrator import Models, Options
+        >>> from orchestrator.testing import ScriptedModel
+        >>> async def ask() -> str:
+        ...     async with ScriptedModel(["It is noon."]) as model:
+        ...         async with Models(Options(model="scripted", model_url=model.url), api_key="any") as models:
+        ...             text, usage = await models.write("scripted", [{"role": "user", "content": "What time is it?"}])
+        ...     return text
+        >>> asyncio.run(ask())
+        'It is noon.'
     """
 
     def __init__(
@@ -201,7 +213,7 @@ class ScriptedModel:
 
     @property
     def left(self) -> int:
-        """The number of replies of a list that are left."""
+        """The number of replies that are left in a list."""
         return 0 if callable(self.replies) else len(self.replies)
 
     def __enter__(self) -> Self:
@@ -226,11 +238,11 @@ class ScriptedModel:
         await asyncio.to_thread(self.__exit__, *how)
 
     def answer(self, asked: ModelRequest) -> HttpAnswer:
-        """Return the answer to a request, by the script."""
+        """Return the script's answer to a request."""
         self.asked.append(asked)
         try:
             return http_answer(asked, self._reply(asked))
-        except Exception as error:  # Of the script. HTTP 500 would be tried again, and the error lost.
+        except Exception as error:  # An error of the script. HTTP 500 would be retried, and the error would be lost.
             self._error = self._error or error
             return http_answer(asked, Fault(400, f"the script failed: {type(error).__name__}: {error}"))
 
@@ -239,7 +251,7 @@ class ScriptedModel:
             return Fault(401, "Incorrect API key provided.", code="invalid_api_key")
         is_embedding = asked.kind == "embeddings"
         script: Any = self._embeddings if is_embedding else self.replies
-        with self._lock:  # Each request has a thread of its own.
+        with self._lock:  # Each request has its own thread.
             if callable(script):
                 reply = script(asked)
             else:
@@ -285,12 +297,21 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def environment(model: ScriptedModel, name: str = "scripted", key: str = "scripted") -> Mapping[str, str]:
-    """Return the environment variables with which another process uses the scripted model."""
+    """Return the environment variables with which another process uses the scripted model.
+
+    Args:
+        model: The scripted model.
+        name: The value of TOOLROUTE_MODEL.
+        key: The value of OPENAI_API_KEY.
+    """
     return {"TOOLROUTE_MODEL": name, "OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": key}
 
 
 def embedding(text: str, dimension: int = DIMENSION) -> NDArray[np.float32]:
-    """Return a text's vector: near the vectors of texts with the same terms, equal in every process, not normalised."""
+    """Return a text's vector. It is close to the vectors of texts with the same terms, the same in every process, and
+    not
+    normalized.
+    """
     vector = np.full(dimension, 1e-3, np.float32)
     for term in terms(text):
         vector[int(hashlib.sha256(term.encode()).hexdigest(), 16) % dimension] += 1
@@ -298,7 +319,7 @@ def embedding(text: str, dimension: int = DIMENSION) -> NDArray[np.float32]:
 
 
 def http_answer(asked: ModelRequest, reply: Reply | None) -> HttpAnswer:
-    """Return the answer that this reply makes; None stands for good vectors."""
+    """Return the HTTP answer for a reply. None means good vectors."""
     if isinstance(reply, Fault):
         error = {"message": reply.message, "type": reply.kind, "param": None, "code": reply.code}
         headers = {} if reply.retry_after is None else {"retry-after": f"{reply.retry_after:g}"}

@@ -22,7 +22,7 @@ def test_the_sixth_full_step_is_refused_after_a_warning() -> None:
     assert warned_at == 64_000
     assert budget.warnings == ("budget: 64,000 of 80,000 tokens used, 1 steps left",)
     assert refused.verdict is Verdict.REFUSED
-    assert "more than 16,000 tokens remain; 16,000 remain of 100,000 (80,000 used" in refused.reason
+    assert "needs more than 16,000 remaining tokens, but 16,000 of 100,000 remain (80,000 used" in refused.reason
     assert budget.remaining == 16_000
 
 
@@ -40,12 +40,12 @@ def test_an_overrun_is_settled_and_reported() -> None:
     budget.reserve("s1", 1_000)
     budget.settle("s1", 1_200)
     assert budget.settled == 1_200
-    assert budget.warnings == ("overrun: step s1 took 1,200 tokens of 1,000 granted",)
+    assert budget.warnings == ("overrun: step s1 used 1,200 tokens, 1,000 were granted",)
 
 
 def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:
     budget = Budget(Limits(max_total_tokens=10_000))
-    assert budget.warnings == ("budget: 10,000 tokens let no step start: give more than 20,000",)
+    assert budget.warnings == ("budget: 10,000 tokens are too few for any step: give more than 20,000",)
     assert budget.steps_left == 0
     assert budget.reserve("s1", 10).verdict is Verdict.REFUSED
 
@@ -66,7 +66,7 @@ def test_limits_that_mean_nothing_are_refused_by_name_and_value(limits: dict[str
 def test_a_step_needs_room_for_its_result(most: int, left: int, fits: bool) -> None:
     reason = Budget(Limits(max_tokens_per_step=most)).no_room("s1", left)
     assert (reason == "") is fits
-    assert fits or f"leave {left} for its result" in reason
+    assert fits or f"leave {left} of {most:,} tokens for its result" in reason
 
 
 LIMITS = st.builds(

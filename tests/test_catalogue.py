@@ -57,11 +57,11 @@ def test_records_in_memory_are_a_catalogue_as_those_of_a_file_are(tmp_path: Path
 @pytest.mark.parametrize(
     ("item", "reason"),
     [
-        ({"nam": "read"}, "'nam' is no field: did you mean 'name'?"),
-        ({"name": "a", "descripton": "x"}, "'descripton' is no field: did you mean 'description'?"),
-        ({"name": "a", "input-schema": {}}, "'input-schema' is no field: did you mean 'inputSchema'?"),
+        ({"nam": "read"}, "unknown field 'nam': did you mean 'name'?"),
+        ({"name": "a", "descripton": "x"}, "unknown field 'descripton': did you mean 'description'?"),
+        ({"name": "a", "input-schema": {}}, "unknown field 'input-schema': did you mean 'inputSchema'?"),
         ({"server": "a"}, "name: missing"),
-        (None, "the record is no JSON object: None"),
+        (None, "the record is not a JSON object: None"),
     ],
 )
 def test_an_item_that_is_no_tool_is_named(item: Any, reason: str) -> None:
@@ -94,12 +94,12 @@ def test_fields_that_others_add_and_fields_of_null_are_left() -> None:
 def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_places(tmp_path: Path) -> None:
     other = {**ADD, "description": "else"}
     assert len(Catalogue.read(written(tmp_path, ADD, ADD, ""))) == 1
-    with pytest.raises(InvalidCatalogue, match=r"tools\.jsonl:3: the key 'notes:add' stands in .*jsonl:1 already"):
+    with pytest.raises(InvalidCatalogue, match=r"tools\.jsonl:3: .*jsonl:1 has the key 'notes:add' already"):
         Catalogue.read(written(tmp_path, ADD, "", other))
     (tmp_path / "tools.jsonl").unlink()
     written(tmp_path, [EDIT, ADD], name="a.json")
     written(tmp_path, "", other, EDIT, name="b.jsonl")
-    with pytest.raises(InvalidCatalogue, match=r"b\.jsonl:2: the key 'notes:add' stands in .*a\.json: tool 2 already"):
+    with pytest.raises(InvalidCatalogue, match=r"b\.jsonl:2: .*a\.json: tool 2 has the key 'notes:add' already"):
         Catalogue.read(tmp_path)
 
 
@@ -108,9 +108,9 @@ def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_plac
     [
         ('{"name": "add"', "not JSON"),
         ("[" * 5_000, "not JSON"),
-        ('{"name": "a", "input_schema": {"maximum": NaN}}', "NaN is no JSON number"),
-        ('{"name": "a", "description": "x", "description": "y"}', "'description' stands twice in one object"),
-        ('"add"', "the record is no JSON object: 'add'"),
+        ('{"name": "a", "input_schema": {"maximum": NaN}}', "NaN is not a JSON number"),
+        ('{"name": "a", "description": "x", "description": "y"}', "'description' is twice in one object"),
+        ('"add"', "the record is not a JSON object: 'add'"),
         ("{}", r"name: missing in \{\}"),
         ('{"name": ""}', "name: .*at least 1 character"),
         ('{"name": "a", "input_schema": []}', r"input_schema: .*but it is \[\]"),
@@ -118,10 +118,10 @@ def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_plac
         ('{"name": "a", "kind": "robot"}', "kind: .*'mcp', 'agent', 'integration', 'workflow' or 'builtin'"),
         (
             '{"name": "a", "annotations": {"readonlyhint": true}}',
-            "annotations: 'readonlyhint' is no hint: did you mean 'read_only_hint'",
+            "annotations: unknown hint 'readonlyhint': did you mean 'read_only_hint'",
         ),
         ('{"name": "a", "annotations": {"readOnlyHint": "yes"}}', "readOnlyHint: .*valid boolean, but it is 'yes'"),
-        ('{"name": "a", "server": "x:y"}', "server 'x:y' holds a colon"),
+        ('{"name": "a", "server": "x:y"}', "server 'x:y' contains a colon"),
         ('{"name": "a", "input_schema": ' + '{"a":' * 200 + "1" + "}" * 201, "nested deeper than 64 levels"),
     ],
 )
@@ -201,7 +201,7 @@ def test_a_list_comes_from_a_pipe_which_has_no_name_to_call_a_server_after() -> 
         if server:
             assert keys(Path(f"/dev/fd/{read}"), server) == ["mail:send"]
         else:
-            with pytest.raises(InvalidCatalogue, match="nor does its file: give --server"):
+            with pytest.raises(InvalidCatalogue, match="nor its file names a server: give --server"):
                 keys(Path(f"/dev/fd/{read}"), server)
         os.close(read)
 
@@ -249,7 +249,7 @@ def test_a_tool_written_and_read_again_is_the_same_tool() -> None:
 def test_tools_are_found_by_key_and_by_server() -> None:
     catalogue = Catalogue([tool("b:x"), tool("a:y"), tool("b:z"), tool("a:w")])
     assert catalogue["b:z"].name == "z"
-    with pytest.raises(UnknownTool, match=r"no tool 'a:x'.*tools list"):
+    with pytest.raises(UnknownTool, match=r"unknown tool 'a:x'.*tools list"):
         catalogue["a:x"]
     found = {server: [own.name for own in catalogue.of_server(server)] for server in ("a", "b", "c")}
     assert found == {"a": ["w", "y"], "b": ["x", "z"], "c": []}

@@ -252,7 +252,7 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
     mcp_file.write_text(json.dumps(config(gone={"command": "no-such-program"})))
     assert toolroute("tools", "sync", "mcp.json").exit_code == 1
     shown = toolroute("servers")
-    assert (shown.exit_code, "'no-such-program' is not found" in shown.stdout) == (0, True)
+    assert (shown.exit_code, "'no-such-program' was not found" in shown.stdout) == (0, True)
     assert toolroute("servers", "--check").exit_code == 1
 
 
@@ -286,7 +286,7 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
             "route q --store tols",
             "store 'tols' does not exist: `toolroute tools import` and `toolroute tools sync` create a store",
         ),
-        ("route q --store ftp://me:secret@there", "store 'ftp://there': give a folder, or a Qdrant server's"),
+        ("route q --store ftp://me:secret@there", "store 'ftp://there': give a folder, or the http(s):// address"),
         (
             f"route q --config mcp.json --catalogue {CATALOGUE}",
             "--catalogue with --config, which lists servers",
@@ -503,4 +503,6 @@ def test_the_warning_of_a_library_is_a_line_like_our_own(monkeypatch: pytest.Mon
     with qdrant_front(key="right") as front:
         monkeypatch.setenv("QDRANT_API_KEY", "right")
         listed = program("tools", "list", "--store", front.url)
-    assert listed.stderr.splitlines()[0] == "toolroute: the key of the store goes over an insecure connection"
+    assert listed.stderr.splitlines()[0] == (
+        "toolroute: the store's key is sent without encryption: use an https:// address"
+    )

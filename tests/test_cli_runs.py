@@ -96,7 +96,7 @@ async def test_a_tenant_sees_its_own_runs_and_no_sign_of_others(serve: Serve) ->
         with pytest.raises(InvalidInput) as refused:
             await desk(runner).run(theirs)
         listing = desk(runner).command("list", "--all")
-        assert str(refused.value) == f"org:1 has no run {theirs!r}: `{listing}` shows those it has"
+        assert str(refused.value) == f"tenant org:1 has no run {theirs!r}: list its runs with `{listing}`"
     for handle in (own, other, *unread):
         await handle.terminate()
     assert (await desk(runner).run(own.id)).status == "terminated"
@@ -193,7 +193,7 @@ async def test_a_versioned_worker_gets_runs_once_its_version_is_the_current_one(
 
 async def test_a_server_that_lists_no_runs_is_said_not_to(temporal_address: str) -> None:
     client = await Client.connect(temporal_address, namespace="nowhere")
-    with pytest.raises(Unavailable, match="does not list its runs: Namespace nowhere is not found"):
+    with pytest.raises(Unavailable, match="could not list its runs: Namespace nowhere is not found"):
         await RunClient(client, TENANT).runs(ended=True)
 
 
@@ -216,9 +216,9 @@ async def test_a_run_in_a_users_own_workflow_is_listed_and_approved(serve: Serve
     )
     with pytest.raises(InvalidInput, match="has no run"):
         await desk(runner, "org:2").run(handle.id)
-    with pytest.raises(InvalidInput, match="cannot be followed: its workflow makes no stream"):
+    with pytest.raises(InvalidInput, match="cannot be followed: its workflow has no stream"):
         await anext(desk(runner).follow(handle.id))
-    with pytest.raises(InvalidInput, match="whose digest is"):
+    with pytest.raises(InvalidInput, match="now has the digest"):
         await desk(runner).say(handle.id, Approval(step="s1", digest="000000000000"))
     await desk(runner).say(handle.id, Approval(step="s1", digest=progress.steps[0].digest))
     assert await handle.result() == ["done"]
@@ -237,7 +237,7 @@ async def test_runs_side_by_side_in_one_workflow_are_approved_by_digest(serve: S
     progress = await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
     waiting = {step.arguments["path"]: step for step in progress.steps if step.digest}
     assert waiting.keys() == {"a.txt", "b.txt"}, "the run of another tenant is not shown"
-    with pytest.raises(InvalidInput, match="several runs wait"):
+    with pytest.raises(InvalidInput, match="waits in several runs"):
         await desk(runner).say(handle.id, Approval(step="s1", allowed=False))
     for path, allowed in (("b.txt", True), ("a.txt", False)):
         await desk(runner).say(handle.id, Approval(step="s1", digest=waiting[path].digest, allowed=allowed))
@@ -318,7 +318,7 @@ async def test_a_run_without_a_step_that_was_done_fails_with_its_result(runner: 
         await handle.result()
     assert isinstance(failure.value.cause, ApplicationError)
     assert failure.value.cause.type == "StepsFailed"
-    assert "s1 files:delete_file: it was sent and its answer was lost" in failure.value.cause.message
+    assert "s1 files:delete_file: the call was sent and its answer was lost" in failure.value.cause.message
     result = failed_result(failure.value)
     assert result is not None
     assert (result.failed, result.steps[0].status) == (True, StepStatus.OUTCOME_UNKNOWN)

@@ -231,7 +231,7 @@ async def test_what_can_not_be_recorded_says_so() -> None:
     with pytest.raises(InvalidInput, match=r"5 cannot be recorded: give a Decision"):
         await router.record(5, used=[MEANT])  # type: ignore[arg-type]
     decision = await router.route(JARGON[0], tenant="org:a")
-    with pytest.raises(InvalidInput, match=r"tenant='org:b': the Decision is of 'org:a'"):
+    with pytest.raises(InvalidInput, match=r"tenant='org:b': the Decision belongs to 'org:a'"):
         await router.record(decision, used=[MEANT], tenant="org:b")
     assert router._memories.at_hand("org:b") is None
 

@@ -115,7 +115,7 @@ def test_a_reminder_leaves_nothing_out() -> None:
 async def test_a_plan_asks_about_a_server_that_is_wanted_and_left_out(router: Router) -> None:
     made = plan(PlanRequest(decision=await router.route("create an issue in jira, not in jira")))
     assert not made.steps
-    assert made.needs_input == ("the task both asks for the server 'jira' and leaves it out: say whether to use it",)
+    assert made.needs_input == ("the task both asks for and excludes the server 'jira': state whether to use it",)
 
 
 async def test_a_server_that_is_left_out_is_named_in_a_warning(router: Router) -> None:
@@ -129,7 +129,7 @@ async def test_an_unknown_name_near_a_servers_is_asked_about(router: Router, que
     (name,) = [own.said for own in decision.named_servers]
     assert f"the query names the server {name!r}, which is unknown; near: jira" in decision.warnings
     assert plan(PlanRequest(decision=decision)).needs_input == (
-        f"the task names the server {name!r}, which has no tools here",
+        f"the task names the server {name!r}, but its tools are not listed",
     )
 
 

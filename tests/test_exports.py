@@ -172,8 +172,8 @@ def test_what_is_no_call_is_refused(call: Any) -> None:
         ("[]", "arguments are list, not an object"),
         ('{"amount": "\\ud83d"}', "arguments cannot be sent as JSON"),
         ('{"amount": 1e999}', "arguments cannot be sent as JSON"),
-        ('{"amount": NaN}', r"arguments are not JSON \(NaN is no JSON number\)"),
-        ('{"amount": 1, "amount": 2}', "'amount' stands twice in one object"),
+        ('{"amount": NaN}', r"arguments are not JSON \(NaN is not a JSON number\)"),
+        ('{"amount": 1, "amount": 2}', "'amount' is twice in one object"),
         (7, "arguments are int, not an object"),
     ],
 )

@@ -146,7 +146,7 @@ async def test_a_call_runs_where_its_function_is_and_says_so_elsewhere() -> None
     assert repr(mail) == "ResolvedCall('send_email', {'to': 'x'})"
     one = {"items": [{"sku": "pen"}], "ship_to": {"city": "Oslo"}, "due": "2026-11-27"}
     assert await decision.resolve({"name": "create_invoice", "arguments": one}).run() == "pen x1 Oslo 27.11.2026"
-    with pytest.raises(InvalidInput, match="'net:ping' is no function of this process"):
+    with pytest.raises(InvalidInput, match="'net:ping' is not a function of this process"):
         decision.resolve({"name": "net__ping"}).run()
 
 
@@ -174,16 +174,16 @@ def unknown(value: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ([many], r"'many' takes \*texts, which no schema describes"),
+        ([many], r"'many' takes \*texts, which no schema can describe"),
         ([any_of], r"'any_of' takes \*\*texts"),
-        ([opened], "'opened': a parameter has a type that JSON cannot give"),
-        ([called], "'called': a parameter has a type that JSON cannot give"),
+        ([opened], "'opened': a parameter has a type that JSON cannot represent"),
+        ([called], "'called': a parameter has a type that JSON cannot represent"),
         ([unknown], "'unknown': its signature cannot be read .*Nowhere"),
-        ([lambda: None], "give a function or a method that has a name"),
-        ([Calendar], "give a function or a method that has a name"),
+        ([lambda: None], "give a named function or method"),
+        ([Calendar], "give a named function or method"),
         ([Calendar.add], "'Calendar.add' is a method without its object: give it as object.add"),
-        ([[weather, send_email]], r"it is a list: give its items, Catalogue.of\(\*functions\)"),
-        ([weather, send_email, weather], "two functions are called 'weather'"),
+        ([[weather, send_email]], r"a list is not a tool: give its items, Catalogue.of\(\*functions\)"),
+        ([weather, send_email, weather], "two functions have the name 'weather'"),
     ],
 )
 def test_what_cannot_be_a_tool_is_refused_with_the_reason(given: list[Any], why: str) -> None:
@@ -196,7 +196,7 @@ def test_functions_that_only_read_are_called_without_asking() -> None:
     asks = {tool.name: (needs_approval(tool), tool.replayable) for tool in catalogue}
     assert asks == {"send_email": (True, False), "weather": (False, True)}
     assert catalogue["weather"].function is not None
-    with pytest.raises(InvalidCatalogue, match=r"read_only: .*send_email.* is none of the functions"):
+    with pytest.raises(InvalidCatalogue, match=r"read_only: .*send_email.* is not one of the functions"):
         Catalogue.of(weather, read_only=[send_email])
     with pytest.raises(InvalidCatalogue, match="read_only='weather': give a list of functions"):
         Catalogue.of(weather, read_only="weather")  # type: ignore[arg-type]

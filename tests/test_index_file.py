@@ -169,7 +169,7 @@ def test_an_index_that_cannot_be_kept_says_so_and_answers(
     file_of(store).mkdir()
     with caplog.at_level("INFO"):
         assert decisions(store)
-    assert "the index of 'local' is not kept for the next process" in caplog.text
+    assert "the index of tenant 'local' could not be saved for the next process" in caplog.text
 
 
 def server_store(front: QdrantFront, tenants: Sequence[str] = ("local",)) -> Store:

@@ -61,7 +61,7 @@ def test_vs_codes_file_is_read_with_comments_and_last_commas(tmp_path: Path) -> 
         ("// one\n{'servers': {}}", r"not JSON \(.*line 2 column"),
         ("[]", 'no "mcpServers" object; give'),
         ("\udcff", "not UTF-8"),
-        ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "'a' stands twice in one object"),
+        ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "'a' is twice in one object"),
     ],
 )
 def test_broken_files_are_named_with_what_is_wrong(tmp_path: Path, text: str, said: str) -> None:
@@ -156,7 +156,7 @@ def test_what_is_missing_stops_its_server_alone_and_all_of_it_is_named(entry: ob
         ("npx server", "an entry is an object"),
         ({"command": "x", "toolroute": {"call_timeout_s": 0}}, "greater than 0"),
         ({"command": "x", "toolroute": {"timeout": 1}}, "toolroute.timeout"),
-        ({"comand": "x"}, "'comand' is no setting: did you mean 'command'?"),
+        ({"comand": "x"}, "unknown setting 'comand': did you mean 'command'?"),
         ({"command": "x", "trust_anotations": False}, "did you mean 'trust_annotations'?"),
     ],
 )

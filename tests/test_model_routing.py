@@ -97,7 +97,9 @@ async def test_a_failing_model_leaves_the_plain_route(replies: list[Any], patien
         for _ in replies:
             found = await router.route(BIKE)
             assert alike(found, before)
-            assert [text.startswith("understood without a model: ") for text in found.warnings] == [True]
+            assert [
+                text.startswith("the task was understood without a language model: ") for text in found.warnings
+            ] == [True]
             assert KEY not in repr(found)
         assert model.left == 0 or patience_s < 1  # Each was asked: a failure is not kept.
 

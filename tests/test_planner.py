@@ -104,7 +104,7 @@ async def test_arguments_come_from_the_sentence_of_the_action(task: str, path: s
 )
 def test_what_a_negation_stands_before_is_planned_for_reading_tools_alone(task: str) -> None:
     assert planned(decision(task, [DELETE])).steps == ()
-    assert "before it asks for anything" in planned(decision(task, [DELETE])).reasons[0]
+    assert "begins with a negation" in planned(decision(task, [DELETE])).reasons[0]
     assert [step.tool for step in planned(decision(task, [READ])).steps] == [READ.key]
 
 
@@ -112,7 +112,7 @@ def test_too_long_a_task_is_not_planned() -> None:
     assert planned(decision("read it".ljust(MAX_CUT, "a"))).steps
     made = planned(decision("read it".ljust(MAX_CUT + 1, "a")))
     assert made.steps == ()
-    assert f"more than {MAX_CUT:,} are not read whole" in made.reasons[0]
+    assert f"limit {MAX_CUT:,}" in made.reasons[0]
     assert planned(decision("read it " + "\u0958" * (MAX_CUT // 2))).steps == ()  # Twice as long once it is clean.
 
 
@@ -121,7 +121,7 @@ def test_too_low_a_confidence_plans_nothing() -> None:
     assert (none.steps, "nothing is called" in none.reasons[0]) == ((), True)
     weak = replace(decision("read a file"), confidence=0.2)
     assert planned(weak).steps == ()
-    assert "at 20% (needed: 30%)" in planned(weak).reasons[0]
+    assert "is 20%, and a plan needs 30%" in planned(weak).reasons[0]
     assert plan(PlanRequest(decision=weak, min_confidence=0.1)).steps
 
 
@@ -130,13 +130,13 @@ def test_given_arguments_go_first_and_misfits_are_warned_of() -> None:
     assert [step.arguments for step in made.steps] == [{"path": "b.txt"}, {"title": "T"}]
     assert made.warnings == ()
     assert planned(READ_AND_NOTE, **{"titel": "T", "s9.path": "b"}).warnings == (
-        "no step takes the given titel, s9.path",
+        "no step has a parameter for the given titel, s9.path",
     )
     place = {"enum": ["here", "there"]}
     wait = Tool(server="a", name="wait", input_schema=schema("seconds", seconds={"type": "integer"}, place=place))
     assert planned(decision("wait", [wait]), place="here", seconds="3").warnings == ()
     (warning,) = planned(decision("wait", [wait]), place="nowhere", seconds="soon").warnings
-    assert warning.startswith("what is given for s1 does not fit a:wait: ")
+    assert warning.startswith("the arguments given for step s1 do not fit: a:wait: ")
     assert "'nowhere' is not one of" in warning
 
 
@@ -156,11 +156,13 @@ async def test_parts_left_out_of_a_long_task_are_warned_of(router: Router) -> No
     chances = [(READ, [0.9, *[0.8] * 24]), (ADD_NOTE, [0.0, 0.9, *[0.0] * 23])]
     made = planned(of_parts(", then ".join(names), *names, chances=chances))
     assert len(made.steps) == MAX_STEPS
-    assert made.warnings == ("only the first 20 of 25 parts are planned: give the rest as another task",)
+    assert made.warnings == ("only the first 20 of 25 parts are planned: give the rest in a second task",)
     many = [f"list the objects of bucket b{number}" for number in range(MAX_CLAUSES + 3)]
     made = planned(await router.route(". ".join(many)))
     assert len(made.steps) == MAX_CLAUSES
-    assert made.warnings == (f"of 4 parts in the last step only {many[7]!r} is planned: give the rest apart",)
+    assert made.warnings == (
+        f"the last step has 4 parts, and only {many[7]!r} is planned: give the rest in a second task",
+    )
 
 
 def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:
@@ -181,7 +183,7 @@ async def test_a_known_server_without_a_fitting_tool_is_not_replaced_either() ->
         made = planned(await router.route("use the notes mcp to drop the table"))
     assert (made.steps, made.needs_input) == (
         (),
-        ("the task names 'notes', none of whose tools fits; stripe-live:drop_table is another server's",),
+        ("the task names 'notes', but no tool of that server fits; stripe-live:drop_table is another server's tool",),
     )
 
 

@@ -178,13 +178,13 @@ def say(text: str) -> str:
 
 def test_names_that_no_tool_has_are_refused_when_the_plugin_is_made(tmp_path: Path) -> None:
     catalogue = Catalogue([say, NOW])
-    with pytest.raises(InvalidConfig, match=r"executors: nothing is called 'sya'; did you mean 'say'\?"):
+    with pytest.raises(InvalidConfig, match=r"executors: unknown name 'sya'; did you mean 'say'\?"):
         OrchestratorPlugin(catalogue=catalogue, executors={"sya": say})
-    with pytest.raises(InvalidConfig, match=r"only_servers: nothing is called 'tmie'; did you mean 'time'\?"):
+    with pytest.raises(InvalidConfig, match=r"only_servers: unknown name 'tmie'; did you mean 'time'\?"):
         OrchestratorPlugin(catalogue=catalogue, only_servers=["tmie"])
     file = tmp_path / "tools.jsonl"
     file.write_text('{"server": "time", "name": "now"}\n')
-    with pytest.raises(InvalidConfig, match=r"executors: nothing is called 'time:nwo'; did you mean 'time:now'\?"):
+    with pytest.raises(InvalidConfig, match=r"executors: unknown name 'time:nwo'; did you mean 'time:now'\?"):
         OrchestratorPlugin(catalogue=file, executors={"time:nwo": say})
     OrchestratorPlugin(catalogue=catalogue, executors={"say": say, "time:*": say, "mcp": say}, only_servers=["time"])
     OrchestratorPlugin(catalogue="on/the/worker.jsonl", executors={"a:b": say})

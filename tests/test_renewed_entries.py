@@ -68,9 +68,9 @@ async def test_a_tenant_whose_servers_are_taken_away_calls_none() -> None:
     async with plugin.resources.held():
         pid = (await plugin.resources.execute(PID)).text
         now.append(None)
-        with pytest.raises(InvalidConfig, match="nothing can be listed"):
+        with pytest.raises(InvalidConfig, match="cannot be listed"):
             await plugin.resources.sync(SyncRequest(tenant=TENANT))
-        with pytest.raises(UnknownTool, match="no server 'web' in mcp_servers, which gives None now"):
+        with pytest.raises(UnknownTool, match="no server 'web' in mcp_servers, which now returns None"):
             await plugin.resources.execute(PID)
         await until(lambda: not alive(pid))
         now.append(config(web=entry("quick.py")))
@@ -103,10 +103,10 @@ async def test_a_function_that_waits_for_a_vault_keeps_nobody_else_waiting() -> 
 @pytest.mark.parametrize(
     ("given", "kind", "said"),
     [
-        (KeyError("org:1"), InvalidConfig, "mcp_servers failed for 'org:1': KeyError: 'org:1'; let it return None"),
+        (KeyError("org:1"), InvalidConfig, "mcp_servers failed for 'org:1': KeyError: 'org:1'; return None"),
         (ConnectionError("the vault is shut"), ServerUnavailable, "ConnectionError: the vault is shut"),
         (StopIteration("no such tenant"), ServerUnavailable, "StopIteration: no such tenant"),
-        ([SECRET], InvalidConfig, "mcp_servers gave a list for 'org:1': return an mcpServers mapping"),
+        ([SECRET], InvalidConfig, "mcp_servers returned a list for 'org:1': return an mcpServers mapping"),
     ],
 )
 async def test_a_function_that_names_no_servers_is_told_with_the_tenant(
@@ -125,5 +125,5 @@ async def test_a_function_that_names_no_servers_is_told_with_the_tenant(
 
 def test_what_is_no_model_is_told() -> None:
     models: Any = lambda: "gpt-5-mini"  # noqa: E731
-    with pytest.raises(InvalidConfig, match=r"models gave a str: return orchestrator\.llm\.client\.Models"):
+    with pytest.raises(InvalidConfig, match=r"models returned a str: return orchestrator\.Models"):
         OrchestratorPlugin(catalogue="unused.jsonl", models=models).resources.models()

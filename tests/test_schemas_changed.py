@@ -214,7 +214,7 @@ def test_no_value_takes_more_than_a_bounded_number_of_steps() -> None:
     many = {"properties": {"x": {"items": {"anyOf": [TEXT] * 50}}}}
 
     def check() -> object:
-        with pytest.raises(UnusableSchema, match="more checks than can be made") as refused:
+        with pytest.raises(UnusableSchema, match="needs too many checks") as refused:
             faults(many, {"x": [*range(20_000)]})
         return refused
 

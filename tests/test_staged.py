@@ -134,7 +134,7 @@ async def test_a_stage_on_another_catalogue_is_refused_and_does_not_mix_the_two(
     one, other = (OrchestratorPlugin(catalogue=Catalogue(tools)) for tools in (catalogue(), [*catalogue(), FLAGGED]))
     request = RouteRequest(query=SURE, tenant="org:1")
     found = await Stages(one).do(FIRST[0], request)
-    with pytest.raises(ApplicationError, match="give workers that share a route the same catalogue") as failed:
+    with pytest.raises(ApplicationError, match="give all workers of a route the same catalogue") as failed:
         await Stages(other).do(FIRST[1], request, found)
     assert (failed.value.type, failed.value.non_retryable) == ("CatalogueChanged", True)
 
@@ -205,7 +205,7 @@ async def test_keywords_answer_alone_where_nobody_serves_the_semantic_queue(
     decision = await handle.result()
     assert not decision.semantic_ran
     [warning] = [text for text in decision.warnings if text.startswith("keyword leg alone: ")]
-    assert "no worker took it in time: check that one serves its task queue" in warning
+    assert "no worker took the call in time: check that a worker polls its task queue" in warning
 
 
 async def test_a_route_whose_catalogue_changes_between_stages_starts_again(

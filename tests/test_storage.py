@@ -66,7 +66,7 @@ def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
         (record, *_) = points.find(PARTS)
         points.put(PARTS, {record.id: {**record.payload, "text": "[{"}})
     with pytest.raises(
-        InvalidConfig, match=r"list of the tools of 'local' is damaged .*import the tools again.*--store"
+        InvalidConfig, match=r"list of the tools of tenant 'local' is damaged: import the tools again.*--store"
     ):
         store.load("local")
     store.replace_server("local", "mail", MAIL)
@@ -74,7 +74,7 @@ def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
 
 
 def test_an_address_that_is_no_qdrant_servers_is_refused_without_its_password() -> None:
-    with pytest.raises(InvalidConfig, match=r"store 'ftp://there': give a folder, or a Qdrant server's http"):
+    with pytest.raises(InvalidConfig, match=r"store 'ftp://there': give a folder, or the http\(s\):// address"):
         Store("ftp://me:secret@there", embedder=shipped())
 
 
@@ -88,13 +88,13 @@ def test_a_server_that_refuses_the_key_says_which_setting_to_mend(monkeypatch: p
     with qdrant_front(key="right") as front:
         monkeypatch.setenv("QDRANT_API_KEY", "wrong-one")
         with (
-            pytest.warns(UserWarning, match="insecure connection"),
+            pytest.warns(UserWarning, match="sent without encryption"),
             pytest.raises(Unauthorised, match="QDRANT_API_KEY") as refused,
         ):
             Store(front.url, embedder=shipped()).load("org:1")
         assert "wrong-one" not in str(refused.value)
         monkeypatch.setenv("QDRANT_API_KEY", "right\n")  # As a file of secrets may end.
-        with pytest.warns(UserWarning, match="insecure connection"):
+        with pytest.warns(UserWarning, match="sent without encryption"):
             assert not Store(front.url, embedder=shipped()).load("org:1").tools
 
 

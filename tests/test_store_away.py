@@ -106,7 +106,7 @@ async def test_a_route_beyond_the_limit_answers_from_what_it_knows_while_the_ser
         held = [await router.route(request) for request in (SEMANTIC, KEYWORD, SEMANTIC)]
         assert [one.matches[0].tool.key for one in held[:2]] == [one.matches[0].tool.key for one in whole]
         for one in held:
-            assert any("only tools that this process knows were searched" in warning for warning in one.warnings)
+            assert any("only tools in the memory of this process were searched" in warning for warning in one.warnings)
             assert not any("still being loaded" in warning for warning in one.warnings)
         front.stalled = False
         front.requests.clear()
@@ -164,11 +164,11 @@ def test_an_import_outlasts_a_server_that_fails_or_hangs(front: QdrantFront, cap
     changes = store.replace_servers("local", by_server(tools), trouble)
     assert sum(len(own.new) for own in changes.values()) == len(tools) > 512
     assert len(store.load("local").tools) == len(tools)
-    assert "it is asked again" in caplog.text
+    assert "retrying" in caplog.text
 
 
 def test_a_server_that_never_answered_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(StoreUnavailable, match="start it, or name another"):
+    with pytest.raises(StoreUnavailable, match="start the server, or name another"):
         Store(f"http://127.0.0.1:{_free_port()}", embedder=shipped()).replace_server("local", "mail", MAIL)
     assert "asked again" not in caplog.text
 
@@ -176,17 +176,17 @@ def test_a_server_that_never_answered_is_not_asked_again(caplog: pytest.LogCaptu
 def test_a_wrong_address_gets_the_remedy_that_fits(front: QdrantFront) -> None:
     with closing(_tls()) as tls, served(_page) as other, closing(_http2()) as http2:
         remedies = {
-            front.url.replace("http://", "https://"): "write http:// if it has no TLS",
+            front.url.replace("http://", "https://"): "write http:// if the server has no TLS",
             f"{front.url}/dashboard": "without a further path, such as http://localhost:6333",
             other: "give the address of its REST interface",
-            f"http://127.0.0.1:{tls.getsockname()[1]}": "write https:// if it has TLS",
-            f"http://127.0.0.1:{http2.getsockname()[1]}": "6333 and not 6334",
-            f"http://127.0.0.1:{_free_port()}": "start it, or name another",
+            f"http://127.0.0.1:{tls.getsockname()[1]}": "write https:// if the server has TLS",
+            f"http://127.0.0.1:{http2.getsockname()[1]}": "6333, not 6334",
+            f"http://127.0.0.1:{_free_port()}": "start the server, or name another",
         }
         for url, remedy in remedies.items():
             with pytest.raises(StoreUnavailable) as failure:
                 Store(url, embedder=shipped(), timeout_s=30).load("local")
             assert remedy in str(failure.value), url
     front.stalled = True
-    with pytest.raises(StoreUnavailable, match=r"no answer within 1 s; see whether it is overloaded"):
+    with pytest.raises(StoreUnavailable, match=r"no answer within 1 s; check if the server is overloaded"):
         Store(front.url, embedder=shipped(), timeout_s=1).load("local")

@@ -128,8 +128,8 @@ def test_vectors_of_another_dimension_name_the_remedy(tmp_path: Path) -> None:
     impostor = StaticEmbedder(smaller_model(tmp_path / "model"))
     impostor.id = shipped().id
     store = Store(tmp_path / "store", embedder=impostor)
-    with pytest.raises(InvalidConfig, match=r"256 dimensions.*gives 64.*choose the embedder"):
+    with pytest.raises(InvalidConfig, match=r"256 dimensions.*gives 64.*use the embedder"):
         store.replace_server("org:1", "files", FILES)
     stored = store.load("org:1")
     assert (stored.vectors, len(stored.tools)) == (None, 2)
-    assert "choose the embedder" in stored.note
+    assert "use the embedder with which" in stored.note

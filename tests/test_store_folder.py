@@ -241,7 +241,7 @@ def test_damaged_experience_is_named_and_forgetting_it_mends_it(
     which = ["--before", "2100-01-01"] if name == "payloads cut" else ["--all"]
     command = ["experience", "forget", *which, "--store", store.location, "--organization", "a"]
     assert CliRunner().invoke(cli, command).exit_code == 0
-    assert ("the past tasks of 'org:a', which cannot be read, are forgotten" in caplog.text) == (name != "payloads cut")
+    assert ("tenant 'org:a': past tasks that could not be read were removed" in caplog.text) == (name != "payloads cut")
     assert [*contents(part)] == ([part / "head.json"] if name == "payloads cut" else [])
     assert store.outcomes.read("org:a").outcomes == ()
     store.outcomes.add("org:a", [done], vectors, 90)
@@ -372,7 +372,7 @@ def test_a_dropped_tenant_leaves_nothing_and_others_stay(store: Store) -> None:
 
 
 def test_a_store_is_no_folder_of_tools(store: Store) -> None:
-    with pytest.raises(InvalidCatalogue, match="is a store, not a folder of tools"):
+    with pytest.raises(InvalidCatalogue, match="is a store, not a folder of tool files"):
         list(read_tools(Path(store.location)))
 
 

@@ -112,7 +112,7 @@ def test_a_writer_holds_up_only_other_writers_of_its_tenant(tmp_path: Path) -> N
     assert _said(holder) == "held"
     try:
         begin = time.monotonic()
-        with pytest.raises(StoreUnavailable, match=r"stayed locked by another writer for 0\.3 s.*Qdrant server"):
+        with pytest.raises(StoreUnavailable, match=r"was locked by another writer for 0\.3 s.*Qdrant server"):
             store.replace_server("org:1", "mail", MAIL[:1])
         assert 0.3 <= time.monotonic() - begin < 2
         assert store.load("org:1").tools == Catalogue(MAIL).tools

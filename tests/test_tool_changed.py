@@ -91,7 +91,7 @@ async def test_a_tool_that_is_no_longer_read_only_is_asked_about(serve: Serve, p
     runner = await serving(serve, pay, read_only=True)
     handle = await begun(runner)
     step = await asked(handle)
-    assert step.reason == 'its server has changed the tool since it was found, it says now: "Delete all cards"'
+    assert step.reason == 'the server has changed the tool since it was found. Its new description: "Delete all cards"'
     assert pay.calls == 0
     await handle.execute_update(names.APPROVE, Approval(step="s1", digest=step.digest))
     result = await ended(handle)

@@ -136,7 +136,7 @@ LATER = ApplicationError("wait", type="RateLimited", next_retry_delay=timedelta(
             ConnectionResetError("peer"),
             DELETE,
             "outcome_unknown",
-            "it was sent and its answer was lost (OutcomeUnknown: Conn",
+            "the call was sent and its answer was lost (OutcomeUnknown: Conn",
             1,
         ),
         (LATER, READ, "done", "", 3),
@@ -177,5 +177,5 @@ async def test_a_configuration_that_hangs_costs_a_route_its_limits_and_no_more(m
     found = [await resources.limited(decision("the time", [NOW])) for _ in range(3)]
     released.set()
     assert [one.matches[0].tool for one in found] == [NOW] * 3
-    assert ["gave no answer within 0.1 s" in one.warnings[0] for one in found] == [True] * 3
+    assert ["did not return within 0.1 s" in one.warnings[0] for one in found] == [True] * 3
     assert asked == ["org:1"]

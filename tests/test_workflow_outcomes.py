@@ -79,4 +79,4 @@ async def test_a_store_that_takes_no_outcome_costs_a_run_a_warning(serve: Serve,
             folder.write_text("no folder")
     result, _ = await runner.run("Read the file a.txt")
     assert statuses(result) == ["done"]
-    assert any("the outcome is not remembered" in warning for warning in result.warnings)
+    assert any("the outcome was not recorded" in warning for warning in result.warnings)

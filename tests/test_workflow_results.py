@@ -100,5 +100,5 @@ async def test_results_go_when_they_are_old_and_only_their_tenant_reads_them(tmp
     new = await results.keep("org:1", "new\r\n")
     assert await results.text("org:1", new) == "new\r\n"
     for tenant, reference in (("org:1", old), ("org:2", new), ("org:1", "toolroute-result:../../etc/passwd")):
-        with pytest.raises(InvalidInput, match="no such result is kept"):
+        with pytest.raises(InvalidInput, match="not found for"):
             await results.text(tenant, reference)

@@ -122,7 +122,7 @@ async def test_a_change_whose_answer_is_late_is_sent_once(runner: Runner) -> Non
 async def test_a_call_that_no_worker_takes_has_failed_and_done_nothing(serve: Serve, task_queue: str) -> None:
     runner = await serve(None, Apart)
     step, _ = await runner.execute(Apart, "Add a note titled 'x'", task_queue, f"{task_queue}-nobody")
-    assert step == ["failed", "TimeoutError: no worker took it in time: check that one serves its task queue"]
+    assert step == ["failed", "TimeoutError: no worker took the call in time: check that a worker polls its task queue"]
 
 
 @pytest.mark.parametrize(

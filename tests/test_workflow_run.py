@@ -74,7 +74,7 @@ async def test_a_step_that_the_budget_does_not_allow_is_refused_and_not_called(r
     limits = Limits(max_tokens_per_step=600)
     result, _ = await runner.run("Add a note titled 'x'", arguments={"s1.body": "word " * 400}, limits=limits)
     assert statuses(result) == ["refused"]
-    assert "the arguments of s1 leave" in result.steps[0].reason
+    assert "the arguments of step s1 leave" in result.steps[0].reason
     assert (runner.local.calls, result.budget.settled) == ([], 0)
     limits = Limits(max_total_tokens=24_100)
     result, _ = await runner.run("Read the file a.txt and delete the file b.txt", limits=limits)
@@ -108,7 +108,7 @@ async def test_a_cancelled_run_waits_until_each_call_has_stopped(runner: Runner)
     assert runner.local.under_way == 0
     assert progress.phase == "done"
     reasons = [step.reason for step in progress.steps]
-    assert reasons == [*["cancelled while it ran"] * 2, "the run was cancelled before it"]
+    assert reasons == [*["cancelled while it ran"] * 2, "the run was cancelled before this step"]
 
 
 async def test_a_call_that_fails_after_the_cancellation_is_not_tried_again(serve: Serve) -> None:

@@ -1,4 +1,4 @@
-"""The workflow `toolroute.run`: route, plan from the same matches, carry out the steps behind the budget."""
+"""The workflow `toolroute.run`: route, plan from the same matches, and carry out the steps within the budget."""
 
 from dataclasses import replace
 from functools import partial
@@ -22,9 +22,9 @@ from orchestrator.temporal.workflow import ToolRouter
 
 @workflow.defn(name=names.RUN)
 class RunWorkflow:
-    """RunRequest -> RunResult. Continues as new between steps when the history grows long; nothing runs twice.
+    """RunRequest -> RunResult. It continues as new between two steps when the history becomes long. Nothing runs twice.
 
-    Its memo (RunMemo) and its current details say how its steps stand, without what they are given.
+    Its memo (RunMemo) and its current details have the state of its steps, without arguments.
     """
 
     @workflow.init
@@ -35,7 +35,7 @@ class RunWorkflow:
             self._request = read_input(given, RunRequest)
             self._request.validate()
             check_tenant(self._request.tenant)
-        except InvalidInput as error:  # raised by `run`: raised here, queries would find no workflow to ask
+        except InvalidInput as error:  # `run` raises it. Raised here, queries would find no workflow.
             self._request, self._broken = RunRequest(task=""), error
         self._run = Run(self._request, ToolRouter(self._request.tenant), stopping=self._stopping)
         self._handlers = Handlers(self._request.tenant)
@@ -48,7 +48,7 @@ class RunWorkflow:
     async def run(self, given: RawValue = NOTHING) -> RunResult:
         async with self._handlers.showing(self._run):
             ended = await self._carry_out()
-        self._stream.detach_pollers()  # They get the last changes in time, and the rest by query.
+        self._stream.detach_pollers()  # Pollers get the last changes in time, and the rest by query.
         await workflow.wait_condition(workflow.all_handlers_finished)
         return ended
 
@@ -58,9 +58,9 @@ class RunWorkflow:
                 raise self._broken
             ended = await self._run.advance()
             if isinstance(ended, Checkpoint):
-                # Routing and planning are done: what only they read stays behind.
+                # Routing and planning are done, so their inputs are not passed on.
                 ended_so_far = replace(self._request, arguments={}, conversation=(), checkpoint=ended)
-                check_size("what the run hands on", ended_so_far, MAX_PAYLOAD_BYTES)
+                check_size("the run's checkpoint", ended_so_far, MAX_PAYLOAD_BYTES)
                 await self._stream.continue_as_new(partial(_handed_on, ended_so_far, ended))
             check_size("the run's result", ended, MAX_PAYLOAD_BYTES)
             if ended.failed:

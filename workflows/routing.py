@@ -1,4 +1,4 @@
-"""The workflows `toolroute.route` and `toolroute.route_staged`: for clients, in any language, that want a Decision."""
+"""The workflows `toolroute.route` and `toolroute.route_staged`, for clients in any language that need a Decision."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,9 @@ from orchestrator.temporal.stubs import DEFAULT
 
 @workflow.defn(name=names.ROUTE)
 class RouteWorkflow:
-    """RouteRequest -> Decision, both handed through unread: reading them here would double the cost of the workflow."""
+    """RouteRequest -> Decision. Both are passed through unread, because reading them would double the cost of the
+    workflow.
+    """
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> RawValue:
@@ -26,7 +28,7 @@ class RouteWorkflow:
 
 @workflow.defn(name=names.ROUTE_STAGED)
 class StagedRouteWorkflow:
-    """RouteRequest -> Decision by an activity for each stage, the semantic one on a task queue of its own if named."""
+    """RouteRequest -> Decision, with an activity for each stage. The semantic stage may have its own task queue."""
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING, semantic_queue: str = "") -> RawValue:
@@ -41,12 +43,10 @@ class _Owned:
 
 
 def tenant_of(request: RawValue | Any) -> str:
-    """Return the tenant of a request or of its Decision, all else unread.
+    """Return the tenant of a request or of its Decision. The other fields are not read.
 
-    It is "" where that cannot be read, which the activity reports.
-
-    Temporal's SDK gives a workflow plain values, without their types, if it is started with fewer arguments than it
-    has.
+    It is "" if the tenant cannot be read. The activity then reports the error. If a workflow is started with fewer
+    arguments than it has, Temporal's SDK gives it plain values without their types.
     """
     if isinstance(request, RawValue):
         try:

@@ -1,4 +1,4 @@
-"""The workflows behind the Nexus operations `plan` and `call`, and the one by which a schedule syncs a catalogue."""
+"""The workflows behind the Nexus operations `plan` and `call`, and the workflow with which a schedule syncs tools."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -24,7 +24,7 @@ SYNCING = Config(
 
 @workflow.defn(name=names.PLAN)
 class PlanWorkflow:
-    """PlanRequest -> Plan, both handed through unread."""
+    """PlanRequest -> Plan. Both are passed through unread."""
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> RawValue:
@@ -35,9 +35,10 @@ class PlanWorkflow:
 
 @workflow.defn(name=names.CALL_TOOL)
 class CallWorkflow:
-    """ToolCall -> ToolResult, with a run's timeouts and retries. A call without a key gets one of the workflow's id.
+    """ToolCall -> ToolResult, with the timeouts and retries of a run.
 
-    So does a call of a tool that is a workflow: its key becomes that workflow's id, which tenants must not share.
+    A call without a key gets a key from the workflow's id. So does a call of a tool that is a workflow, because its key
+    becomes that workflow's id, which tenants must not share.
     """
 
     @workflow.run
@@ -50,7 +51,9 @@ class CallWorkflow:
 
 @workflow.defn(name=names.SYNC_CATALOGUE)
 class SyncWorkflow:
-    """SyncRequest -> a SyncReport's JSON: lists a tenant's servers and stores their tools. Fails if none answers."""
+    """SyncRequest -> a SyncReport's JSON. It lists a tenant's servers and stores their tools. It fails if no server
+    answers.
+    """
 
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> dict[str, Any]:

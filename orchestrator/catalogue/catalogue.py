@@ -19,16 +19,17 @@ from orchestrator.records.tool import Annotations, CatalogueVersion, Tool, alter
 
 
 class Catalogue:
-    """The immutable set of tools that one tenant may use, ordered by server and name, unique by key.
+    """The immutable set of tools that one tenant may use, ordered by server and name. Each key occurs once.
 
     Args:
-        tools: Tools, functions, or mappings as a file would hold them: our own form, MCP's or a function definition's.
-            A path reads that file or folder, as `Catalogue.read` does.
+        tools: Tools, functions, or mappings as in a file: in our own form, MCP's form, or the form of a function
+            definition. A path reads that file or folder, like `Catalogue.read`.
 
     Raises:
-        InvalidCatalogue: An item is no tool, two tools have one key, or there is no such file.
+        InvalidCatalogue: An item is not a tool, two tools have the same key, or the file does not exist.
 
-    Example:
+    Examples:
+        >>> from orchestrator import Catalogue
         >>> def send_email(to: str, subject: str) -> str:
         ...     "Send an email."
         ...     return f"sent to {to}"
@@ -48,41 +49,45 @@ class Catalogue:
                 )
         self.tools: tuple[Tool, ...] = tuple(once.values())
         self.positions: Mapping[str, int] = dict(zip(once, range(len(once)), strict=True))
-        """Each key's position in `tools`."""
+        """The position of each key in `tools`."""
 
     @classmethod
     @named
     def of(cls, *functions: Callable[..., Any], read_only: Collection[Callable[..., Any]] = ()) -> "Catalogue":
-        """Return a catalogue of functions and methods, each a tool by its own name.
+        """Return a catalogue of functions and methods. Each is a tool under its own name.
 
-        Their signatures and docstrings make the definitions; `Decision.resolve(call).run()` calls them.
+        Their signatures and docstrings become the definitions. `Decision.resolve(call).run()` calls them.
 
         Args:
             functions: The functions.
-            read_only: Those of them that change nothing: nobody is asked before a call, and it may be repeated.
+            read_only: The functions that change nothing. Nobody has to approve their calls, and the calls may be
+                repeated.
 
         Raises:
-            InvalidCatalogue: A function cannot be a tool, two have the same name, or one that only reads is not given.
+            InvalidCatalogue: A function cannot be a tool, two have the same name, or one in `read_only` is not among
+                them.
         """
         given: Any = read_only
         if isinstance(given, str) or not isinstance(given, Collection):
             raise InvalidCatalogue(f"read_only={given!r:.80}: give a list of functions")
         if lacking := next((own for own in read_only if own not in functions), None):
-            remedy = "name each of them among the functions, too"
-            raise InvalidCatalogue(f"read_only: {lacking!r:.80} is none of the functions: {remedy}")
+            raise InvalidCatalogue(f"read_only: {lacking!r:.80} is not one of the functions: add it to them, too")
         reads = Annotations(read_only=True)
         made = [(_tool(number, own), own in read_only) for number, own in enumerate(functions, start=1)]
         tools = [altered(tool, annotations=reads, hash="") if known else tool for tool, known in made]
         names = [tool.name for tool in tools]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise InvalidCatalogue(f"two functions are called {twice!r}: rename one, or give it once")
+            raise InvalidCatalogue(f"two functions have the name {twice!r}: rename one, or give it once")
         return cls(tools)
 
     @classmethod
     def read(cls, path: str | Path, server: str | None = "") -> "Catalogue":
-        """Read a tools.jsonl (one tool a line), a .json list, or a folder of them; errors name file and line.
+        """Read a tools.jsonl (one tool per line), a .json list, or a folder of such files. Errors name the file and the
+        line.
 
-        Tools that name no server get `server`; None: the name of their file, without its suffix.
+        Args:
+            path: The file or the folder.
+            server: The server of tools that name none. None: the name of their file, without its suffix.
         """
         return cls(read_tools(path, server))
 
@@ -98,14 +103,18 @@ class Catalogue:
         return iter(self.tools)
 
     def __getitem__(self, key: str) -> Tool:
-        """Return the tool of this key, or the one that states to have replaced it; UnknownTool without either."""
+        """Return the tool with this key, or the tool that replaces it.
+
+        Raises:
+            UnknownTool: There is neither.
+        """
         try:
             return self.tools[self.positions[self.current(key)]]
         except KeyError:
-            raise UnknownTool(f"no tool {key!r} in this catalogue; `toolroute tools list` shows the keys") from None
+            raise UnknownTool(f"unknown tool {key!r}: list the keys with `toolroute tools list`") from None
 
     def current(self, key: str) -> str:
-        """Return the key itself, or of a tool that is gone the key of what replaces it."""
+        """Return the key itself. For a tool that is gone, return the key of its replacement."""
         return key if key in self.positions else self._replaced.get(key, key)
 
     @cached_property
@@ -114,16 +123,16 @@ class Catalogue:
 
     @cached_property
     def places(self) -> Mapping[str, slice]:
-        """Each server's place among the tools."""
+        """The range of each server's tools in `tools`."""
         return places_of_servers(self.tools)
 
     def of_server(self, server: str) -> Sequence[Tool]:
-        """Return the tools of one server; none where there is no such server."""
+        """Return the tools of one server. Empty if there is no such server."""
         return self.tools[self.places.get(server, slice(0))]
 
     @cached_property
     def fingerprint(self) -> str:
-        """16 hexadecimal digits over all definitions; equal sets have equal fingerprints."""
+        """16 hexadecimal digits over all definitions. Equal sets have equal fingerprints."""
         return digest("".join([tool.hash for tool in self.tools]), 16)
 
     @property
@@ -131,7 +140,7 @@ class Catalogue:
         return CatalogueVersion(fingerprint=self.fingerprint, tools=len(self.tools))
 
     def holding(self, tools: Iterable[Tool]) -> Self:
-        """Return the same with these in place of its tools: they have the same keys, in the same order."""
+        """Return a copy with other tools, which must have the same keys in the same order."""
         other = copy(self)
         other.tools = tuple(tools)
         for derived in ("_replaced", "fingerprint"):
@@ -140,7 +149,7 @@ class Catalogue:
 
 
 class Excerpt(Catalogue):
-    """Some tools of a catalogue, whose version they go by; `fingerprint` stays their own."""
+    """Some tools of a catalogue. `version` is that of the whole catalogue, and `fingerprint` is their own."""
 
     def __init__(self, tools: Iterable[Tool], version: CatalogueVersion) -> None:
         super().__init__(tools)
@@ -154,12 +163,12 @@ class Excerpt(Catalogue):
 def _tool(number: int, record: Any) -> Tool:
     with reading(f"tool {number}", error=InvalidCatalogue):
         if isinstance(record, list | tuple):
-            raise InvalidCatalogue("it is a list: give its items, Catalogue.of(*functions) or Catalogue(tools)")
+            raise InvalidCatalogue("a list is not a tool: give its items, Catalogue.of(*functions) or Catalogue(tools)")
         return function_tool(record) if callable(record) else tool_from(record)
 
 
 def places_of_servers(tools: Sequence[Tool]) -> dict[str, slice]:
-    """Return where each server's tools stand, among tools ordered by server."""
+    """Return the range of each server's tools, among tools ordered by server."""
     places, start = dict[str, slice](), 0
     for server, own in groupby(tools, attrgetter("server")):
         places[server] = slice(start, start := start + sum(1 for _ in own))

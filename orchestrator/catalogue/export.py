@@ -94,8 +94,8 @@ class ResolvedCall:
 
     def _function(self) -> Callable[..., Any]:
         if (function := self.tool.function) is None:
-            remedy = "call it where it is (Connections.call for a server's), or route by Catalogue.of(functions)"
-            raise InvalidInput(f"{self.tool.key!r} is no function of this process: {remedy}")
+            remedy = "call it on its server with Connections.call, or route with Catalogue.of(functions)"
+            raise InvalidInput(f"tool {self.tool.key!r} is not a function of this process: {remedy}")
         return function
 
 
@@ -111,9 +111,15 @@ def export(tools: Sequence[Tool], provider: Provider) -> list[dict[str, Any]]:
 
 
 def appended(tools: Sequence[Tool], shape: Appended, call_id: str = "") -> list[dict[str, Any]]:
-    """Return the tools as what a conversation goes on with; nothing for no tools, unless a search is to be answered.
+    """Return the tools as items to append to a conversation.
 
-    As openai 3.57 and anthropic 2.14 type them. References name tools that the request holds with `defer_loading`.
+    Without tools there are no items, unless a search has to be answered. The items have the types of openai 3.57 and
+    anthropic 2.14. References name tools that the request already has with `defer_loading`.
+
+    Args:
+        tools: The tools.
+        shape: The kind of item.
+        call_id: The id of the search call that is answered, for `tool_search_output` and `tool_result`.
     """
     if shape not in get_args(Appended):
         raise InvalidInput(f"shape {shape!r}: choose one of {', '.join(get_args(Appended))}")
@@ -139,11 +145,11 @@ def appended(tools: Sequence[Tool], shape: Appended, call_id: str = "") -> list[
 
 
 def exported_name(tool: Tool, provider: Provider = "openai") -> str:
-    """Return a legal name that no other tool gets: `server__name`, with a hash of the key where that would not do."""
+    """Return an allowed name that no other tool has: `server__name`, with a hash of the key if that is not enough."""
     forbidden, length = _FORBIDDEN.get(provider, _FORBIDDEN_ELSE)
     plain = f"{tool.server}__{tool.name}" if tool.server else tool.name
     safe = re.sub(forbidden, "_", plain)
-    # Only if the first "__" is the separator, and no hash seems to follow, can nothing else have this name.
+    # The name is unique only if the first "__" is the separator and its end does not look like a hash.
     unmistakable = plain.find("__") == (len(tool.server) if tool.server else -1) and not tool.name.startswith("_")
     if safe == plain and len(safe) <= length and unmistakable and not _HASHED.search(safe):
         return safe
@@ -151,7 +157,7 @@ def exported_name(tool: Tool, provider: Provider = "openai") -> str:
 
 
 def keys_by_name(tools: Sequence[Tool]) -> dict[str, str]:
-    """Return the key that each name means: a key, a name by which a provider has it, and one that a single tool has."""
+    """Return the key for each name: the key itself, the name of a provider, and a plain name that only one tool has."""
     bare: dict[str, list[str]] = {}
     for tool in tools:
         bare.setdefault(tool.name, []).append(tool.key)
@@ -184,7 +190,7 @@ def _as_object(tool: Tool) -> dict[str, Any]:
 
 
 def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
-    """Map a model's call to one of these tools; see Decision.resolve."""
+    """Map a model's tool call to one of these tools. See `Decision.resolve`."""
     name, arguments, call_id = _read_call(call)
     by_name = {exported_name(tool, provider): tool for provider in ("openai", "mcp") for tool in tools}
     tool = by_name.get(name) or next((tool for tool in tools if tool.key == name), None)
@@ -196,7 +202,7 @@ def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
 
 
 def _read_call(call: Any) -> tuple[str, Any, str]:
-    """Return name, arguments and id of any provider's call, an object or a dict."""
+    """Return the name, the arguments and the id of any provider's call, given as an object or a dict."""
     inner = _get(call, "function") or call
     name = _get(inner, "name")
     if not isinstance(name, str):
@@ -210,10 +216,17 @@ def _get(record: Any, key: str) -> Any:
 
 
 def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
-    """Return arguments (a dict, or JSON text as OpenAI sends it) that fit the tool's schema; InvalidArguments if not.
+    """Return the arguments if they fit the tool's schema.
 
-    Texts that hold JSON, blanks and null are read where only that fits (`fitting`). What cannot be checked here, as the
-    schema is broken or refers elsewhere, is the server's to check.
+    A text with JSON, a blank text and null are converted if only the converted value fits (`fitting`). If the schema is
+    broken or refers to other documents, the server has to check the arguments.
+
+    Args:
+        tool: The tool.
+        arguments: A dict, or a JSON text as OpenAI sends it.
+
+    Raises:
+        InvalidArguments: The arguments do not fit.
     """
     read = read_arguments(tool.key, arguments)
     schema = _as_object(tool)
@@ -228,7 +241,7 @@ def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
 
 
 def _taken(tool: Tool) -> str:
-    """Return the names of its parameters, the required ones first and marked."""
+    """Return the names of the tool's parameters, required ones first and marked."""
     schema = parameters(tool)
     required = schema["required"] if isinstance(schema.get("required"), list) else []
     names = [f"{name} (required)" for name in schema["properties"] if name in required]
@@ -238,13 +251,16 @@ def _taken(tool: Tool) -> str:
 
 
 def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
-    """Return arguments as a dict, whatever the tool's schema says; InvalidArguments for what no JSON object can hold.
+    """Return arguments as a dict, without the tool's schema.
 
-    Half a surrogate pair, as a model's cut emoji leaves it, would end a connection and all calls under way.
+    Half of a surrogate pair, from a model's cut emoji, would break a connection with all its calls.
+
+    Raises:
+        InvalidArguments: The arguments cannot be a JSON object.
     """
     from pydantic_core import to_jsonable_python
 
-    for _ in range(2):  # Some models encode them twice.
+    for _ in range(2):  # Some models encode the arguments twice.
         try:
             arguments = read_json(arguments.strip() or "{}") if isinstance(arguments, str) else arguments
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""Files of tools: a .jsonl, a .json or a folder of them. What a file holds tells its form, not what it is called."""
+"""Files of tools: a .jsonl, a .json or a folder of them. The content of a file decides its form, not its name."""
 
 import logging
 from collections.abc import Iterator
@@ -11,15 +11,20 @@ from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.tool import Tool
 
 RELATIONS_FILE = "relations.jsonl"
-_FORM = "give a tools.jsonl (UTF-8, one JSON object a line), or a folder with one"
+_FORM = "give a tools.jsonl (UTF-8, one JSON object per line), or a folder with one"
 
 logger = logging.getLogger(__name__)
 
 
 def read_tools(path: str | Path, server: str | None = "") -> list[Tool]:
-    """Return all tools of a .jsonl, a .json, or a folder of them, each once; InvalidCatalogue names file and line.
+    """Return all tools of a .jsonl, a .json, or a folder of them, each once.
 
-    Tools that name no server get `server`; None: the name of their file, without its suffix.
+    Args:
+        path: The file or the folder.
+        server: The server of tools that name none. None: the name of their file, without its suffix.
+
+    Raises:
+        InvalidCatalogue: A file or a line is wrong. The message names it.
     """
     found: dict[str, tuple[str, Tool]] = {}
     for file in _files(Path(path)):
@@ -27,21 +32,21 @@ def read_tools(path: str | Path, server: str | None = "") -> list[Tool]:
             with reading(place, error=InvalidCatalogue):
                 tool = tool_from(record, _stem(file) if server is None else server)
                 if server is None and not tool.server:
-                    raise InvalidCatalogue("the tool names no server, nor does its file: give --server NAME")
+                    raise InvalidCatalogue("neither the tool nor its file names a server: give --server NAME")
                 before, known = found.setdefault(tool.key, (place, tool))
                 if known.hash != tool.hash:
                     raise InvalidCatalogue(
-                        f"the key {tool.key!r} stands in {before} already, with another definition: "
-                        "rename one, or give them different servers"
+                        f"{before} has the key {tool.key!r} already, with another definition: rename one, or give them "
+                        "different servers"
                     )
     stated = _relations(Path(path))
     for source in stated.keys() - found.keys():
-        logger.warning("%s: %r states a relation and is no tool here: it is ignored", path, source)
+        logger.warning("%s: the relations of %r are ignored, because there is no such tool", path, source)
     return [_with(tool, stated[tool.key]) if tool.key in stated else tool for _, tool in found.values()]
 
 
 def _relations(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the edges that a relations.jsonl in the folder of the tools, or right by their file, states, by tool."""
+    """Return the relations in the relations.jsonl of the folder, or next to a tools.jsonl file, by tool."""
     file = (path if path.is_dir() else path.parent) / RELATIONS_FILE
     if not (path.is_dir() or path.name == "tools.jsonl") or not file.is_file():
         return {}
@@ -60,12 +65,14 @@ def _with(tool: Tool, stated: list[dict[str, Any]]) -> Tool:
 
 
 def _stem(file: Path) -> str:
-    """Return what a file's tools are called after; nothing where it is a pipe."""
+    """Return the name of a file for its tools. Empty for a pipe."""
     return file.stem if file.is_file() and file.parts[:2] != ("/", "dev") else ""
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the file itself; of a folder its tools.jsonl, else its tools.json, else all its .jsonl and .json."""
+    """Return the file itself. For a folder, return its tools.jsonl, or its tools.json, or all its .jsonl and .json
+    files.
+    """
     with reading(path, _FORM, InvalidCatalogue):
         if not path.exists():
             within = "" if path.is_absolute() else f" in {Path.cwd()}"
@@ -73,12 +80,14 @@ def _files(path: Path) -> list[Path]:
         if not path.is_dir():
             return [path]
         if (path / "tenants").is_dir() or ((path / "meta.json").is_file() and (path / "collection").is_dir()):
-            written = f"`toolroute tools list --store {path} -o jsonl` writes its tools as a file"
-            raise InvalidCatalogue(f"it is a store, not a folder of tools: {written}")
+            written = (
+                f"use --store {path}, or write its tools to a file with `toolroute tools list --store {path} -o jsonl`"
+            )
+            raise InvalidCatalogue(f"this folder is a store, not a folder of tool files: {written}")
         files = {file.name: file for file in sorted(path.iterdir()) if file.suffix.lower() in (".jsonl", ".json")}
         files.pop(RELATIONS_FILE, None)
         if not files:
-            raise InvalidCatalogue("no tools.jsonl and no other .jsonl or .json in this folder")
+            raise InvalidCatalogue("this folder has no tools.jsonl and no other .jsonl or .json file")
     named = files.get("tools.jsonl") or files.get("tools.json")
     return [named] if named else list(files.values())
 
@@ -89,7 +98,7 @@ def _text(path: Path) -> str:
 
 
 def _records(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the records of a file, each with where it stands. Only lines of objects begin with a whole object."""
+    """Yield the records of a file, each with its place. A file of lines has a whole object on its first line."""
     first, _, rest = text.strip().partition("\n")
     if first and not (rest and first.startswith("{") and first.rstrip().endswith("}")):
         yield from _document(path, text)
@@ -99,21 +108,21 @@ def _records(path: Path, text: str) -> Iterator[tuple[str, Any]]:
 
 def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
     for number, line in numbered_lines(text):
-        with reading(f"{path}:{number}", "give one JSON object a line", InvalidCatalogue):
+        with reading(f"{path}:{number}", "give one JSON object per line", InvalidCatalogue):
             record = read_json(line)
         yield f"{path}:{number}", record
 
 
 def _document(path: Path, text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a list, or of an object's list under "tools"; or one tool alone."""
+    """Yield the items of a list, of the list "tools" in an object, or a single tool."""
     with reading(path, error=InvalidCatalogue):
         records = value = read_json(text)
-    if isinstance(value, dict):  # Of a tool that is an agent, "tools" may be the names of those that it uses.
+    if isinstance(value, dict):  # In a tool that is an agent, "tools" may be the names of the tools that it uses.
         inner = value.get("tools")
         is_list = isinstance(inner, list) and all(isinstance(tool, dict) for tool in inner)
         records = inner if is_list else [value] if "name" in value or "function" in value else None
     if not isinstance(records, list):
-        form = 'give a JSON list of tools, an object with the list under "tools", or one tool a line'
+        form = 'give a JSON list of tools, an object with the list under "tools", or one tool per line'
         raise InvalidCatalogue(f"{path}: {form}")
     for number, record in enumerate(records, start=1):
         yield f"{path}: tool {number}", record

@@ -1,4 +1,4 @@
-"""Tools as others define them: a JSON object in any of several spellings becomes a Tool, and a Tool an object."""
+"""Other forms of tools: a JSON object in one of several spellings becomes a Tool, and a Tool becomes an object."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,9 +14,9 @@ from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
 
 RELATIONS = "toolroute/relations"
-"""The name under which a tool's `_meta` states its relations."""
+"""The name in a tool's `_meta` that has its relations."""
 MAX_DEPTH = 64
-"""Levels of objects and lists within one tool."""
+"""The maximum number of levels of objects and lists in one tool."""
 
 
 def _spelt(hint: str, own: str) -> Any:
@@ -25,7 +25,7 @@ def _spelt(hint: str, own: str) -> Any:
 
 
 class _Hints(BaseModel):
-    """MCP's annotations in the spelling of the protocol, or in Python's."""
+    """MCP's annotations, in the spelling of the protocol or of Python."""
 
     model_config = ConfigDict(extra="ignore", strict=True, defer_build=True)
     read_only: bool | None = _spelt("readOnly", "read_only")
@@ -36,7 +36,7 @@ class _Hints(BaseModel):
 
 
 class _Relation(BaseModel):
-    """An edge to another tool; a `to` without a server means one of the same. Its form is ours: nobody adds fields."""
+    """An edge to another tool. A `to` without a server means a tool of the same server. Further fields are refused."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
     to: Annotated[str, Field(min_length=1)]
@@ -53,8 +53,10 @@ def _label_text(value: Any) -> Any:
 
 
 class _Record(BaseModel):
-    """A tool as strangers write it: our own form, MCP's (`inputSchema`) or a function definition's (`parameters`), also
-    where that stands under `function`."""
+    """A tool in a foreign form: our own, MCP's (`inputSchema`) or that of a function definition (`parameters`, also
+    within
+    `function`).
+    """
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
     server: str = ""
@@ -72,17 +74,22 @@ class _Record(BaseModel):
 
 
 def tool_from(record: Any, server: str = "") -> Tool:
-    """Return a Tool from a decoded JSON object; InvalidCatalogue says which field is wrong and what it holds.
+    """Return a Tool from a decoded JSON object.
 
-    server: whose tool it is where the record does not say so.
+    Args:
+        record: The object.
+        server: The server of the tool, if the record names none.
+
+    Raises:
+        InvalidCatalogue: A field is wrong. The message names the field and its value.
     """
     if not isinstance(record, Mapping):
-        raise InvalidCatalogue(f"the record is no JSON object: {repr(record)[:80]}")
+        raise InvalidCatalogue(f"the record is not a JSON object: {repr(record)[:80]}")
     if isinstance(function := record.get("function"), Mapping):
         record = {**record, **function}
     if isinstance(meta := record.get("_meta"), Mapping) and RELATIONS in meta:
         record = {**record, "relations": meta[RELATIONS]}
-    record = {name: _clean(value) for name, value in record.items() if value is not None}  # null says nothing.
+    record = {name: _clean(value) for name, value in record.items() if value is not None}  # null counts as missing.
     if wrong := slip(record, spellings(_Record)):
         raise InvalidCatalogue(wrong)
     hints = record.get("annotations")
@@ -94,7 +101,7 @@ def tool_from(record: Any, server: str = "") -> Tool:
         raise InvalidCatalogue(_problem(error)) from None
     server = parsed.server or server
     if ":" in server:
-        raise InvalidCatalogue(f"server {server!r} holds a colon, which separates server and name: rename it")
+        raise InvalidCatalogue(f"server {server!r} contains a colon, which separates server and name: rename it")
     annotations = Annotations(**(parsed.annotations.model_dump() if parsed.annotations else {}))
     title = parsed.title or (parsed.annotations and parsed.annotations.title) or ""
     relations = tuple(dict.fromkeys(relation.of(server) for relation in parsed.relations))
@@ -103,7 +110,7 @@ def tool_from(record: Any, server: str = "") -> Tool:
 
 
 def tool_to_json(tool: Tool) -> dict[str, Any]:
-    """Return the tool as a line of tools.jsonl holds it; fields with nothing in them are left out."""
+    """Return the tool in the form of a line of tools.jsonl. Empty fields are left out."""
     hints = _Hints(**{f"{own}_hint": hint for own, hint in asdict(tool.annotations).items()})
     optional = {
         "title": tool.title,
@@ -123,11 +130,11 @@ def tool_to_json(tool: Tool) -> dict[str, Any]:
 
 
 def _clean(value: Any, depth: int = 0) -> Any:
-    """Return the same value with lone surrogates (legal in JSON, illegal in UTF-8) replaced in every text."""
+    """Return the value with lone surrogates replaced in every text. JSON allows them, and UTF-8 does not."""
     if isinstance(value, str):
         return whole_pairs(value)
     if depth > MAX_DEPTH:
-        raise InvalidCatalogue(f"nested deeper than {MAX_DEPTH} levels: no tool needs that")
+        raise InvalidCatalogue(f"the tool is nested deeper than {MAX_DEPTH} levels: flatten its schema")
     if isinstance(value, list):
         return [_clean(item, depth + 1) for item in value]
     if isinstance(value, dict):
@@ -139,5 +146,5 @@ def _problem(error: ValidationError) -> str:
     problem = error.errors()[0]
     field, shown = ".".join(map(str, problem["loc"])), repr(problem.get("input"))[:80]
     if problem["type"] == "missing":
-        return f"{field}: missing in {shown}: a tool has at least a name"
-    return f"{field}: {problem['msg'].replace('tuple', 'list')}, but it is {shown}"  # A list, as JSON calls it.
+        return f"{field}: missing in {shown}: a tool needs at least a name"
+    return f"{field}: {problem['msg'].replace('tuple', 'list')}, but it is {shown}"  # JSON calls a tuple a list.

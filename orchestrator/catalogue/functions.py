@@ -16,17 +16,17 @@ _OPEN = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "
 
 
 def function_tool(function: Callable[..., Any]) -> Tool:
-    """Return the tool of a function: its name, its docstring, its parameters as a JSON Schema, and how to call it.
+    """Return the tool of a function: its name, its docstring, its parameters as a JSON Schema, and a way to call it.
 
-    The docstring may be in Google's, numpy's or Sphinx's style; its descriptions of parameters go into the schema. A
+    The docstring may have Google's, numpy's or Sphinx's style. Its descriptions of parameters go into the schema. A
     `Field(description=...)` or a text within `Annotated` takes precedence.
 
     Raises:
-        InvalidCatalogue: The function cannot be a tool; the message says why.
+        InvalidCatalogue: The function cannot be a tool. The message has the reason.
     """
     name = getattr(function, "__name__", "")
     if not inspect.isroutine(function) or name == "<lambda>":
-        raise InvalidCatalogue(f"{function!r:.80} cannot be a tool: give a function or a method that has a name")
+        raise InvalidCatalogue(f"{function!r:.80} cannot be a tool: give a named function or method")
     signature = _signature(function, name)
     text, described = _documented(function)
     model = _model(name, signature)
@@ -43,7 +43,9 @@ def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
     for place, own in enumerate(signature.parameters.values()):
         if own.kind in _OPEN:
             taken = f"{_OPEN[own.kind]}{own.name}"
-            raise InvalidCatalogue(f"function {name!r} takes {taken}, which no schema describes: name its parameters")
+            raise InvalidCatalogue(
+                f"function {name!r} takes {taken}, which no schema can describe: name its parameters"
+            )
         if not place and own.name in ("self", "cls") and own.annotation is own.empty:
             where = f"{function.__qualname__!r} is a method without its object"
             raise InvalidCatalogue(f"{where}: give it as object.{name}")
@@ -63,7 +65,10 @@ def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def _model(name: str, signature: inspect.Signature) -> "type[BaseModel]":
-    """Return what validates arguments. Its fields are numbered, since a parameter may be called as a model's method."""
+    """Return the validator of the arguments. Its fields are numbered, because a parameter may have the name of a
+    model's
+    method.
+    """
     from pydantic import ConfigDict, Field, create_model
     from pydantic.errors import PydanticUserError
 
@@ -81,7 +86,7 @@ def _model(name: str, signature: inspect.Signature) -> "type[BaseModel]":
 def _schema(
     name: str, model: "type[BaseModel]", signature: inspect.Signature, described: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the parameters as a JSON Schema, without the titles that only repeat their names."""
+    """Return the parameters as a JSON Schema, without titles that only repeat their names."""
     from pydantic.errors import PydanticUserError
     from pydantic.json_schema import GenerateJsonSchema
 
@@ -106,13 +111,19 @@ def _schema(
 
 def _no_json(name: str, error: Exception) -> InvalidCatalogue:
     why = str(error).partition("\n")[0]
-    return InvalidCatalogue(f"function {name!r}: a parameter has a type that JSON cannot give ({why})")
+    return InvalidCatalogue(f"function {name!r}: a parameter has a type that JSON cannot represent ({why})")
 
 
 def _validated(
     function: Callable[..., Any], signature: inspect.Signature, model: "type[BaseModel]"
 ) -> Callable[..., Any]:
-    """Return the function with its arguments taken by name and validated; asynchronous as it is."""
+    """Return the function with arguments that are taken by name and validated. An async function stays async.
+
+    Args:
+        function: The function.
+        signature: Its signature.
+        model: The validator of its arguments.
+    """
     from pydantic import ValidationError
 
     def bound(given: dict[str, Any]) -> inspect.BoundArguments:

@@ -1,8 +1,8 @@
-"""A stranger's input schema as providers take it, and as values are checked against it here.
+"""Foreign input schemas: how providers accept them, and how values are checked against them here.
 
-One that providers refuse sinks the whole request. OpenAI and Anthropic hold schemas to draft 2020-12 and take no
-combinations at the top; OpenAI wants the `items` of each array, Anthropic plain names of parameters. Real catalogues
-hold tools that break each of these rules.
+A provider refuses a whole request because of one wrong schema. OpenAI and Anthropic require draft 2020-12 and allow no
+combinations at the top level. OpenAI requires the `items` of each array, and Anthropic requires plain parameter names.
+Real catalogues have tools that break each of these rules.
 """
 
 import json
@@ -21,51 +21,63 @@ from orchestrator.common.json_input import read_json
 from orchestrator.errors import FAULTS
 
 STEPS, STEPS_A_CHARACTER = 10_000, 10
-"""Keywords looked at for one value, and more for each character of its JSON; 10,000 take a quarter of a second."""
+"""The number of keywords that are checked for one value, and the additional number for each character of its JSON.
+10,000
+keywords take a quarter of a second.
+"""
 MAX_STEPS, MAX_PARTS = 40_000, 2_000
-"""The most keywords that are looked at, and the most objects and lists of a schema: public tools have up to 300."""
+"""The maximum number of checked keywords, and of objects and lists in a schema. Public tools have up to 300."""
 _ROUNDS = 4
-"""How often arguments are read again: a text may hold an object with further texts."""
+"""The maximum number of times that arguments are read again. A text may contain an object with further texts."""
 _MEMBERS_A_STEP = 50
 _MATCHED_A_STEP = 100
-"""Characters of a text times those of a pattern, its repetitions written out."""
+"""The characters of a text multiplied with those of a pattern, with its repetitions written out."""
 
 _PYTHONS = {"True": True, "False": False, "None": None}
-"""How models write Python's values; no JSON."""
+"""Python's values as models write them. They are not JSON."""
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _REFUSED = frozenset("anyOf oneOf allOf not enum const $ref if then else $schema".split())
-"""What providers refuse at the top of a schema; the arguments are checked against it all the same."""
+"""Keywords that providers refuse at the top level of a schema. The arguments are still checked against them."""
 _JOINED = frozenset(("anyOf", "oneOf", "allOf", "$ref", "then", "else"))
 _DEFINED = re.compile(r"#|#/(?:\$defs|definitions)/[^/]+")
 _MAX_JOINED = 50
-"""Levels of branches whose parameters are gathered."""
+"""The number of levels of branches from which parameters are gathered."""
 _PLAIN = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _COUNTED = re.compile(r"\{(?:\d+,)?(\d+)")
 
 
 class UnusableSchema(ValueError):
-    """Nothing can be checked against a schema here: it is broken, refers elsewhere, or leads to too many checks."""
+    """No value can be checked against the schema here. It is broken, refers to other documents, or needs too many
+    checks.
+    """
 
 
 _left: ContextVar[list[int]] = ContextVar("steps left")
-"""For keywords, and for patterns on long texts, a step of which takes far less time."""
+"""The remaining steps: for keywords, and for patterns on long texts, whose steps take far less time."""
 
 
 def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) -> list[str]:
-    """Return what the schema, mended, finds wrong with all arguments, or with the value of one parameter.
+    """Return the faults of all arguments, or of one parameter's value, against the repaired schema.
 
-    Nothing is fetched, no pattern takes long, and no more is checked than the value is worth: UnusableSchema then says
-    why. It is the server's to check.
+    Nothing is fetched, no pattern takes long, and the work is limited by the size of the value.
+
+    Args:
+        schema: The input schema.
+        value: The arguments, or the value of `parameter`.
+        parameter: The name of a parameter. None: `value` has all arguments.
+
+    Raises:
+        UnusableSchema: The schema cannot be used here, so the server has to check the value.
     """
     found = _faults(schema, value, parameter)
     return [f"{'.'.join(map(str, fault.absolute_path)) or 'arguments'}: {fault.message}" for fault in found]
 
 
 def fitting(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments as they fit the schema; None where they do not.
+    """Return the arguments converted so that they fit the schema. None if they cannot.
 
-    Models encode values twice ("5", "[1]") and send blanks or null for what they leave out. A text is read as JSON, and
-    a blank left out, only where the schema refuses it for its type or its value.
+    Models encode values twice ("5", "[1]"), and send blank texts or null for missing values. A text is read as JSON,
+    and a blank one is left out, only if the schema refuses its type or its value.
     """
     read: dict[str, Any] = deepcopy(dict(arguments))
     for _ in range(_ROUNDS):
@@ -77,7 +89,7 @@ def fitting(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str
 
 
 def _was_read(arguments: dict[str, Any], fault: Any) -> bool:
-    """Read the value that a fault is about, in place, if it is a text or null where another type is wanted."""
+    """Convert the value of a fault in place, if it is a text or null and another type is required."""
     path = list(fault.absolute_path)
     if not path or not (fault.validator in ("type", "enum", "const") or fault.context):
         return False
@@ -85,7 +97,7 @@ def _was_read(arguments: dict[str, Any], fault: Any) -> bool:
     for key in path[:-1]:
         parent = parent[key]
     name = path[-1]
-    own = parent.get(name, 0) if isinstance(parent, dict) else parent[name]  # Another fault may have left it out.
+    own = parent.get(name, 0) if isinstance(parent, dict) else parent[name]  # An earlier fault may have removed it.
     if isinstance(parent, dict) and (own is None or (isinstance(own, str) and not own.strip())):
         del parent[name]
         return True
@@ -109,7 +121,7 @@ def _faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None)
         if next(islice(_parts(schema), MAX_PARTS, None), None) is not None:
             raise UnusableSchema(f"the schema has more than {MAX_PARTS:,} parts")
         validator = _validator(json.dumps(usable(schema)))
-        if parameter is not None:  # References in it still mean the whole schema's parts.
+        if parameter is not None:  # References in it still point into the whole schema.
             validator = validator.evolve(schema=validator.schema.get("properties", {}).get(parameter, True))
         return sorted(validator.iter_errors(value), key=lambda fault: fault.json_path)
     except (SchemaError, UnknownType, Unresolvable, RecursionError, *FAULTS) as error:
@@ -120,29 +132,29 @@ def _faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None)
 
 @lru_cache(maxsize=1_000)
 def _validator(schema_text: str) -> Any:
-    """Return what checks values against a schema, which itself is checked here: that costs many times a value's."""
+    """Return the validator of a schema. Checking the schema itself takes many times longer than checking a value."""
     from jsonschema import Draft202012Validator, FormatChecker, validators
     from referencing import Registry
 
     schema = json.loads(schema_text, object_hook=_without_dialect)
-    Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))  # Its patterns need not be Python's.
+    Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))  # Patterns need not be Python's.
     additional = Draft202012Validator.VALIDATORS["additionalProperties"]
     own = {
         "pattern": _check_pattern,
         "uniqueItems": _check_unique,
         "additionalProperties": lambda *given: () if "patternProperties" in given[3] else additional(*given),
-        # The library looks for these in ways that are not counted, or with Python's patterns.
+        # The library checks these without counting, or with Python's patterns.
         **dict.fromkeys(("patternProperties", "unevaluatedItems", "unevaluatedProperties"), lambda *_: ()),
     }
     extend: Any = validators.extend
     checks = {keyword: _counted(check) for keyword, check in (Draft202012Validator.VALIDATORS | own).items()}
-    # An empty registry: a stranger's schema must not make this process fetch the addresses that it refers to.
+    # The registry is empty, so that a foreign schema cannot make this process fetch addresses.
     return extend(Draft202012Validator, checks)(schema, registry=Registry())
 
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
     def checked(*given: Any) -> Iterator[Any]:
-        # A long `enum` is gone through, and a message holds the whole value.
+        # A long `enum` is compared member by member, and a message contains the whole value.
         _spend(0, 1 + (_size(given[1]) + _size(given[2])) // _MEMBERS_A_STEP)
         for fault in check(*given) or ():
             _spend(0, 1)
@@ -159,11 +171,11 @@ def _spend(kind: int, steps: int) -> None:
     left = _left.get()
     left[kind] -= steps
     if left[kind] < 0:
-        raise UnusableSchema("it leads to more checks than can be made")
+        raise UnusableSchema("the schema needs too many checks")
 
 
 def _check_unique(_: Any, wanted: Any, value: Any, __: Any) -> Iterator[Any]:
-    """Find equal items by their JSON: the library compares each item with each other one."""
+    """Find equal items by their JSON. The library compares each item with every other one."""
     from jsonschema import ValidationError
 
     if wanted and isinstance(value, list):
@@ -184,9 +196,9 @@ def _check_pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:
 
 @lru_cache(maxsize=1_000)
 def _matcher(pattern: str) -> tuple[Any, int]:
-    """Return what matches a pattern (None: the server has to) and the size that its time on a text grows with.
+    """Return the matcher of a pattern, and the size with which its time on a text grows. None: the server has to match.
 
-    It is the engine that pydantic brings, Rust's, which never goes back: `^(a+)+$` may take Python's for ever.
+    It is the Rust engine in pydantic, which never backtracks. Python's engine may take forever for `^(a+)+$`.
     """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
@@ -198,7 +210,7 @@ def _matcher(pattern: str) -> tuple[Any, int]:
 
 
 def _without_dialect(part: dict[str, Any]) -> dict[str, Any]:
-    """Return a part of a schema without its dialect: it would be checked by a validator that counts nothing."""
+    """Return a part of a schema without its dialect. With it, the validator of that dialect would count nothing."""
     if isinstance(part.get("$schema"), str):
         del part["$schema"]
     return part
@@ -218,18 +230,21 @@ def _values(part: Any) -> Sequence[Any]:
 
 
 def accepted(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema without what is no JSON Schema or is refused at the top, and with `items` for every array.
+    """Return the schema without parts that are not JSON Schema or are refused at the top level, and with `items` for
+    every
+    array.
 
-    The parameters of what is refused at the top are among the schema's own, and each reference means what it did.
+    The parameters of refused parts become parameters of the schema, and each reference keeps its meaning.
     """
     mended = usable(hoisted(gathered(schema)))
     return {key: value for key, value in mended.items() if key not in _REFUSED}
 
 
 def gathered(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with the parameters of its root's branches and reference among its own.
+    """Return the schema with the parameters of its root's branches and references among its own.
 
-    Required is what all branches require. A parameter that branches describe differently may be as any of them says.
+    A parameter is required if all branches require it. If branches describe it differently, any of the descriptions may
+    hold.
     """
     if _JOINED.isdisjoint(schema):
         return dict(schema)
@@ -241,7 +256,7 @@ _Parameters = tuple[dict[str, Any], list[str]]
 
 
 def _gathered(root: Mapping[str, Any], part: Any, known: dict[str, _Parameters], depth: int) -> _Parameters:
-    """Return the properties and the required names of a part of a schema; `known` are those of references."""
+    """Return the properties and the required names of a part of a schema. `known` has those of references."""
     if not isinstance(part, dict) or depth > _MAX_JOINED:
         return {}, []
     properties = dict(own) if isinstance(own := part.get("properties"), dict) else {}
@@ -249,7 +264,7 @@ def _gathered(root: Mapping[str, Any], part: Any, known: dict[str, _Parameters],
     every = [_gathered(root, branch, known, depth + 1) for branch in _branches(part, "allOf")]
     if isinstance(to := part.get("$ref"), str):
         if to not in known:
-            known[to] = {}, []  # For a reference that leads back to itself.
+            known[to] = {}, []  # A reference may lead back to itself.
             known[to] = _gathered(root, _meant(root, to), known, depth + 1)
         every.append(known[to])
     for keys in (("anyOf",), ("oneOf",), ("then", "else")):
@@ -268,14 +283,14 @@ def _gathered(root: Mapping[str, Any], part: Any, known: dict[str, _Parameters],
 
 
 def _branches(part: Mapping[str, Any], key: str) -> list[Any]:
-    """Return the branches under a keyword, without those that arguments, an object, cannot fit."""
+    """Return the branches under a keyword, without branches that cannot be objects, because arguments are an object."""
     listed = part.get(key, [])
     branches = listed if isinstance(listed, list) else [listed]
     return [one for one in branches if not (isinstance(one, dict) and one.get("type", "object") != "object")]
 
 
 def _either(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the properties of several branches, each of which is as any branch says that has it."""
+    """Return the properties of several branches. A property is described by any of the branches that have it."""
     shapes: dict[str, dict[str, Any]] = {}
     for properties in several:
         for name, shape in properties.items():
@@ -285,9 +300,10 @@ def _either(several: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with what its references mean moved to `$defs`, where no change of its parameters breaks them.
+    """Return the schema with the targets of its references moved to `$defs`, so that changes of its parameters do not
+    break them.
 
-    A reference that means nothing within the schema is left out, because a provider would refuse it.
+    A reference without a target in the schema is removed, because a provider would refuse it.
     """
     moved: dict[str, Any] = {}
     waiting: dict[str, Any] = {}
@@ -307,7 +323,7 @@ def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
         own = {name: placed(value) for name, value in part.items()}
         if isinstance(to := part.get("$ref"), str):
             meant = _meant(schema, to)
-            if meant is None:  # Some libraries nest the definitions that they refer to.
+            if meant is None:  # Some libraries nest their definitions.
                 to, meant = f"nested {to}", nested.get(to)
             if not isinstance(meant, dict | bool):
                 del own["$ref"]
@@ -320,14 +336,14 @@ def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
     found = placed(dict(schema))
     while waiting:
         name, meant = waiting.popitem()
-        moved[name] = True  # It may refer to itself.
+        moved[name] = True  # The definition may refer to itself.
         moved[name] = placed(meant)
     defined = found.get("$defs")
     return {**found, "$defs": {**(defined if isinstance(defined, dict) else {}), **moved}} if moved else found
 
 
 def _meant(schema: Any, reference: str) -> Any:
-    """Return what a reference within a schema means; None where nothing stands there."""
+    """Return the target of a reference within a schema. Otherwise None."""
     where, _, pointer = reference.partition("#")
     if where or (pointer and not pointer.startswith("/")):
         return None
@@ -341,7 +357,7 @@ def _meant(schema: Any, reference: str) -> Any:
 
 
 def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema without what is no JSON Schema, a type `any` for one: such a part says and forbids nothing."""
+    """Return the schema without parts that are not JSON Schema, such as a type `any`. Such a part restricts nothing."""
     found = {}
     for key, value in schema.items():
         if key not in _READ:
@@ -355,7 +371,7 @@ def usable(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_plain_names(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with parameters named as Anthropic wants them."""
+    """Return the schema with parameter names that Anthropic accepts."""
     renamed = {own: plain for plain, own in plain_names(schema).items()}
     if not renamed:
         return dict(schema)
@@ -365,7 +381,7 @@ def with_plain_names(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_names(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Return the plain name of each parameter that needs one, and the parameter's own."""
+    """Return a plain name for each parameter that needs one, with the parameter's own name."""
     odd = [name for name in schema.get("properties") or () if not _PLAIN.fullmatch(name)]
     return {f"{re.sub(r'[^a-zA-Z0-9_.-]', '_', name)[:55]}_{digest(name, 8)}": name for name in odd}
 
@@ -386,7 +402,7 @@ def _listed(value: Any) -> Any:
 
 
 def _type(value: Any) -> Any:
-    """Return known types, in lower case; one that is unknown among them may be anything."""
+    """Return the known types, in lower case. None if one of them is unknown, so that any type is allowed."""
     named = value if isinstance(value, list) else [value]
     known = list(dict.fromkeys(name.lower() for name in named if isinstance(name, str)))
     if not known or len(known) < len(named) or not _TYPES.issuperset(known):
@@ -395,7 +411,7 @@ def _type(value: Any) -> Any:
 
 
 def _pattern(value: Any) -> Any:
-    """Return a pattern that Rust's engine or Python's compiles."""
+    """Return a pattern that Rust's or Python's engine can compile."""
     if not isinstance(value, str) or _matcher(value)[0] is not None:
         return value if isinstance(value, str) else None
     try:
@@ -416,7 +432,7 @@ def _names(value: Any) -> Any:
 
 
 def _of(*kinds: type) -> Callable[[Any], Any]:
-    """Keep a value of one of these types; True and False are no numbers."""
+    """Return a reader that keeps a value of one of these types. True and False are not numbers."""
     return lambda value: value if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)) else None
 
 
@@ -436,4 +452,4 @@ _KEYWORDS: dict[Callable[[Any], Any], str] = {
     _of(bool): "uniqueItems deprecated readOnly writeOnly",
 }
 _READ = {keyword: read for read, keywords in _KEYWORDS.items() for keyword in keywords.split()}
-"""How each keyword's value is read: None is left out, together with the keyword."""
+"""The reader of each keyword's value. If it returns None, the keyword is removed."""

@@ -1,4 +1,4 @@
-"""A tool's definition shrunk step by step, so that more of them have room: LADDER holds the steps."""
+"""Shorter definitions of a tool, so that more tools fit. LADDER has the steps."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,14 +15,14 @@ def _full(tool: Tool) -> Tool:
 
 
 def _short_descriptions(tool: Tool) -> Tool:
-    """First sentences only, of the tool and of its parameters."""
+    """Keep only the first sentence of the tool's and of each parameter's description."""
     return altered(
         tool, description=_first_sentence(tool.description), input_schema=_map_schema(tool.input_schema, _shorten)
     )
 
 
 def _required_parameters(tool: Tool) -> Tool:
-    """First sentence, and of the parameters only the required ones, without descriptions."""
+    """Keep only the first sentence of the description, and the required parameters without descriptions."""
     own = None if tool.input_schema is None else hoisted(gathered(tool.input_schema))
     schema = _map_schema(own, lambda part: {k: v for k, v in part.items() if k not in _PROSE})
     if schema and isinstance(schema.get("properties"), dict):
@@ -51,7 +51,7 @@ def _shorten(part: dict[str, Any]) -> dict[str, Any]:
 def _map_schema(
     schema: Mapping[str, Any] | None, change: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return the schema with a change made to it and to each schema within its properties and items."""
+    """Return the schema with a change applied to it and to each schema within its properties and items."""
     if schema is None:
         return None
     changed = change(dict(schema))

@@ -1,8 +1,8 @@
-"""Token counts: exact for OpenAI's o200k_base with the extra `tokens`, else an estimate that is not too low.
+"""Token counts: exact for OpenAI's o200k_base with the extra `tokens`, otherwise an estimate that is rarely too low.
 
-The estimate counts runs of letters, digits, spaces and punctuation. On 31,309 tool definitions of thirteen catalogues
-it lies 33 % above o200k_base in the mean, 70 % at most, and below it for two (by 2 %), which list country or currency
-codes (`python -m research.tokens`).
+The estimate counts groups of letters, digits, spaces and punctuation. For 31,309 tool definitions of thirteen
+catalogues, it is on average 33 % and at most 70 % above o200k_base. It is too low (by 2 %) for two definitions, which
+list country or currency codes (`python -m research.tokens`).
 """
 
 import json
@@ -17,49 +17,55 @@ EXACT = "o200k_base"
 Counter = Callable[[str], int]
 
 _CUT_MARK = "\n[cut: {dropped:,} of {total:,} characters left out to stay within {limit:,} tokens]"
-# Five letters a token, and two capitals: with six, 20 of 29,000 real definitions fell below the exact count. A lone
-# capital belongs to the word that it begins.
+# Five letters per token, and two capitals. With six letters, the estimate was too low for 20 of 29,000 real
+# definitions. A single capital belongs to the word that it begins.
 _TOKEN = re.compile(
     r"[a-z]{1,5}|[0-9]{1,3}|[A-Z]{2}|(?<=[A-Z])[A-Z]|\n+|[^\S\n]{2,}|[^\S\n ]"
     r"|[^\sA-Za-z0-9\x00\x80-\U0010ffff]{1,3}|[^\x00-\x7f]",
     re.ASCII,
 )
-"""One match a token; other signs than letters outside ASCII count twice."""
+"""One match is one token. Characters outside ASCII that are not letters count twice."""
 _ODD = re.compile(r"[^\w\x00-\x7f]")
 
 compact = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=str).encode
-"""JSON as providers send it to a model: no spaces, keys in their given order."""
+"""JSON as providers send it to a model, without spaces and with the keys in their given order."""
 
 
 def count_tokens(text: str) -> int:
-    """Return an estimate of the text's tokens, meant as an upper bound."""
+    """Return an estimate of the text's tokens. It is meant as an upper limit."""
     return len(_TOKEN.findall(text)) + (0 if text.isascii() else len(_ODD.findall(text)))
 
 
 def exact_counter() -> Counter:
-    """Return a counter of o200k_base tokens that works offline; MissingExtra where the extra is not installed."""
+    """Return a counter of o200k_base tokens that works offline.
+
+    Raises:
+        MissingExtra: The extra `tokens` is not installed.
+    """
     try:
         from rs_bpe import openai
     except ImportError as error:
-        raise MissingExtra("exact token counts need the extra: pip install 'toolroute[tokens]'") from error
+        raise MissingExtra("exact token counts need an extra: pip install 'toolroute[tokens]'") from error
     encoding = openai.o200k_base()
     return lambda text: len(encoding.encode(text))
 
 
 def counter_named(name: str) -> Counter:
-    """Return the counter that a Decision names in `counted_by`."""
+    """Return the counter with the name in a Decision's `counted_by`."""
     return exact_counter() if name == EXACT else count_tokens
 
 
 def plain_size(text: str) -> int:
-    """Return the bytes of a text where JSON escapes all but ASCII, as in a workflow's history."""
+    """Return the size of a text, in bytes, as JSON with all characters outside ASCII escaped, as in a workflow's
+    history.
+    """
     return len(text) if text.isascii() else len(text.encode("ascii", "backslashreplace"))
 
 
 def cut(text: str, limit: int) -> tuple[str, bool]:
-    """Return the text within a limit of estimated tokens, marked where it was cut, and whether it was.
+    """Return the text within a limit of estimated tokens, and whether it was cut. A cut text has a mark at its end.
 
-    It is read only as far as the limit reaches: a tool's answer may have many megabytes.
+    It is read only up to the limit, because a tool's answer may have many megabytes.
     """
     room = max(0, limit - count_tokens(_CUT_MARK) - 8)
     used = end = 0

@@ -1,1 +1,1 @@
-"""Helpers without a domain of their own: redaction, digests, checked fields, lines of text, JSON input, tenants."""
+"""Helpers that belong to no domain: redaction, digests, checked fields, lines of text, JSON input and tenants."""

@@ -1,4 +1,4 @@
-"""HTTP clients for endpoints of models: an answer has a most of bytes and of time, however it arrives.
+"""HTTP clients for model endpoints, with a limit of bytes and of time for each answer.
 
 The library reads an answer to its end, and its own timeout starts again with every byte.
 """
@@ -9,16 +9,17 @@ from typing import Any
 import httpx2
 
 MOST_BYTES = 64 * 2**20
-"""Of an answer, unpacked. The largest honest one, of 100 embeddings with 8,192 numbers each, has 18 MiB."""
+"""The maximum size of an unpacked answer. The largest normal one, 100 embeddings with 8,192 numbers each, has 18 MiB.
+"""
 _OF_THE_TRANSFER = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 
 
 class AnswerTooLong(httpx2.ReadError):
-    """Raised for an answer with more than MOST_BYTES."""
+    """The answer is larger than MOST_BYTES."""
 
 
 class BoundedClient(httpx2.Client):
-    """Reads an answer's body whole, within its limits; AnswerTooLong and ReadTimeout where it is beyond them."""
+    """Reads the whole body of an answer within the limits. Otherwise it raises AnswerTooLong or ReadTimeout."""
 
     def send(self, request: httpx2.Request, *, stream: bool = False, **given: Any) -> httpx2.Response:
         response = super().send(request, stream=True, **given)
@@ -32,7 +33,7 @@ class BoundedClient(httpx2.Client):
 
 
 class AsyncBoundedClient(httpx2.AsyncClient):
-    """The same for an event loop."""
+    """A BoundedClient for an event loop."""
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **given: Any) -> httpx2.Response:
         response = await super().send(request, stream=True, **given)

@@ -1,23 +1,23 @@
-"""Digests: short names of what something says. Stores and histories hold them, so no release changes them."""
+"""Digests: short names of contents. Stores and histories contain them, so no release changes them."""
 
 import hashlib
 import json
 from typing import Any
 
 OF_SERVER = 16
-"""The digits of an entry's identity that say which server it means; the rest say which of its tools it chooses."""
+"""The number of digits of an entry's identity that identify the server. The other digits identify the chosen tools."""
 
 
 def digest(text: str, digits: int) -> str:
-    """Return hexadecimal digits of the text's SHA-256; half of a surrogate pair counts as any other letter."""
+    """Return the first hexadecimal digits of the text's SHA-256. Half of a surrogate pair is allowed."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
 def digest_of(*content: Any) -> str:
-    """Return 12 digits of values as JSON, in which the order of an object's names does not count."""
+    """Return a digest with 12 digits of values as JSON. The order of names in an object does not count."""
     return digest(json.dumps(content, sort_keys=True, default=str), 12)
 
 
 def same_server(one: str, other: str) -> bool:
-    """Tell whether two entries' identities are of one server, whichever of its tools they choose."""
+    """Return True if two entries' identities belong to the same server, whichever tools they choose."""
     return one[:OF_SERVER] == other[:OF_SERVER]

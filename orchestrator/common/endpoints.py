@@ -1,4 +1,4 @@
-"""Endpoints of models: their addresses and errors as people may read them."""
+"""Endpoints of models: addresses and errors in a form that people may see."""
 
 from urllib.parse import urlsplit
 
@@ -15,25 +15,25 @@ _UNANSWERED = {
 
 
 def address(url: str) -> str:
-    """Return an endpoint's address without a password or a key that stands in it, in its path either."""
+    """Return an endpoint's address without a password or a key, also in its path."""
     parts = urlsplit(url)
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
     return secrets_of(url, None).redact(shown)
 
 
 def secrets_of(url: str, key: str | None) -> Secrets:
-    """Return an endpoint's key and the secrets of its address, which no error and no log may show."""
+    """Return an endpoint's key and the secrets in its address. No error and no log may show them."""
     return Secrets([*filter(None, [key]), *url_secrets(url)])
 
 
 def complaint(error: Exception, secrets: Secrets) -> str:
-    """Return the endpoint's own message behind a colon, without the secrets that some repeat; "" for none."""
+    """Return the endpoint's own message after a colon, without secrets. Otherwise empty."""
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
     return f": {secrets.redact(message)[:300]}" if isinstance(message, str) else ""
 
 
 def unanswered(error: Exception) -> str:
-    """Return why a request had no answer at all, in words where they are known."""
+    """Return why a request got no answer."""
     names = (type(cause).__name__ for cause in (error.__cause__, error))
     return next((_UNANSWERED[name] for name in names if name in _UNANSWERED), type(error).__name__)

@@ -1,4 +1,4 @@
-"""Fields of records: their annotations say what they take, and what an error tells people to give.
+"""Fields of records. Their annotations define the allowed values and the remedy in an error.
 
     limit: Annotated[int, Interval(ge=1, le=50), Give("1 to 50")] = 10
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHORTEST_S = 0.001
 _MOST_S = 10_000_000_000
-"""Temporal counts in milliseconds; far beyond the most, a timer that cannot be set would leave a workflow stuck."""
+"""Temporal counts in milliseconds. With a time far above this maximum, a timer cannot be set, and a workflow hangs."""
 
 WANTED = "wanted"
 """The type of pydantic's error for a field that has a remedy."""
@@ -30,9 +30,9 @@ WANTED = "wanted"
 
 @dataclass(frozen=True, slots=True)
 class Give:
-    """The remedy that errors name for a field. Only fields with one are checked.
+    """The remedy that errors name for a field. Only fields with a remedy are checked.
 
-    A list may stand for a tuple, and any mapping for a dict. NaN and the infinities are no numbers.
+    A list is allowed for a tuple, and any mapping for a dict. NaN and infinity are not numbers.
     """
 
     wanted: str
@@ -54,7 +54,7 @@ Seconds = Annotated[float, Interval(ge=SHORTEST_S, le=_MOST_S), Give(f"seconds, 
 
 
 def check(record: object, error: type[InvalidInput] = InvalidInput) -> None:
-    """Raise the error for the first field of the record that its annotation does not allow."""
+    """Raise the error for the first field of the record with a value that its annotation does not allow."""
     from pydantic import ValidationError
 
     kind: Any = type(record)
@@ -66,7 +66,17 @@ def check(record: object, error: type[InvalidInput] = InvalidInput) -> None:
 
 
 def value_of(kind: type, name: str, text: str, shown: str) -> Any:
-    """Return the value that a text gives a record's field, `"5"` a number's; InvalidConfig calls the field `shown`."""
+    """Return the value of a record's field from a text, for example a number from `"5"`.
+
+    Args:
+        kind: The type of the record.
+        name: The name of the field.
+        text: The text.
+        shown: The name of the field in errors.
+
+    Raises:
+        InvalidConfig: The text has no allowed value.
+    """
     from pydantic import ValidationError
 
     try:
@@ -98,7 +108,13 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def member(kind: type[_Choice], name: str, value: Any) -> _Choice:
-    """Return the member of an enumeration that a value names; InvalidInput lists them all."""
+    """Return the member of an enumeration for a value. For an unknown value, InvalidInput lists all members.
+
+    Args:
+        kind: The enumeration.
+        name: The name of the setting, for the error.
+        value: The value.
+    """
     try:
         return kind(value)
     except ValueError:
@@ -110,7 +126,7 @@ R = TypeVar("R")
 
 
 def named(function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function refuse a keyword that it does not take with UnknownSetting, which names the one meant."""
+    """Make a function raise UnknownSetting for an unknown keyword. The error names the most similar one."""
     parameters = inspect.signature(function).parameters
     known = {name: None for name, own in parameters.items() if own.kind is not own.VAR_KEYWORD}
     for own in parameters.values():
@@ -126,7 +142,7 @@ def named(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def check_settings(given: Collection[str], known: Collection[str]) -> None:
-    """Raise UnknownSetting for the first name that is not known, with the one meant."""
+    """Raise UnknownSetting for the first name that is not known."""
     for name in given:
         if name not in known:
             remedy = meant(name, known) or f": give {', '.join(own for own in known if own != 'self')}"
@@ -137,6 +153,6 @@ K = TypeVar("K")
 
 
 def settings(kind: type[K]) -> type[K]:
-    """Have the constructor of a class do the same."""
+    """Make the constructor of a class raise UnknownSetting for an unknown keyword."""
     kind.__init__ = named(kind.__init__)  # type: ignore[method-assign]
     return kind

@@ -1,4 +1,4 @@
-"""Read the JSON that people and models write, strictly, and say in words why a file or a record cannot be read."""
+"""Strict reading of the JSON that people and models write, with messages about unreadable files and records."""
 
 import json
 import re
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def read_json(text: str) -> Any:
-    """Return the value of JSON alone; ValueError ("not JSON (...)") for anything else, and for what is nested too deep.
+    """Return the value of a JSON text. Raise ValueError ("not JSON (...)") for other texts and for values nested too
+    deeply.
 
-    Python would also take NaN and the infinities, and keep the last of two values of one name in silence.
+    Python's own reader also accepts NaN and infinity, and silently keeps the last of two values with the same name.
     """
     try:
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
@@ -33,9 +34,9 @@ _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
 
 
 def without_comments(text: str) -> str:
-    """Return plain JSON from what editors let people write: comments and a last comma become blanks.
+    """Return plain JSON from the extended form that editors allow. Comments and a last comma become blanks.
 
-    Strings stay as they are, and everything stays where it is, for the place that an error names.
+    Strings stay unchanged, and everything keeps its position, so that an error names the right place.
     """
     for part in (_COMMENT, _LAST_COMMA):
         text = part.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"\S", " ", found[0]), text)
@@ -43,12 +44,14 @@ def without_comments(text: str) -> str:
 
 
 def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Return the lines that are not blank, counted from 1 with the others. U+2028, which JSON may hold, ends none."""
+    """Return the lines that are not blank, with their numbers from 1. U+2028, which JSON may contain, does not end a
+    line.
+    """
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -56,13 +59,19 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands twice in one object: rename or remove one")
+        raise ValueError(f"{twice!r} is twice in one object: rename or remove one")
     return found
 
 
 @contextmanager
 def reading(place: object, remedy: str = "", error: type[InvalidInput] = InvalidInput) -> Iterator[None]:
-    """Raise the error, with the place and the remedy, for a file or a record within that cannot be read."""
+    """Raise the error, with the place and the remedy, if a file or a record cannot be read within this context.
+
+    Args:
+        place: The file or the record, for the message.
+        remedy: The end of the message.
+        error: The type of the error.
+    """
     from pydantic import ValidationError
 
     end = f"; {remedy}" if remedy else ""
@@ -79,7 +88,7 @@ def reading(place: object, remedy: str = "", error: type[InvalidInput] = Invalid
 
 
 def why_unread(error: OSError | UnicodeDecodeError) -> str:
-    """Say why a text file could not be read; its path is named elsewhere in the message."""
+    """Return why a text file could not be read. The message has its path elsewhere."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"
 
 
@@ -87,8 +96,10 @@ _KINDS = {bool: "true or false", int: "a number", float: "a number", str: "a tex
 
 
 def first_problem(error: "ValidationError", whole: str = "") -> str:
-    """Say the first thing wrong with a record, with the kind of what was given, whose value may be a secret; `whole`
-    names it where that is all of it."""
+    """Return the first fault of a record. It shows the kind of the value, not the value, which may be a secret.
+
+    `whole` is the name of the record, for a fault of the whole record.
+    """
     problem = error.errors(include_url=False, include_context=False)[0]
     where = ".".join(map(str, problem["loc"])) or whole
     given = _KINDS.get(type(problem["input"])) if problem["type"].endswith("_type") else None
@@ -97,15 +108,18 @@ def first_problem(error: "ValidationError", whole: str = "") -> str:
 
 
 _NEARLY = 0.85
-"""How alike a name and a known one are for a slip: `approveDestructive` and `tennant` are."""
+"""The similarity from which a name counts as a typing error of a known name, as `approveDestructive` and `tennant` do.
+"""
 
 
 def nearly(name: str, known: Iterable[str]) -> str:
-    """Return the known name that this one is but for a slip, or the case that a language writes it in; else ""."""
+    """Return the known name of which this name is a typing error, or which it has in another case. Empty if there is
+    none.
+    """
     return _nearest(name, tuple(known))
 
 
-@lru_cache(maxsize=256)  # All tools of a file have the same further fields.
+@lru_cache(maxsize=256)  # The tools of a file have the same additional fields.
 def _nearest(name: str, known: tuple[str, ...]) -> str:
     bare = {_bare(one): one for one in known}
     return next((bare[found] for found in get_close_matches(_bare(name), bare, 1, _NEARLY)), "")
@@ -116,21 +130,27 @@ def _bare(name: str) -> str:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean 'x'?" for the known name that is most like this one; "" where none is."""
+    """Return "; did you mean 'x'?" for the most similar known name. Empty if none is similar."""
     near = get_close_matches(name, list(known), 1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_known(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise InvalidConfig for the first name that is not known."""
+    """Raise InvalidConfig for the first name that is not known.
+
+    Args:
+        what: The name of the setting, for the error.
+        given: The names.
+        known: The known names.
+    """
     for name in given:
         if name not in known:
-            raise InvalidConfig(f"{what}: nothing is called {name!r}{meant(name, known)}")
+            raise InvalidConfig(f"{what}: unknown name {name!r}{meant(name, known)}")
 
 
 @cache
 def spellings(kind: "type[BaseModel]") -> dict[str, str]:
-    """Return the field that each spelling of a record's names means."""
+    """Return the field for each spelling of a record's names."""
     return {
         spelling: name
         for name, field in kind.model_fields.items()
@@ -139,13 +159,16 @@ def spellings(kind: "type[BaseModel]") -> dict[str, str]:
 
 
 def slip(given: Collection[str], fields: Mapping[str, str], what: str = "field") -> str:
-    """Return which of these names is nearly one of a missing field, and the spelling meant; "" if none is.
+    """Return a message about the first name that is probably a typing error of a missing field. Otherwise empty.
 
-    fields: the field that each spelling names. what: what a name stands for, in the message.
+    Args:
+        given: The names.
+        fields: The field of each spelling.
+        what: The kind of name, for the message.
     """
     found = {fields.get(name) for name in given}
     for name in given:
         meant = "" if name in fields else nearly(str(name), fields)
         if meant and fields[meant] not in found:
-            return f"{str(name)!r} is no {what}: did you mean {meant!r}?"
+            return f"unknown {what} {str(name)!r}: did you mean {meant!r}?"
     return ""

@@ -1,25 +1,25 @@
-"""Lines: what others wrote (names, descriptions, errors) never begins a line of its own, nor moves a cursor."""
+"""Safe lines of text: names, descriptions and errors of others never begin a new line or move the cursor."""
 
 import json
 from typing import Any
 
-# From 0x2028 on: ends of lines, what turns the direction of the text behind it, and halves of signs, which UTF-8 lacks.
+# From 0x2028 on: line ends, characters that change the text's direction, and halves of surrogate pairs.
 _SIGNS = {*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)}
 _LEFT_OUT = dict.fromkeys(_SIGNS - {ord("\n"), ord("\t")})
 
 
 def plain(text: str) -> str:
-    """Return the text without control signs; line ends and tabs stay."""
+    """Return the text without control characters. Line ends and tabs stay."""
     return text.translate(_LEFT_OUT)
 
 
 def whole_pairs(text: str) -> str:
-    """Return the text with half surrogate pairs, which JSON may hold and UTF-8 may not, replaced."""
+    """Return the text with half surrogate pairs replaced. JSON may contain them, but UTF-8 may not."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def inline(text: str) -> str:
-    """Return the text as one line without control signs."""
+    """Return the text as one line without control characters."""
     return plain(" ".join(text.splitlines()))
 
 
@@ -30,14 +30,21 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """Return JSON in which every sign that cannot be seen is escaped: blanks without width, turns of direction."""
+    """Return JSON in which every invisible character is escaped."""
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=str)
     unseen = {sign for sign in set(text) if not sign.isprintable()} - {"\n"}
     return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in unseen})
 
 
 def bounded(value: Any, most: int = 200, items: int = 20) -> Any:
-    """Return a value for a person to read: of long texts the beginning and the end, of many members the first."""
+    """Return a shortened value for a person. Long texts keep their beginning and end, long collections their first
+    members.
+
+    Args:
+        value: The value.
+        most: The maximum number of characters of a text.
+        items: The maximum number of members of a collection.
+    """
     if isinstance(value, str) and len(value) > most:
         return f"{value[: most // 2]}… {len(value) - most:,} characters …{value[-most // 2 :]}"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Secrets kept out of errors, logs, listings and results: what settings give, and the keys in use, is masked."""
+"""Keeping secrets out of errors, logs, listings and results. Secret settings and the keys in use are masked."""
 
 import json
 import logging
@@ -26,9 +26,10 @@ _HEADER_OPTIONS = frozenset({"-H", "--header"})
 
 
 class Secrets:
-    """Mask the given values, also where they stand line by line, in JSON or in a URL.
+    """Masks the given values, also as single lines, in JSON and in a URL.
 
-    Switches (true, none) and what has fewer than four characters stay: masked, they would garble every second result.
+    Values like true and none, and values with fewer than four characters, are not masked. Masking them would garble
+    many results.
     """
 
     __slots__ = ("_pattern", "_values")
@@ -39,22 +40,22 @@ class Secrets:
         self.add(values)
 
     def add(self, values: Iterable[str]) -> None:
-        """Mask these values, too, as tokens that are renewed: whoever holds this object masks them from now on."""
+        """Mask these values, too, for example renewed tokens. Every user of this object masks them from now on."""
         if (now := self._values.union(values)) != self._values:
             self._values = now
-            # Longest first, so that no value is masked only up to a shorter one's end.
+            # Longest first, so that a shorter value does not mask only a part of a longer one.
             forms = sorted({form for value in now for form in _forms(value)}, key=lambda form: (-len(form), form))
             self._pattern = re.compile("|".join(map(_escaped, forms))) if forms else None
 
     def also(self, values: Iterable[str]) -> "Secrets":
-        """Return these secrets with further values."""
+        """Return these secrets with additional values."""
         return Secrets(self._values.union(values))
 
     def redact(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._pattern else text
 
     def redact_json(self, value: Any) -> Any:
-        """Redact every text of a decoded JSON value, names included; numbers stay as they are."""
+        """Mask every text of a decoded JSON value, with the names. Numbers stay unchanged."""
         if self._pattern is None:
             return value
         if isinstance(value, str):
@@ -70,15 +71,18 @@ class Secrets:
 
 
 def setting_secrets(settings: Mapping[str, str]) -> list[str]:
-    """Return what to mask of variables or headers: all values but short numbers, existing places, and plain words
-    whose name does not say that they are secret."""
+    """Return the secrets in variables or headers: all values except short numbers, existing paths, and plain words.
+
+    A plain word is a secret if its name looks like that of a secret.
+    """
     hidden = [value for name, value in settings.items() if not _is_readable(name, value)]
     return [secret for value in hidden for secret in _parts(value)]
 
 
 def url_secrets(url: str) -> list[str]:
-    """Return what to mask of an address: its password, parameters that are long or named as secrets, and
-    long segments of its path."""
+    """Return the secrets in an address: its password, parameters that are long or named like secrets, and long path
+    segments.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -90,14 +94,19 @@ def url_secrets(url: str) -> list[str]:
 
 
 def typed_secrets(text: str) -> list[str]:
-    """Return what looks like a key in a text that a person typed: what follows a secret's name and = or :, and long
-    runs of letters and digits together."""
+    """Return the parts that look like keys in a text that a person typed.
+
+    These are values after a secret's name and = or :, and long mixtures of letters and digits.
+    """
     return [value or run for value, run in _TYPED.findall(text)]
 
 
 def argument_secrets(args: Sequence[str]) -> list[str]:
-    """Return what to mask of a command's arguments: values of options and variables named as secrets, also within an
-    argument (`Server=x;Password=y`), headers, and passwords of URLs."""
+    """Return the secrets in a command's arguments.
+
+    These are the values of options and variables with a secret's name, also within an argument (`Server=x;Password=y`),
+    headers, and passwords in URLs.
+    """
     found: list[str] = []
     for before, argument in zip(("", *args), args, strict=False):
         name, is_given, value = argument.partition("=")
@@ -122,7 +131,7 @@ def _is_number(value: str) -> bool:
 
 
 def _is_place(value: str) -> bool:
-    """Return whether a value names a file or folder, which results have to name as well."""
+    """Return True if a value is the path of a file or folder. Results have to show such paths."""
     try:
         path = Path(value).expanduser()
         return "/" in value and (path.exists() or (path.parent != Path("/") and path.parent.is_dir()))
@@ -131,7 +140,7 @@ def _is_place(value: str) -> bool:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Yield a value, what follows the name of an authorisation scheme in it, and a URL's password."""
+    """Yield a value, the credential after an authorization scheme in it, and a URL's password."""
     yield value
     scheme, _, credential = value.partition(" ")
     if scheme.lower() in _SCHEMES:
@@ -140,7 +149,7 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _passwords(text: str) -> list[str]:
-    """Return the password of a URL within a text, or its user where that stands alone, as tokens do."""
+    """Return the password of a URL in a text. Without a password, return its user, because some tokens are given so."""
     _, scheme, rest = text.partition("://")
     user, at, _ = rest.split("/", 1)[0].rpartition("@")
     return [user.partition(":")[2] or user] if scheme and at else []
@@ -153,22 +162,25 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _escaped(value: str) -> str:
-    """Match a plain word only where it is one (`post` is no part of `postgres`), also behind an escape in JSON or a
-    URL. Looked at behind the word: so the pattern begins with a letter, and is quick."""
+    """Return the pattern of a value. A plain word must be a whole word (`post` does not match in `postgres`).
+
+    The check comes after the word, also behind an escape in JSON or a URL. So the pattern begins with a letter, which
+    is fast.
+    """
     if not value.isalpha() or len(value) > _LONGEST_WORD:
         return re.escape(value)
     return rf"{value}(?![^\W\d_])(?:(?<![^\W\d_]{value})|(?<=\\[nrt]{value})|(?<=%[0-9A-Fa-f]{{2}}{value}))"
 
 
 class LogFilter(logging.Filter):
-    """Mask secrets in what the MCP and HTTP libraries log while a connection is open, or a request under way."""
+    """Masks secrets in the logs of the MCP and HTTP libraries, while a connection is open or a request runs."""
 
     LOGGERS = (
         *(f"mcp.client.{module}" for module in ("caching", "client", "sse", "stdio", "streamable_http")),
         *("mcp.client.auth.oauth2", "mcp.client.auth.utils"),
         *(f"mcp.shared.{module}" for module in ("dispatcher", "jsonrpc_dispatcher")),
         *(f"httpcore{two}.{part}" for two in ("2", "") for part in ("connection", "http11", "http2", "proxy", "socks")),
-        *("client", "httpx2", "httpx", "openai._base_client"),  # The last two: of openai 2.
+        *("client", "httpx2", "httpx", "openai._base_client"),  # The last two belong to openai 2.
     )
 
     def __init__(self, secrets: Secrets) -> None:
@@ -190,7 +202,7 @@ class LogFilter(logging.Filter):
         self._replace(lambda filters: [kept for kept in filters if kept is not self])
 
     def _replace(self, change: Callable[[list[Any]], list[Any]]) -> None:
-        """Set another list, not the same one changed: a thread that goes through it would pass over a filter."""
+        """Set a new list instead of changing the old one. A thread that iterates over it would skip a filter."""
         with _FILTERS:
             for name in self.LOGGERS:
                 logger = logging.getLogger(name)

@@ -1,4 +1,4 @@
-"""Open files where something else may stand in their place."""
+"""Opening files at paths where something other than a file may be."""
 
 import errno
 import os
@@ -6,13 +6,13 @@ import stat
 
 
 class Irregular(OSError):
-    """What has the file's name is a pipe, a device or a folder."""
+    """The path is a pipe, a device or a folder."""
 
 
 def regular(path: str, flags: int) -> int:
-    """Open a regular file, as the `opener` of `open`. A new one is its user's alone.
+    """Open a regular file, as the `opener` of `open`. Only its user may read a new file.
 
-    Never waits for a pipe. Raises Irregular for a pipe, a device or a folder.
+    It never waits for a pipe. It raises Irregular for a pipe, a device or a folder.
     """
     found = os.open(path, flags | os.O_NONBLOCK, 0o600)
     if stat.S_ISREG(os.fstat(found).st_mode):

@@ -1,33 +1,39 @@
-"""Tenants: what one is called. Every index, cache, search, count and connection belongs to exactly one."""
+"""The names of tenants. Every index, cache, search, count and connection belongs to exactly one tenant."""
 
 import re
 
 from orchestrator.errors import UnknownTenant
 
 SHARED = "shared"
-"""The tenant whose tools are copied into every other tenant's catalogue; nobody routes as this one."""
+"""The tenant whose tools every other tenant sees. Nobody routes as this tenant."""
 _TENANT = re.compile(r"(?:org|user):\S(?:.*\S)?|local")
 
 
 def is_tenant(name: str) -> bool:
-    """Tell whether it is `org:ID`, `user:ID` or `local`, and so what a tenant can be called."""
+    """Return True for `org:ID`, `user:ID` and `local`."""
     return isinstance(name, str) and _TENANT.fullmatch(name) is not None
 
 
 def check_tenant(name: str, *, shared: bool = False) -> None:
-    """Raise UnknownTenant for what is no tenant's name: it would be a tenant without tools. `shared` allows SHARED."""
+    """Raise UnknownTenant for a malformed name, because such a tenant would have no tools. `shared` allows SHARED."""
     if not name:
-        raise UnknownTenant("no tenant: give an organization (org:ID), a user (user:ID), or local")
+        raise UnknownTenant("no tenant is named: give an organization (org:ID), a user (user:ID), or local")
     if not (is_tenant(name) or (shared and name == SHARED)):
         raise UnknownTenant(f"tenant {name!r:.80}: give an organization (org:ID), a user (user:ID), or local")
 
 
 def tenant_of(organization: str | None = None, user: str | None = None, *, default: str = "") -> str:
-    """Return `org:ID` when an organization is given, else `user:ID`, else the default (`local` in the command line)."""
+    """Return `org:ID` if an organization is given, `user:ID` if only a user is given, and otherwise the default.
+
+    Args:
+        organization: The organization's ID.
+        user: The user's ID.
+        default: The tenant without either.
+    """
     for prefix, value in (("org", organization), ("user", user)):
         if value is None:
             continue
         if not value.strip():
-            raise UnknownTenant(f"{prefix} ID is {value!r}: give one that is not blank, or leave it out")
+            raise UnknownTenant(f"{prefix} ID is {value!r}: give an ID that is not blank, or leave it out")
         return f"{prefix}:{value.strip()}"
     return default

@@ -1,4 +1,4 @@
-"""Threads for what may block for long, apart from asyncio's own few, in which stores are read and names looked up."""
+"""Threads for work that may block for a long time, separate from asyncio's own threads."""
 
 import asyncio
 import contextvars
@@ -19,24 +19,24 @@ S = TypeVar("S")
 
 
 class Threads:
-    """A pool of at most `most` threads, opened on first use; after `close` a later `run` opens another."""
+    """A pool of at most `most` threads. It opens on first use. After `close`, a later `run` opens a new pool."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most, self._name = most, name
         self._pool: ThreadPoolExecutor | None = None
 
     async def run(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
-        """Do what `asyncio.to_thread` does, in a thread of these."""
+        """Run the work in a thread of this pool, like `asyncio.to_thread`."""
         return await asyncio.wrap_future(self.begin(work, *given, **named))
 
     def begin(self, work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> "Future[R]":
-        """Return the work's future, which can be cancelled as long as no thread has begun the work."""
+        """Return the work's future. It can be cancelled until a thread has started the work."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, self._name)
         return self._pool.submit(contextvars.copy_context().run, partial(_finished, work, *given, **named))
 
     def close(self) -> None:
-        """Let the threads end, waiting for none of them."""
+        """Let the threads end, without waiting for them."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
@@ -45,22 +45,22 @@ class Threads:
 def _finished(work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
     try:
         return work(*given, **named)
-    except StopIteration as error:  # Asyncio's futures do not take it: who waits would wait for ever.
+    except StopIteration as error:  # An asyncio future cannot hold it, and its caller would wait forever.
         raise RuntimeError(f"StopIteration: {error}") from error
 
 
 def now(work: Coroutine[Any, Any, R]) -> R:
-    """Return what the coroutine returns, for calls that are not async, whatever loop runs around them."""
+    """Run a coroutine and return its result, for callers that are not async, whatever event loop runs around them."""
     loop = _loop(os.getpid())
     with suppress(RuntimeError):  # No loop runs in this thread.
         if asyncio.get_running_loop() is loop:
             work.close()
-            raise InvalidInput("a call that waits was made within another: await the method of the same name instead")
+            raise InvalidInput("a blocking call was made inside another one: await the async method instead")
     return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
 def waiting(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[S, P], R]:
-    """Return the method as one that is not async: it waits for the result."""
+    """Return a method that is not async and waits for the result of the given one."""
 
     @wraps(method)
     def waits(own: S, /, *given: P.args, **named: P.kwargs) -> R:
@@ -71,7 +71,7 @@ def waiting(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Call
 
 @cache
 def _loop(process: int) -> asyncio.AbstractEventLoop:
-    """Return the one loop of all calls of a process that are not async: a Router and its store serve one loop's."""
+    """Return the event loop for all blocking calls of a process. A Router and its store serve only one event loop."""
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name=f"toolroute calls of {process}", daemon=True).start()
     return loop

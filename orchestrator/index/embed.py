@@ -26,7 +26,7 @@ from orchestrator.options import Options, model_key
 from orchestrator.records.tool import Tool
 
 Vectors = NDArray[np.float32]
-"""Shape [texts, dimension]; every row has length 1, or is zero where the text holds nothing known."""
+"""A float32 array of shape [texts, dimension]. Each row has length 1, or is zero if the text has no known word."""
 
 _PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 _CONTINUES = "##"

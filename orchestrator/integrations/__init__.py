@@ -1,1 +1,1 @@
-"""Agent frameworks: the few tools of theirs that fit a task, before the model reads them."""
+"""Integrations with agent frameworks: they choose the framework's tools that fit, before the model reads them."""

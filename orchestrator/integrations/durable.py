@@ -1,4 +1,4 @@
-"""The catalogue's tools for a framework's agent in a Temporal workflow: each call is an activity of toolroute."""
+"""The catalogue's tools for a framework's agent in a Temporal workflow. Each call is an activity of toolroute."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from orchestrator.temporal.workflow import ToolRouter
 
 @dataclass(frozen=True, slots=True)
 class CatalogueTool:
-    """One match of a Decision, as an agent's model reads it and as the workflow calls it."""
+    """One match of a Decision, in the form for an agent's model, with the call from the workflow."""
 
     router: ToolRouter
     decision: Decision
@@ -33,11 +33,13 @@ class CatalogueTool:
         return parameters(self.tool)
 
     def waits(self, approve: Approve) -> bool:
-        """Tell whether the framework asks a person before it calls the tool."""
+        """Return True if the framework asks a person before it calls the tool."""
         return needs_approval(self.tool, approve)
 
     async def call(self, arguments: Mapping[str, Any] | str) -> str:
-        """Return the text for the model: the answer, or why there is none. Only a cancelled call raises."""
+        """Return the answer as a text for the model, or the reason for having no answer. Only a cancelled call raises
+        an error.
+        """
         try:
             given = read_arguments(self.tool.key, arguments)
             return (await self.router.call(self.decision, self.tool.key, given)).text

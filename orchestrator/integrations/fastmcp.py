@@ -1,4 +1,4 @@
-"""FastMCP: a search transform, so that a server's clients see two tools and find the others by what they want to do.
+"""FastMCP: a search transform. A server's clients see two tools, and find the others by a description of their task.
 
 mcp = FastMCP("Server", transforms=[ToolRouterSearch()])
 """
@@ -29,24 +29,27 @@ except ImportError as error:
 
 logger = logging.getLogger(__name__)
 _CLIENTS, _SEARCHES = 1_000, 20
-"""Clients whose latest searches are remembered; those that searched longest ago go first."""
+"""The number of clients whose searches are kept (the oldest are dropped first), and of searches per client."""
 
 
 class ToolRouterSearch(BaseSearchTransform):
-    """Shows clients `search_tools` and `call_tool` in place of all tools; calls that follow a search are remembered.
+    """Shows clients `search_tools` and `call_tool` instead of all tools. Calls after a search are recorded.
 
-    The first parameters are a Toolbox's (see docs/how-to/integrations.md).
-    Functions for `tenant` and `actor` get the Context.
     Calls are recorded half a minute after the last one, and by `aclose`.
 
     Args:
+        router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
+            in this process.
+        tenant: The tenant of the tasks, as a text or as a function of the Context. Default: `local`.
+        actor: The person who asks, as a text or as a function of the Context.
         limit: The number of tools that a search finds.
-        keep: The names of tools that stay listed beside the two (`always_visible` of FastMCP's own transforms).
-        enforce: Whether a client can call only what its latest searches have found, and the tools of `keep`. Clients of
-            one tenant are told apart by `actor`.
+        keep: The names of tools that stay listed next to the two (`always_visible` in FastMCP's own transforms).
+        on_decision: Is called with each Decision.
+        enforce: Whether a client can call only tools that its latest searches have found, and the tools in `keep`.
+            Clients of one tenant are distinguished by `actor`.
         search_tool_name: As in FastMCP's own transforms.
-        call_tool_name: Likewise.
-        search_result_serializer: Likewise.
+        call_tool_name: As in FastMCP's own transforms.
+        search_result_serializer: As in FastMCP's own transforms.
     """
 
     @named
@@ -78,7 +81,7 @@ class ToolRouterSearch(BaseSearchTransform):
         self._found = OrderedDict[Conversation, deque[set[str]]]()
 
     async def aclose(self) -> None:
-        """Record what is left."""
+        """Record the remaining calls."""
         await self._outcomes.close()
 
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:

@@ -25,12 +25,20 @@ except ImportError as error:
 
 
 class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a turn called is recorded at its end.
+    """Offers the few of an agent's own tools that fit, once per turn. At the end of a turn, its calls are recorded.
 
-    The parameters are a Toolbox's (see docs/how-to/integrations.md).
-    Functions for `tenant` and `actor` get the Runtime (its
-    `context` is yours). Tools of the provider's side, given as dicts, are always offered. Runs, streams, and works
-    without async, too.
+    Tools of the provider, given as dicts, are always offered. It works with runs, streams, and without async.
+
+    Args:
+        router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
+            in this process.
+        tenant: The tenant of the tasks, as a text or as a function of the Runtime (its `context` is yours). Default:
+            `local`.
+        actor: The person who asks, as a text or as a function of the Runtime.
+        limit: The maximum number of tools that a turn may add.
+        keep: The names of tools that are always offered.
+        on_decision: Is called with each Decision.
+        enforce: Whether a call of a tool that is not offered is refused.
     """
 
     @named
@@ -96,7 +104,7 @@ def tool_of(tool: BaseTool) -> Tool:
 
 
 def exchanges(messages: Sequence[AnyMessage]) -> list[Exchange]:
-    """Return each text of the user with the calls that came after it."""
+    """Return each text of the user with the calls after it."""
     found: list[tuple[str, dict[str, bool]]] = []
     status = {own.tool_call_id: own.status != "error" for own in messages if isinstance(own, ToolMessage)}
     for message in messages:

@@ -1,4 +1,4 @@
-"""MCP clients: what a session with one server has, over those tools of many that fit a task.
+"""MCP clients: a session with the tools of many servers that fit a task, instead of a session with one server.
 
 async with RoutedSession("what time is it in Oslo?", router, connections) as session:
     tools = (await session.list_tools()).tools
@@ -31,21 +31,21 @@ _TURNS = 10
 
 
 class RoutedSession:
-    """Lists and calls the tools that fit a task, whose servers begin to connect; its calls are recorded at its end.
+    """Lists and calls the tools that fit a task, and connects their servers. At the end, its calls are recorded.
 
-    A call that fails, or of a tool that is not listed, is a result with `is_error`.
+    If a call fails, or its tool is not listed, the result has `is_error`.
 
     Args:
         task: The task in words.
-        router: Routes it among its tools.
-        connections: Call the tools.
-        tenant: Whose task it is. Default: `local`.
-        actor: Who asks.
-        limit: The number of tools that the task may add.
+        router: Routes the task among its tools.
+        connections: Calls the tools.
+        tenant: The tenant of the task. Default: `local`.
+        actor: The person who asks.
+        limit: The maximum number of tools that the task may add.
         keep: The keys of tools that are always listed.
-        filters: What must hold of a tool: `kind`, `server`, `name` or a label, each with its value.
-        on_decision: Called with the Decision.
-        after: The session of the turn before: its tools come first, unchanged.
+        filters: Conditions that every tool must meet: `kind`, `server`, `name` or a label, each with its value.
+        on_decision: Is called with the Decision.
+        after: The session of the turn before. Its tools come first, unchanged.
     """
 
     @named
@@ -87,10 +87,10 @@ class RoutedSession:
             if self._used:
                 await self._router.record(self.decision, used=self._used, actor=self._actor)
         except ToolrouteError as error:
-            logger.warning("what the task used is not remembered: %s", error)
+            logger.warning("the outcome of the task was not recorded: %s", error)
 
     async def list_tools(self, **_: Any) -> ListToolsResult:
-        """Return the tools, by names that models take."""
+        """Return the tools, with names that models accept."""
         listed = [(exported_name(tool), tool.description, parameters(tool)) for tool in self.delta.offered]
         return ListToolsResult(
             tools=[Tool(name=name, description=text, input_schema=form) for name, text, form in listed]

@@ -1,4 +1,4 @@
-"""OpenAI Agents SDK: a model that reads the tools that fit, each turn, and learns from the calls.
+"""OpenAI Agents SDK: a model that reads only the tools that fit, in each turn, and learns from the calls.
 
 agent = Agent(name="Assistant", tools=[...], model=ToolRoutedModel("gpt-5.4"))
 """
@@ -25,13 +25,22 @@ except ImportError as error:
 
 
 class ToolRoutedModel(Model):
-    """Offers an agent's function tools, MCP servers' among them, as a Toolbox chooses them, once a turn.
+    """Offers the few of an agent's function tools that fit, once per turn. Tools of its MCP servers are included.
 
-    The parameters after the model, or its name, are a Toolbox's (see docs/how-to/integrations.md).
-    Functions for `tenant` and
-    `actor` get the ModelSettings. What a turn called is recorded with its last response, as calls that worked: the SDK
-    makes texts of failures. Tools of the provider's side are always offered. With `enforce` a call of a tool that was
-    not offered raises ModelBehaviorError, as the SDK does for a tool that it does not know.
+    With the last response of a turn, its calls are recorded as calls that worked, because the SDK turns failures into
+    texts. Tools of the provider are always offered.
+
+    Args:
+        model: The model that answers, or its name.
+        router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
+            in this process.
+        tenant: The tenant of the tasks, as a text or as a function of the ModelSettings. Default: `local`.
+        actor: The person who asks, as a text or as a function of the ModelSettings.
+        limit: The maximum number of tools that a turn may add.
+        keep: The names of tools that are always offered.
+        on_decision: Is called with each Decision.
+        enforce: Whether a call of a tool that is not offered raises ModelBehaviorError, as the SDK does for an unknown
+            tool.
     """
 
     @named
@@ -95,16 +104,17 @@ class ToolRoutedModel(Model):
 def catalogue_tools(
     router: ToolRouter, decision: Decision, *, approve: Approve | str = Approve.CHANGES
 ) -> list[FunctionTool]:
-    """Return the tools of a Decision for an agent in a Temporal workflow; each call is an activity, tried again.
+    """Return the tools of a Decision for an agent in a Temporal workflow. Each call is an activity with retries.
 
-    decision = await router.route(task)
-    agent = Agent(name="Desk", tools=catalogue_tools(router, decision))
+        decision = await router.route(task)
+        agent = Agent(name="Desk", tools=catalogue_tools(router, decision))
 
     Args:
         router: The workflow's ToolRouter.
-        decision: The Decision whose matches the agent gets, best first.
-        approve: The calls that wait for a person, by the SDK's own `needs_approval`: those of tools not known to only
-            read (`changes`), those that may destroy (`destructive`), all (`always`) or none (`never`).
+        decision: The Decision. The agent gets its matches, best first.
+        approve: The policy for calls that wait for a person, with the SDK's own `needs_approval`: `changes` (all tools
+            that are not known to only read), `destructive` (without tools that deny to destroy anything), `always` or
+            `never`.
 
     Raises:
         InvalidInput: There is no such policy.
@@ -128,12 +138,12 @@ def _function_tool(own: CatalogueTool, policy: Approve) -> FunctionTool:
 
 
 def tool_of(tool: FunctionTool) -> Tool:
-    """Return the Tool of an Agents SDK's function tool."""
+    """Return the Tool of an Agents SDK function tool."""
     return own_tool(tool.name, tool.description, tool.params_json_schema)
 
 
 def exchanges(given: str | Sequence[Any]) -> list[Exchange]:
-    """Return each text of the user with the calls that came after it."""
+    """Return each text of the user with the calls after it."""
     found: list[Exchange] = []
     items: Sequence[Any] = [{"role": "user", "content": given}] if isinstance(given, str) else given
     for item in items:

@@ -2,7 +2,7 @@
 
     agent = Agent("openai:gpt-5.4", tools=[...], toolsets=[...], capabilities=[ToolRouting()])
 
-In a Temporal workflow it takes a ToolRouter, and the worker's OrchestratorPlugin has the `catalogue_of` the toolsets.
+In a Temporal workflow it takes a ToolRouter. The worker's OrchestratorPlugin then has the `catalogue_of` the toolsets.
 """
 
 from collections.abc import Sequence
@@ -33,11 +33,18 @@ except ImportError as error:
 
 
 class ToolRouting(AbstractCapability[Any]):
-    """Offers an agent's own tools as a Toolbox chooses them, once a turn; what a run called is recorded at its end.
+    """Offers the few of an agent's own tools that fit, once per turn. At the end of a run, its calls are recorded.
 
-    The parameters are a Toolbox's (see docs/how-to/integrations.md).
-    Functions for `tenant` and `actor` get the RunContext (its
-    `deps` are yours). pydantic-ai itself refuses calls of tools that are not offered, so `enforce` changes nothing.
+    Args:
+        router: The Router that gives the settings, the embedder and the Experience. Default: a Router that learns only
+            in this process. In a workflow: a ToolRouter.
+        tenant: The tenant of the tasks, as a text or as a function of the RunContext (its `deps` are yours). Default:
+            `local`.
+        actor: The person who asks, as a text or as a function of the RunContext.
+        limit: The maximum number of tools that a turn may add.
+        keep: The names of tools that are always offered.
+        on_decision: Is called with each Decision.
+        enforce: Has no effect, because pydantic-ai itself refuses calls of tools that are not offered.
     """
 
     @named
@@ -57,7 +64,7 @@ class ToolRouting(AbstractCapability[Any]):
         )
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
-        """Return one for this run: a workflow that is replayed must not know of what it has not done yet."""
+        """Return a copy for this run. In a workflow, a replay must not see the state of later turns."""
         if not isinstance(self._toolbox.router, ToolRouter):
             return self
         run = copy(self)
@@ -74,16 +81,17 @@ class ToolRouting(AbstractCapability[Any]):
 
 
 class CatalogueToolset(AbstractToolset[Any]):
-    """Gives an agent in a Temporal workflow the catalogue's tools that fit each task; each call is an activity.
+    """Gives an agent in a Temporal workflow the catalogue's tools that fit each task. Each call is an activity.
 
         agent = Agent(model, name="desk", toolsets=[CatalogueToolset(ToolRouter("org:acme"))], capabilities=[...])
 
     Args:
         router: Routes and calls in the workflow.
-        limit: The number of tools that a task may bring.
-        approve: The calls that wait for a person, by pydantic-ai's own deferred tools: those of tools not known to only
-            read (`changes`), those that may destroy (`destructive`), all (`always`) or none (`never`).
-        on_decision: Called with each Decision.
+        limit: The maximum number of tools that a task may add.
+        approve: The policy for calls that wait for a person, with pydantic-ai's own deferred tools: `changes` (all
+            tools that are not known to only read), `destructive` (without tools that deny to destroy anything),
+            `always` or `never`.
+        on_decision: Is called with each Decision.
 
     Raises:
         InvalidInput: There is no such policy.
@@ -107,7 +115,7 @@ class CatalogueToolset(AbstractToolset[Any]):
         return "toolroute"
 
     async def for_run(self, ctx: RunContext[Any]) -> "CatalogueToolset":
-        """Return one for this run: a workflow that is replayed must not know of what it has not done yet."""
+        """Return a copy for this run. In a workflow, a replay must not see the state of later turns."""
         run = copy(self)
         vars(run).update(_text="", _own={})
         return run
@@ -124,7 +132,7 @@ class CatalogueToolset(AbstractToolset[Any]):
         return await self._own[name].call(tool_args)
 
     async def _route(self, said: Sequence[Exchange]) -> None:
-        """Route the latest text; tools of earlier texts of this run stay."""
+        """Route the latest text. Tools for earlier texts of this run stay."""
         self._text = said[-1].text
         request = RouteRequest(query=self._text, tenant=self._router.tenant, limit=self._limit)
         decision = await self._router.route(request, conversation=[Turn(text=one.text) for one in said[-10:-1]])
@@ -146,21 +154,22 @@ class CatalogueToolset(AbstractToolset[Any]):
 
 
 _ANY_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
-"""toolroute checks arguments against the tool's own schema, and its remark is the call's answer."""
+"""Accepts any object. toolroute checks the arguments against the tool's own schema, and its message answers the call.
+"""
 
 
 def catalogue_of(*toolsets: FunctionToolset[Any]) -> Catalogue:
-    """Return the Catalogue of toolsets of functions, for the OrchestratorPlugin of a worker."""
+    """Return the Catalogue of function toolsets, for the OrchestratorPlugin of a worker."""
     return Catalogue(tool_of(tool.tool_def) for toolset in toolsets for tool in toolset.tools.values())
 
 
 def tool_of(tool: ToolDefinition) -> Tool:
-    """Return the Tool of a pydantic-ai tool's definition."""
+    """Return the Tool of a pydantic-ai tool definition."""
     return own_tool(tool.name, tool.description, tool.parameters_json_schema)
 
 
 def exchanges(messages: Sequence[ModelMessage]) -> list[Exchange]:
-    """Return each text of the user with the calls that came after it."""
+    """Return each text of the user with the calls after it."""
     found: list[Exchange] = []
     for part in (part for message in messages for part in message.parts):
         if isinstance(part, UserPromptPart):

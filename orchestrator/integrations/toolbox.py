@@ -1,4 +1,4 @@
-"""The Toolbox: a framework's own tools, routed turn by turn, and what became of the calls."""
+"""The Toolbox: it routes a framework's own tools turn by turn, and records the results of their calls."""
 
 import logging
 from collections import OrderedDict
@@ -25,21 +25,21 @@ from orchestrator.temporal.workflow import ToolRouter
 logger = logging.getLogger(__name__)
 
 Who = str | Callable[[Any], str]
-"""A tenant or an actor: a name, or a function from the framework's own context to it."""
+"""A tenant or an actor: a name, or a function from the framework's own context to the name."""
 OnDecision = Callable[[Decision], object]
-"""Gets each Decision, to log or to show it. If it raises, the log says so and the agent goes on."""
+"""Gets each Decision, for example to log it. If it raises an error, the log has a warning and the agent continues."""
 K = TypeVar("K")
 N = TypeVar("N")
 Own = TypeVar("Own")
 _TURNS, _TURN_CHARS, _TASK_CHARS = 10, 10_000, 100_000
 _KEPT_TURNS, _SETS = 2_000, 8
 _FAILURES = (ToolrouteError, FailureError)
-"""What routing and recording raise, in process and in a workflow."""
+"""The errors of routing and recording, in process and in a workflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """A user's text and the calls that answered it: each tool's name, and whether its last call worked."""
+    """A user's text and the calls that answered it. `calls` has each tool's name, and whether its last call worked."""
 
     text: str
     calls: Mapping[str, bool] = field(default_factory=dict)
@@ -47,7 +47,13 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """The names that a turn offers, of all tools that it had so far, and the Decision that it is remembered by."""
+    """The tools of one turn.
+
+    Attributes:
+        names: The names of the offered tools.
+        tools: All tools of the turn, by name.
+        decision: The Decision with which the turn is recorded.
+    """
 
     names: tuple[str, ...] = ()
     tools: Mapping[str, Tool] = field(default_factory=dict)
@@ -55,23 +61,24 @@ class _Turn:
 
 
 class Toolbox:
-    """Chooses among a framework's tools, and remembers which of them each task used.
+    """Chooses among a framework's tools, and records which of them each task used.
 
-    What cannot be routed is offered all tools, with a warning in the log.
+    If routing fails, all tools are offered, and the log has a warning.
 
     Args:
-        router: Its settings, embedder and Experience count, not its tools. Default: a Router that learns in the process
-            alone. In a workflow a ToolRouter routes by its plugin's catalogue.
-        tenant: Whose tasks these are, as a text or as a function of the framework's context. Default: `local`.
-        actor: Who asks, likewise.
-        limit: The number of tools that a turn may add.
+        router: The Router that gives the settings, the embedder and the Experience. Its own tools are not used.
+            Default: a Router that learns only in this process. In a workflow, a ToolRouter routes with the catalogue of
+            its plugin.
+        tenant: The tenant of the tasks, as a text or as a function of the framework's context. Default: `local`.
+        actor: The person who asks, as a text or as a function of the framework's context.
+        limit: The maximum number of tools that a turn may add.
         keep: The names of tools that are always offered.
-        on_decision: Called with each Decision.
-        enforce: Whether a call of a tool that is not offered is refused. Hiding a tool does not forbid it: a model may
-            call it from memory, or from an earlier turn.
+        on_decision: Is called with each Decision.
+        enforce: Whether a call of a tool that is not offered is refused. A model may call a hidden tool from memory, or
+            from an earlier turn.
 
     Raises:
-        InvalidInput: A setting is of no use, or unknown.
+        InvalidInput: A setting has a wrong value or is unknown.
     """
 
     @named
@@ -89,7 +96,7 @@ class Toolbox:
         if not isinstance(router, Router | ToolRouter | None):
             raise InvalidInput(f"router is a {type(router).__name__}: give a Router, e.g. Router(store=FOLDER)")
         if isinstance(keep, str):
-            raise InvalidInput(f"keep={keep!r}: give a list of names")
+            raise InvalidInput(f"keep={keep!r}: give a list of tool names")
         RouteRequest(query="any", tenant=LOCAL if callable(tenant) else tenant or LOCAL, limit=limit).validate()
         self.router = router or Router(Catalogue())
         self.tenant = tenant or (router.tenant if isinstance(router, ToolRouter) else "")
@@ -99,7 +106,7 @@ class Toolbox:
         self._turns = OrderedDict[str, _Turn]()
 
     def alone(self) -> "Toolbox":
-        """Return a Toolbox that knows of no conversation yet, as each execution of a workflow needs."""
+        """Return a Toolbox that knows no conversation yet. Each execution of a workflow needs its own."""
         other = copy(self)
         vars(other).update(_turns=OrderedDict())
         return other
@@ -113,17 +120,17 @@ class Toolbox:
         *,
         name: str = "",
     ) -> list[Own]:
-        """Return which of the framework's own tools to offer for the last exchange: those of earlier turns come first.
+        """Return the framework's own tools to offer for the last exchange. Tools of earlier turns come first.
 
-        Within a turn no offered tool goes away. Tools that join it, such as those of an agent that takes over, are
-        routed when they do.
+        Within a turn, no offered tool disappears. Tools that join during a turn, such as those of an agent that takes
+        over, are routed when they join.
 
         Args:
             own: The framework's tools.
             tool_of: Makes a Tool of one of them.
-            said: The conversation so far.
-            context: Passed to functions for `tenant`.
-            name: The framework's own name of this turn; it tells equal conversations apart.
+            said: The exchanges of the conversation, oldest first.
+            context: The argument for functions for `tenant`.
+            name: The framework's own name of this turn. It distinguishes equal conversations.
         """
         tools = [tool_of(tool) for tool in own]
         tenant, known = who_is(self.tenant, context), {tool.name: tool for tool in tools}
@@ -146,17 +153,21 @@ class Toolbox:
         return [given[name] for name in turn.names if name in given]
 
     def check_kept(self, known: Collection[str]) -> None:
-        """Raise InvalidInput for a misspelt name in `keep`; warn once of one that only other agents may have."""
+        """Raise InvalidInput for a misspelt name in `keep`. Warn once about a name that only other agents may have."""
         for name in {*self.keep} - {*known} - self._warned:
             if near := nearly(name, known):
-                raise InvalidInput(f"keep: no tool is called {name!r}; did you mean {near!r}?")
+                raise InvalidInput(f"keep: unknown tool {name!r}; did you mean {near!r}?")
             self._warned.add(name)
-            logger.warning("keep: none of these %d tools is called %r", len(known), name)
+            logger.warning("keep: none of these %d tools has the name %r", len(known), name)
 
     def refusal(self, tool: str, said: Sequence[Exchange], context: Any, *, name: str = "") -> str:
-        """Return why a call is refused: with `enforce`, the turn was not offered the tool. "" where it may go on.
+        """Return why a call is refused: with `enforce`, the turn does not offer the tool. Empty if the call is allowed.
 
-        The arguments are those of `choose`.
+        Args:
+            tool: The name of the tool.
+            said: The exchanges of the conversation, oldest first.
+            context: The argument for functions for `tenant`.
+            name: The framework's own name of this turn.
         """
         turn = self._turns.get(_turn_key(who_is(self.tenant, context), said, name), _Turn())
         if not self.enforce or tool in turn.names:
@@ -164,7 +175,13 @@ class Toolbox:
         return f"{tool} was not offered for this task and is not called; offered: {', '.join(turn.names) or 'nothing'}"
 
     async def record(self, said: Sequence[Exchange], context: Any = None, *, name: str = "") -> None:
-        """Remember what the last exchange used; under one `name` it counts once. A failure is logged, not raised."""
+        """Record the tools that the last exchange used. A failure is logged, not raised.
+
+        Args:
+            said: The exchanges of the conversation, oldest first.
+            context: The argument for functions for `tenant` and `actor`.
+            name: The framework's own name of this turn. A turn that is recorded again under its name counts once.
+        """
         key = _turn_key(who_is(self.tenant, context), said, name)
         turn = self._turns.get(key)
         if turn is None or turn.decision is None:
@@ -177,10 +194,16 @@ class Toolbox:
             await router.record(turn.decision, used=used, actor=actor, name=key if name else "")
         except _FAILURES as error:
             _check_not_cancelled(error)
-            logger.warning("what the task used is not remembered: %s", error)
+            logger.warning("the outcome of the task was not recorded: %s", error)
 
     async def decide(self, tools: Sequence[Tool], said: Sequence[Exchange], tenant: str) -> Decision | None:
-        """Return the Decision for the last exchange, None where there is none to make."""
+        """Return the Decision for the last exchange. None if there is no text, or if routing fails.
+
+        Args:
+            tools: The tools.
+            said: The exchanges of the conversation, oldest first.
+            tenant: The tenant.
+        """
         if not said or not said[-1].text.strip():
             return None
         keys = {tool.name: tool.key for tool in tools}
@@ -193,13 +216,13 @@ class Toolbox:
             decision: Decision = await self.over(tools).route(request, conversation=earlier)
         except _FAILURES as error:
             _check_not_cancelled(error)
-            logger.warning("all %d tools are offered: %s", len(tools), error)
+            logger.warning("routing failed, so all %d tools are offered: %s", len(tools), error)
             return None
         told(self._on_decision, decision)
         return decision
 
     def over(self, tools: Sequence[Tool]) -> Any:
-        """Return the Router, in a workflow the ToolRouter, that routes among these tools; the latest sets are kept."""
+        """Return the Router for these tools, or the ToolRouter in a workflow. Routers of the latest sets are kept."""
         if isinstance(self.router, ToolRouter):
             return self.router
         catalogue = Catalogue(tools)
@@ -209,12 +232,18 @@ class Toolbox:
 
 
 def own_tool(name: str, description: str | None, schema: Mapping[str, Any] | None) -> Tool:
-    """Return the Tool of a framework's own: nobody's server, so that its name is the one that the model reads."""
+    """Return the Tool of a framework's own tool. It has no server, so its name is the one that the model reads.
+
+    Args:
+        name: The name.
+        description: The description.
+        schema: The JSON Schema of the arguments.
+    """
     return Tool(server="", name=name, description=description or "", input_schema=dict(schema or {}), kind=Kind.BUILTIN)
 
 
 def missing(extra: str, error: ImportError) -> MissingExtra:
-    """Return what an integration raises where its framework is not installed."""
+    """Return the error of an integration that needs a missing framework."""
     return MissingExtra(f"{error}: install it with pip install 'toolroute[{extra}]'")
 
 
@@ -228,10 +257,16 @@ def told(on_decision: OnDecision | None, decision: Decision) -> None:
 
 
 def who_is(who: Who, context: Any) -> str:
-    """Return the tenant or actor of the framework's own context; InvalidInput where that is no text."""
+    """Return the tenant or the actor for the framework's own context.
+
+    Raises:
+        InvalidInput: The function returned no text.
+    """
     found = who(context) if callable(who) else who
     if not isinstance(found, str):
-        raise InvalidInput(f"{getattr(who, '__name__', 'the function')} gave {found!r}: give org:ID, user:ID, or ''")
+        raise InvalidInput(
+            f"{getattr(who, '__name__', 'the function')} returned {found!r}: return org:ID, user:ID, or ''"
+        )
     return found
 
 
@@ -240,7 +275,7 @@ def _key(tenant: str, said: Sequence[Exchange]) -> str:
 
 
 def _turn_key(tenant: str, said: Sequence[Exchange], name: str) -> str:
-    """Return the key of the turn under way; under a name it outlives earlier exchanges that are cut or summed up."""
+    """Return the key of the current turn. A named turn keeps its key when earlier exchanges are cut or summarized."""
     return digest("\0".join([name, _key(tenant, said[-1:] if name else said)]), 32)
 
 
@@ -250,7 +285,14 @@ def _check_not_cancelled(error: Exception) -> None:
 
 
 def put(kept: OrderedDict[N, K], key: N, value: K, most: int) -> None:
-    """Keep a value as the latest of `most`."""
+    """Store a value as the latest of at most `most` values.
+
+    Args:
+        kept: The values.
+        key: The key of the value.
+        value: The value.
+        most: The maximum number of values.
+    """
     kept[key] = value
     kept.move_to_end(key)
     while len(kept) > most:

@@ -16,10 +16,11 @@ from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision
 
 PipelineStage = Callable[[State], State | Awaitable[State]]
-"""Returns the state with its own part added. It may be a coroutine function."""
+"""A function that returns the state with its own part added. It may be async."""
 Gate = Callable[[State], bool]
-"""Returns whether what the first legs found is enough."""
+"""A function that returns True if the results of the first legs are enough."""
 Select = Callable[[State], Decision]
+"""A function that makes the Decision from the state."""
 
 GATE, SELECT = "gate", "select"
 

@@ -1,1 +1,1 @@
-"""Inside the planner: where a task comes apart, which tool each part gets, and which arguments its text holds."""
+"""Planning: cutting a task into steps, binding each to a tool, and finding the arguments in its text."""

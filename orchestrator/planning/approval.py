@@ -11,9 +11,10 @@ from orchestrator.records.tool import Tool
 
 
 def needs_approval(tool: Tool, approve: Approve = Approve.CHANGES) -> bool:
-    """Return whether a call of this tool waits for a person under this policy.
+    """Return True if a call of this tool waits for a person under this policy.
 
-    So does any whose changed definition nobody has accepted, also where it claims to only read.
+    A tool with a changed definition that nobody has accepted waits too, even if it claims to only read. With `never` no
+    call waits.
     """
     if approve is Approve.ALWAYS or (is_quarantined(tool) and approve is not Approve.NEVER):
         return True
@@ -23,5 +24,5 @@ def needs_approval(tool: Tool, approve: Approve = Approve.CHANGES) -> bool:
 
 
 def call_digest(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """Return the digest by which a person approves this call: of the tool's definition and of the arguments."""
+    """Return the digest by which a person approves this call. It covers the tool's definition and the arguments."""
     return digest_of(tool.key, tool.hash, arguments)

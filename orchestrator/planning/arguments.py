@@ -1,8 +1,8 @@
-"""Arguments that stand literally in a part of a task. Nothing is guessed: what is not clearly there stays missing.
+"""Arguments that are literally in a part of a task. Nothing is guessed: an unclear value stays missing.
 
-A value is the caller's, or it stands in the text: at its parameter's name (`limit=5`, `order 4711`, `title "Plan"`), as
-the one thing of the parameter's form (a URL, an address, a date, a path), as the one listed value, or as the one quoted
-text or number left for the one required parameter left that takes it.
+A value comes from the caller or from the text. In the text it is next to the name of its parameter (`limit=5`, `order
+4711`, `title "Plan"`). Or it is the only text of the parameter's form (a URL, an email address, a date, a path), the
+only listed value, or the only quoted text or number for the only required parameter that is left.
 """
 
 import json
@@ -37,7 +37,7 @@ _FORMS: dict[str, re.Pattern[str]] = {
     ),
     "number": re.compile(r"(?<![\w.,/:–—-])[-−]?\d+(?:\.\d+)?(?![\w/–—%-]|:\S|[.,]\d)"),
 }
-"""In the order in which they claim their part of the text: a path inside a URL is no path."""
+"""The forms, in the order in which they claim their part of the text, because a path inside a URL is not a path."""
 _BY_FORMAT = {"uri": "url", "url": "url", "email": "email", "date-time": "datetime", "date": "date", "time": "time"}
 _BY_NAME = {
     "url": {"url", "uri", "link"},
@@ -49,18 +49,18 @@ _BY_NAME = {
     "path": {"path", "file", "filename", "filepath", "folder", "directory", "dir"},
 }
 _IDENTIFYING = frozenset("id ids key number name uuid ref reference".split())
-"""Last words of a parameter's name that say no more than that it identifies a thing: `order_id` is an order."""
+"""Last words of a parameter's name that only state that it identifies a thing. `order_id` is about an order."""
 WHOLE = frozenset("required anyOf oneOf allOf not if then else $ref dependentRequired minProperties".split())
-"""What a schema demands of all arguments together, which the ones known so far need not fulfil."""
+"""Keywords with which a schema restricts all arguments together. The arguments known so far need not satisfy them."""
 _MOST = 50
-"""Pieces of a form that are looked at; a text with more is a table, and none of them is the one that is meant."""
+"""The maximum number of pieces of one form. A text with more is a table, and no piece in it is clearly meant."""
 _BETWEEN = frozenset(": = # is to number id named called titled".split())
-"""Words that may stand between a parameter's name and its value; before a number "of" may, too."""
+"""Words that may be between a parameter's name and its value. Before a number, "of" is also allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """The values found, the required parameters without one, and where each value came from."""
+    """The values that were found, the required parameters without a value, and the origin of each value."""
 
     values: dict[str, Any]
     missing: tuple[str, ...]
@@ -69,7 +69,14 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of a text that may be a value: its form, its value and where it stands."""
+    """A piece of a text that may be a value.
+
+    Attributes:
+        form: The form, such as `url` or `number`.
+        value: The value.
+        start: The position of its first character in the text.
+        end: The position after its last character.
+    """
 
     form: str
     value: str
@@ -79,7 +86,15 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter: its words in lower case, its type, the form of text that it takes ("" for any) and listed values."""
+    """A parameter of a tool.
+
+    Attributes:
+        name: The name.
+        words: The words of the name, in lower case.
+        type: The JSON type.
+        form: The form of text that it takes. Empty: any.
+        listed: The values that the schema lists.
+    """
 
     name: str
     words: tuple[str, ...]
@@ -101,12 +116,12 @@ class Parameter:
 
     @property
     def thing(self) -> tuple[str, ...]:
-        """The stems of what it is about: `order_id` is an order, `title` a title."""
+        """The stems of the thing that it is about. `order_id` is about an order, `title` about a title."""
         kept = [word for word in self.words if word not in _IDENTIFYING] or list(self.words)
         return tuple(map(stemmed, kept))
 
     def takes(self, piece: Piece) -> bool:
-        """Return whether the piece's form is one that it may take."""
+        """Return True if the parameter may take a piece of this form."""
         if self.listed:
             return False
         if self.type in ("integer", "number"):
@@ -115,7 +130,13 @@ class Parameter:
 
 
 def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
-    """Return the arguments for a tool's input schema out of a text; what was given by name comes first."""
+    """Return the arguments for a tool's input schema from a text.
+
+    Args:
+        schema: The input schema.
+        text: The text.
+        given: Arguments by name. They take precedence over the text.
+    """
     mended = usable(gathered(schema or {}))
     properties, required = mended.get("properties", {}), mended.get("required", [])
     names = dict.fromkeys(name for name in (*required, *properties) if name in properties)
@@ -147,14 +168,21 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
 
 
 def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the caller gave for this step (`s1.name`), else for any step that has such a parameter (`name`)."""
+    """Return the caller's arguments for a step: those for this step (`s1.name`), and those that any step may take
+    (`name`).
+
+    Args:
+        step: The id of the step.
+        tool: Its tool.
+        given: The caller's arguments.
+    """
     known = parameters(tool)["properties"]
     own = {name[len(step) + 1 :]: value for name, value in given.items() if name.startswith(f"{step}.")}
     return {**{name: value for name, value in given.items() if name in known}, **own}
 
 
 def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a value given as text, from a command line say, as the schema's type, where the text reads as one."""
+    """Convert a text, for example from a command line, to the schema's type. If it cannot be converted, return it."""
     schema = plain(schema)
     if not isinstance(value, str) or schema.get("type") in ("string", None):
         return value
@@ -167,7 +195,7 @@ def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def plain(schema: Any) -> dict[str, Any]:
-    """Return a parameter's schema with an optional null taken out of `anyOf` or of a list of types."""
+    """Return a parameter's schema without an optional null in `anyOf` or in a list of types."""
     if not isinstance(schema, dict):
         return {}
     for key in ("anyOf", "oneOf"):
@@ -182,7 +210,9 @@ def plain(schema: Any) -> dict[str, Any]:
 
 
 def _pieces(text: str) -> Iterator[Piece]:
-    """Yield what may be a value, each place once; a quotation is one of the form it wholly has."""
+    """Yield the pieces that may be values. Each position is used once, and a quotation has the form of its whole
+    content.
+    """
     rest = text
     for found in islice(QUOTE.finditer(text), _MOST):
         value = found.group().strip("`\"'“”„«»")
@@ -201,7 +231,7 @@ def _without(text: str, found: re.Match[str]) -> str:
 
 
 def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None:
-    """Return the one piece that stands right behind the parameter's name, or `name=value`."""
+    """Return the only piece directly after the parameter's name, or the value of `name=value`."""
     written = re.search(rf"(?<![\w.-]){re.escape(parameter.name)}\s*[=:]\s*([^\s\"'`,;]+)", text)
     if written and not any(piece.start < written.start() < piece.end for piece in pieces):
         inside = next((piece for piece in pieces if piece.start == written.start(1)), None)
@@ -211,7 +241,9 @@ def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None
 
 
 def _listed(piece: Piece, pieces: list[Piece], text: str) -> bool:
-    """Return whether another piece of its form follows as in "1001, 1002" or "1001 and 1002": one cannot mean both."""
+    """Return True if another piece of the same form follows, as in "1001, 1002" or "1001 and 1002". Both cannot be
+    meant.
+    """
     behind = (text[piece.end : other.start] for other in pieces if other.form == piece.form and other.start > piece.end)
     return any(gap.strip(" ,") in ("", "&", "and", "or") for gap in behind)
 
@@ -225,7 +257,9 @@ def _stands_behind(parameter: Parameter, text: str, piece: Piece) -> bool:
 
 
 def _stated(parameter: Parameter, text: str, *, required: bool) -> list[str]:
-    """Return the listed values that stand in the text as words of their own; for an optional one only at its name."""
+    """Return the listed values that are separate words in the text. An optional parameter needs its name next to the
+    value.
+    """
     said = QUOTE.sub(lambda quote: " " * len(quote.group()), text)
     found = []
     for value in parameter.listed:
@@ -238,7 +272,7 @@ def _stated(parameter: Parameter, text: str, *, required: bool) -> list[str]:
 
 
 def _compete(one: Parameter, other: Parameter) -> bool:
-    """Return whether a piece may be either's."""
+    """Return True if a piece may belong to either parameter."""
     numbers = ("integer", "number")
     if one.listed or other.listed or (one.type in numbers) != (other.type in numbers):
         return False
@@ -246,9 +280,13 @@ def _compete(one: Parameter, other: Parameter) -> bool:
 
 
 def _only_left(parameter: Parameter, left: Sequence[Parameter], pieces: Sequence[Piece]) -> Piece | None:
-    """Return the one piece left that can only be this parameter's: of its form, quoted, or a number.
+    """Return the only remaining piece that can belong to only this parameter: a piece of its form, a quotation, or a
+    number.
 
-    left: the required parameters without a value.
+    Args:
+        parameter: The parameter.
+        left: The required parameters without a value.
+        pieces: The pieces without a parameter.
     """
     if parameter not in left or any(_compete(parameter, other) for other in left if other is not parameter):
         return None

@@ -1,7 +1,8 @@
-"""A run's token budget: reserved before a step, settled after it. Plain arithmetic, so workflow code may use it.
+"""A run's token budget: reserved before a step, settled after it. It is plain arithmetic, so workflow code may use it.
 
-used = settled + reserved; remaining = max_total - used - reserve; a step may start while remaining > max_per_step.
-A step's reservation is also the allowance that is enforced inside it, so steps side by side cannot overspend.
+The tokens in use are settled + reserved. The remaining tokens are max_total - used - reserve. A step may start while
+the remaining tokens are more than max_per_step. A step's reservation is also its limit, so parallel steps cannot
+overspend.
 """
 
 from dataclasses import dataclass
@@ -10,11 +11,14 @@ from enum import StrEnum
 from orchestrator.records.budget import BudgetReport, Limits
 
 LEAST_RESULT_TOKENS = 500
-"""Of a step's allowance, for its result, or half of a smaller limit: a call whose result is thrown away is no use."""
+"""The tokens of a step that its result needs at least, or half of a smaller limit. A call without room for its result
+is
+useless.
+"""
 
 
 class Verdict(StrEnum):
-    """What the guard says to a step that wants to start."""
+    """The budget's answer to a step that wants to start."""
 
     GRANTED = "granted"
     WAIT = "wait"
@@ -23,7 +27,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The guard's answer: the verdict, the tokens that the step may use when granted, and the reason when not."""
+    """The budget's answer.
+
+    Attributes:
+        verdict: The answer.
+        allowance: The tokens that the step may use, if it may start.
+        reason: Why it may not start.
+    """
 
     verdict: Verdict
     allowance: int = 0
@@ -31,12 +41,12 @@ class Grant:
 
 
 class Budget:
-    """Reservations and settlements of one run, which owns it.
+    """The reservations and settlements of one run.
 
     Attributes:
-        limits: The run's limits, which the run has validated.
-        settled: Tokens that were used.
-        warnings: The warnings in order: one at the threshold, one for every overrun.
+        limits: The run's limits, already validated.
+        settled: The tokens that were used.
+        warnings: The warnings in order: one at the threshold, and one for every overrun.
     """
 
     def __init__(self, limits: Limits | None = None, *, settled: int = 0, warnings: tuple[str, ...] = ()) -> None:
@@ -48,31 +58,31 @@ class Budget:
 
     @property
     def reserved(self) -> int:
-        """Tokens that are reserved for steps that run now."""
+        """The tokens that are reserved for running steps."""
         return sum(self._reserved.values())
 
     @property
     def remaining(self) -> int:
-        """Tokens that steps may still take; the reserve for the synthesis is never among them."""
+        """The tokens that steps may still use, without the reserve for the answer."""
         return self.limits.max_total_tokens - self.limits.reserve_for_synthesis - self.settled - self.reserved
 
     @property
     def steps_left(self) -> int:
-        """The number of further steps that may start, each taking the most that a step may."""
+        """The number of further steps that may start, if each uses its maximum."""
         return max(0, -(-self.remaining // max(1, self.limits.max_tokens_per_step)) - 1)
 
     @property
     def for_planning(self) -> int:
-        """Tokens that planning may take so that a step can start after it."""
+        """The tokens that planning may use so that a step can still start."""
         return max(0, self.remaining - self.limits.max_tokens_per_step - 1)
 
     def reserve(self, step: str, estimate: int) -> Grant:
-        """Grant `min(estimate, max_tokens_per_step)` to the step, tell it to wait for others, or refuse it.
+        """Grant `min(estimate, max_tokens_per_step)` to the step, let it wait for others, or refuse it.
 
-        Waiting helps while others hold reservations that they may not use up; without them the answer is final.
+        Waiting helps while other steps have reservations that they may not use up. Without those, the answer is final.
         """
         if step in self._reserved:
-            raise ValueError(f"step {step!r} holds a reservation already: settle it first")
+            raise ValueError(f"step {step!r} already has a reservation: settle it first")
         if self.remaining > self.limits.max_tokens_per_step:
             allowance = max(0, min(estimate, self.limits.max_tokens_per_step))
             self._reserved[step] = allowance
@@ -81,30 +91,36 @@ class Budget:
         return Grant(verdict=Verdict.WAIT if can_fit_later else Verdict.REFUSED, reason=self._reason(step))
 
     def no_room(self, step: str, left: int) -> str:
-        """Return why a step is not called that has `left` tokens for its result; "" where they are enough."""
+        """Return why a step with `left` tokens for its result is not called. Empty if they are enough."""
         most = self.limits.max_tokens_per_step
         if left >= min(LEAST_RESULT_TOKENS, most // 2):
             return ""
         return (
-            f"budget: of the {most:,} tokens that a step may take, the arguments of {step} leave {max(0, left):,} for "
-            "its result: give it less, or raise max_tokens_per_step"
+            f"budget: the arguments of step {step} leave {max(0, left):,} of {most:,} tokens for its result: shorten "
+            "the arguments, or raise max_tokens_per_step"
         )
 
     def settle(self, step: str, used: int) -> None:
-        """Replace the step's reservation by the tokens that it used."""
+        """Replace the step's reservation with the tokens that it used."""
         if step not in self._reserved:
-            raise ValueError(f"step {step!r} holds no reservation")
+            raise ValueError(f"step {step!r} has no reservation")
         self.charge(f"step {step}", used, self._reserved.pop(step))
 
     def charge(self, what: str, used: int, granted: int) -> None:
-        """Count used tokens; warn if more were used than granted."""
+        """Count used tokens. Add a warning if more were used than granted.
+
+        Args:
+            what: The name of the user, for the warning.
+            used: The used tokens.
+            granted: The granted tokens.
+        """
         self.settled += max(0, used)
         if used > granted:
-            self.warnings += (f"overrun: {what} took {used:,} tokens of {granted:,} granted",)
+            self.warnings += (f"overrun: {what} used {used:,} tokens, {granted:,} were granted",)
         self._warn()
 
     def report(self) -> BudgetReport:
-        """Return the figures as they stand."""
+        """Return the current figures."""
         limits = self.limits
         return BudgetReport(
             max_total_tokens=limits.max_total_tokens,
@@ -118,9 +134,9 @@ class Budget:
         )
 
     def _warn(self) -> None:
-        """Warn once, at the threshold of what steps may use before the first refusal: 64,000 by default.
+        """Warn once, at the threshold of the tokens that steps may use before the first refusal (64,000 by default).
 
-        Reservations do not count: steps side by side reserve far more than they use.
+        Reservations do not count, because parallel steps reserve far more than they use.
         """
         limits = self.limits
         needed = limits.max_tokens_per_step + limits.reserve_for_synthesis
@@ -130,13 +146,13 @@ class Budget:
         if usable > 0:
             text = f"budget: {self.settled:,} of {usable:,} tokens used, {self.steps_left} steps left"
         else:
-            text = f"budget: {limits.max_total_tokens:,} tokens let no step start: give more than {needed:,}"
+            text = f"budget: {limits.max_total_tokens:,} tokens are too few for any step: give more than {needed:,}"
         self.warnings += (text,)
 
     def _reason(self, step: str) -> str:
         limits = self.limits
         return (
-            f"budget: step {step} may start while more than {limits.max_tokens_per_step:,} tokens remain; "
-            f"{max(0, self.remaining):,} remain of {limits.max_total_tokens:,} ({self.settled:,} used, "
+            f"budget: step {step} needs more than {limits.max_tokens_per_step:,} remaining tokens, but "
+            f"{max(0, self.remaining):,} of {limits.max_total_tokens:,} remain ({self.settled:,} used, "
             f"{self.reserved:,} reserved, {limits.reserve_for_synthesis:,} kept for the answer)"
         )

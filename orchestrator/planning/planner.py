@@ -1,4 +1,4 @@
-"""The planner without a model: one step a clause at most, bound to a match. It never searches and never guesses."""
+"""The planner without a model: at most one step per clause, bound to a match. It never searches and never guesses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +16,17 @@ from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage
 
 PART_SHARE = 2 / 3
-"""A part is bound to a tool from this share of the needed confidence on, because parts have lower probabilities."""
+"""The share of the minimum confidence from which a part is bound to a tool. Parts have lower probabilities than tasks.
+"""
 READING_PROBABILITY = 0.5
-"""The least probability of a reading tool for a part that begins with no action."""
+"""The minimum probability of a tool that only reads, for a part that begins with no action."""
 _SIDE_BY_SIDE = frozenset(("", "and", ",", ", and", "&"))
-"""Joints of parts that may be carried out at the same time; others wait for the steps before them."""
+"""The words between two parts that may run at the same time. After other words, a part waits for the steps before it.
+"""
 
 
 def plan(request: PlanRequest) -> Plan:
-    """Return the steps for a Decision's task, in order; no steps, and the reason, where nothing was good enough."""
+    """Return the steps for a Decision's task, in order. If no tool is good enough, return no steps and the reason."""
     if request.first is not None:
         return _plan_again(request, request.first)
     if reason := _unfit_for_plan(request):
@@ -32,37 +34,39 @@ def plan(request: PlanRequest) -> Plan:
     bound = _bind(request)
     reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
     if len(bound) > MAX_STEPS:
-        reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest as another task")
+        reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest in a second task")
     if merged := _merged(request.decision):
-        reasons.append(f"of {len(merged)} parts in the last step only {merged[0]!r} is planned: give the rest apart")
+        reasons.append(
+            f"the last step has {len(merged)} parts, and only {merged[0]!r} is planned: give the rest in a second task"
+        )
     steps = _steps(request, bound[:MAX_STEPS])
     made = finish(request, steps, tuple(reasons))
     return replace(made, warnings=(*reasons[1:], *made.warnings))
 
 
 def _unfit_for_plan(request: PlanRequest) -> str:
-    """Return why nothing is planned for a task as a whole; "" where something may be."""
+    """Return why nothing is planned for a task. Empty if a plan is possible."""
     decision = request.decision
     if is_too_long(decision.query):
-        size = f"{len(decision.query):,} characters: more than {MAX_CUT:,} are not read whole, and nothing is called"
-        return f"the task has {size}; give a shorter one, or name a model"
+        size = f"{len(decision.query):,} characters, limit {MAX_CUT:,}"
+        return f"the task is too long for a plan without a model: {size}; give a shorter task, or name a model"
     if decision.stage is Stage.NONE or not decision.matches:
         return "no tool is good enough for this task; nothing is called"
     best = decision.matches[0].tool.key
     if decision.confidence < request.min_confidence:
-        low = f"{best} is the best match, at {decision.confidence:.0%} (needed: {request.min_confidence:.0%})"
+        low = f"the confidence in {best} is {decision.confidence:.0%}, and a plan needs {request.min_confidence:.0%}"
         return f"{low}; nothing is called"
     tool = _recommended(decision).tool
     asked = affirmed(decision.query)
     negated = asked != decision.query and not _acting_parts(decision, asked)
     if negated and not reads_only(tool) and len(_clauses(decision)) < 2:
-        return f"the task says what is not so before it asks for anything; {tool.key} is not known to only read"
+        return f"the task begins with a negation, and {tool.key} is not known to only read; nothing is called"
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """Parts of the task that make one step: the one that begins an action, and those that only tell more of it."""
+    """Parts of the task that make one step: the part with the action, and parts that only add to it."""
 
     texts: tuple[str, ...]
     places: tuple[int, ...]
@@ -76,9 +80,12 @@ class _Clause:
 
 
 def _clauses(decision: Decision) -> list[_Clause]:
-    """Return the parts by the actions that begin them; what tells more belongs to the action before it, else behind.
+    """Return the parts, grouped by the actions that begin them. A part without an action belongs to the action before
+    it,
+    or to the first one.
 
-    A part that begins with no action is one, too, where it is surely something to be read ("git status, then ...").
+    A part without an action is a separate clause if it almost certainly asks to read something ("git status, then
+    ...").
     """
     found: list[_Clause] = []
     ahead = _Clause((), ())
@@ -96,24 +103,26 @@ def _clauses(decision: Decision) -> list[_Clause]:
 
 
 def _actions(decision: Decision) -> frozenset[str]:
-    """Return the words that begin an action here."""
+    """Return the words that begin an action in this task."""
     return known_actions() | {action_of(match.tool) for match in decision.matches}
 
 
 def _acting_parts(decision: Decision, text: str) -> list[str]:
-    """Return the sentences of a text that begin an action."""
+    """Return the sentences of a text that begin with an action."""
     actions = _actions(decision)
     return [part for part in split_clauses(text, actions) or [text] if begins_action(affirmed(part), actions)]
 
 
 def _merged(decision: Decision) -> list[str]:
-    """Return the actions of the task's last part if it holds several: a long task's last part holds all the rest."""
+    """Return the actions of the task's last part, if it has several. The last part of a long task contains all the
+    rest.
+    """
     acting = _acting_parts(decision, decision.parts[-1]) if decision.parts else []
     return acting if len(acting) > 1 else []
 
 
 def _acting_text(decision: Decision, text: str) -> str:
-    """Return the text from which a step takes its arguments: the sentence of its action, ahead of a negation.
+    """Return the text for a step's arguments: the sentence with its action, without a negation.
 
     A text without an action gives arguments only if it is the whole task.
     """
@@ -122,7 +131,7 @@ def _acting_text(decision: Decision, text: str) -> str:
 
 
 def _bind(request: PlanRequest) -> list[tuple[_Clause, Match | None, str]]:
-    """Return each clause of the task with the match that likely fits it, if any, and the reason."""
+    """Return each clause of the task with its probable match, or None, and the reason."""
     decision = request.decision
     clauses = _clauses(decision)
     if len(clauses) < 2:
@@ -133,14 +142,14 @@ def _bind(request: PlanRequest) -> list[tuple[_Clause, Match | None, str]]:
     for clause in clauses:
         probability, best = _best_for(decision, clause.places)
         if probability >= PART_SHARE * request.min_confidence:
-            bound.append((clause, best, f"{probability:.0%} likely for this part; {best.why}"))
+            bound.append((clause, best, f"probability {probability:.0%} for this part; {best.why}"))
         else:
-            bound.append((clause, None, "no match of this Decision is likely enough for this part"))
+            bound.append((clause, None, "no match of this Decision is probable enough for this part"))
     return bound
 
 
 def _best_for(decision: Decision, places: Sequence[int]) -> tuple[float, Match]:
-    """Return the match with the highest probability for one of these parts, behind that probability."""
+    """Return the highest probability for one of these parts, and its match."""
 
     def probability(match: Match) -> float:
         return max((match.for_parts[place] for place in places if match.for_parts), default=0.0)
@@ -155,7 +164,7 @@ def _recommended(decision: Decision) -> Match:
 
 
 def _steps(request: PlanRequest, bound: Sequence[tuple[_Clause, Match | None, str]]) -> tuple[Step, ...]:
-    """Return a step a clause; one behind anything but "and" or a comma waits for all steps before it."""
+    """Return one step per clause. A step after other words than "and" or a comma waits for all steps before it."""
     steps: list[Step] = []
     before: tuple[str, ...] = ()
     task, past = request.decision.query, 0
@@ -185,13 +194,15 @@ def _fill(request: PlanRequest, step: Step, match: Match) -> Step:
 
 
 def _plan_again(request: PlanRequest, first: Plan) -> Plan:
-    """Return the first plan, its steps without a tool bound to the further Decision's best match if it is planned."""
+    """Return the first plan. Its steps without a tool get the further Decision's best match, if it is good enough for a
+    plan.
+    """
     further = request.decision
     steps, unclear = first.steps, tuple[str, ...]()
     if not _unfit_for_plan(request):
         best = _recommended(further)
         steps = tuple(
-            step if step.tool else _fill(request, replace(step, why=f"found by a further route; {best.why}"), best)
+            step if step.tool else _fill(request, replace(step, why=f"found by a second route; {best.why}"), best)
             for step in steps
         )
         unclear = _unclear(further, steps)
@@ -201,15 +212,20 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
 
 
 def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ...]) -> Plan:
-    """Return the plan with an id made of its content and the workflow: the same over attempts and resets.
+    """Return the plan. Its id is a digest of its content and the workflow, so attempts and resets give the same id.
 
-    Of steps that put another server in the place of one that the task names, none is left.
+    If a step uses another server in place of one that the task names, no step is planned.
+
+    Args:
+        request: The request.
+        steps: The steps.
+        reasons: The reasons of the plan.
     """
     unclear = _unclear(request.decision, steps)
     if unclear:
         steps, reasons = (), (*unclear, "nothing is called")
     own = digest_of(request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps])
-    # A step without a tool asks for a further route, whose tool may take what is left.
+    # A step without a tool is routed again, and its tool may take the remaining arguments.
     unused = _unused(request, steps) if all(step.tool for step in steps) else ()
     warnings = (*unused, *_unfit(request, steps))
     return Plan(
@@ -218,34 +234,38 @@ def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ..
 
 
 def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return what a person has to make clear of the servers that a task names: not listed, or not a step's."""
+    """Return questions about the servers that a task names: servers without tools, and servers that no step uses."""
     named = decision.named_servers
-    found = [f"the task names the server {own.said!r}, which has no tools here" for own in named if not own.server]
+    found = [f"the task names the server {own.said!r}, but its tools are not listed" for own in named if not own.server]
     for step in steps:
         tool = decision.tool(step.tool)
         if tool is None:
             continue
         if any(server.server == tool.server and server.left_out for server in named):
-            found.append(f"the task both asks for the server {tool.server!r} and leaves it out: say whether to use it")
+            found.append(f"the task both asks for and excludes the server {tool.server!r}: state whether to use it")
         own = [server for server in named if server.server and server.said.lower() in step.task.lower()]
         if own and all(server.server != tool.server for server in own):
-            found.append(f"the task names {own[0].said!r}, none of whose tools fits; {tool.key} is another server's")
+            found.append(
+                f"the task names {own[0].said!r}, but no tool of that server fits; {tool.key} is another server's tool"
+            )
     return tuple(dict.fromkeys(found))
 
 
 def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return a warning for given arguments that no step's tool has a parameter for: most are misspelt."""
+    """Return a warning about given arguments for which no step's tool has a parameter. Most of them are misspelt."""
     taken = set()
     for step in steps:
         tool = request.decision.tool(step.tool)
         known = parameters(tool)["properties"] if tool else None
         taken |= {name for own in step.arguments if own in (known or [own]) for name in (own, f"{step.id}.{own}")}
     left = ", ".join(name for name in request.arguments if name not in taken) if steps else ""
-    return (f"no step takes the given {left}",) if left else ()
+    return (f"no step has a parameter for the given {left}",) if left else ()
 
 
 def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return a warning for given arguments that a step's schema refuses, as the check before the call will."""
+    """Return a warning about given arguments that a step's schema refuses. The check before the call will refuse them,
+    too.
+    """
     found: list[str] = []
     for step in steps:
         tool = request.decision.tool(step.tool)
@@ -256,5 +276,5 @@ def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
         try:
             check_arguments(replace(tool, input_schema=schema), {name: step.arguments[name] for name in given})
         except InvalidArguments as error:
-            found.append(f"what is given for {step.id} does not fit {error}")
+            found.append(f"the arguments given for step {step.id} do not fit: {error}")
     return tuple(found)

@@ -10,7 +10,7 @@ class Entity:
     Attributes:
         text: The words in the task.
         kind: `tool`, `server`, `identifier`, `path` or `url`.
-        means: The tool keys or the server names that these words stand for.
+        means: The tool keys or the server names that these words mean.
 
     Examples:
         >>> from orchestrator import Entity

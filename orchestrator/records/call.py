@@ -15,7 +15,7 @@ class Approve(StrEnum):
     """The policy that decides which steps wait for a person.
 
     - `changes`: every step, except those of tools that are known to only read.
-    - `destructive`: the same, but without the tools whose annotations deny that they destroy anything.
+    - `destructive`: the same, but without tools with an annotation that denies destruction.
     - `always`: every step.
     - `never`: no step.
 
@@ -92,7 +92,7 @@ class ToolResult:
         tokens: The size of the text, in tokens.
         warnings: Warnings about this call.
         whole: The reference of the uncut result, if the worker keeps it. `ToolRouter.page` reads it part by part. As an
-            argument of another call, the reference stands for the whole result.
+            argument of another call, the reference is replaced by the whole result.
 
     Examples:
         >>> from orchestrator import ToolResult

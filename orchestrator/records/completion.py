@@ -86,7 +86,7 @@ class CompleteRequest:
         purpose: `arguments` or `answer`.
         task: The text of the step, or of the run.
         results: The title and the text of each earlier result.
-        tool: The tool whose arguments are needed.
+        tool: The tool that needs arguments.
         wanted: The names of the parameters to fill.
         known: The arguments that are already known.
         max_tokens: Tokens for the whole call, with `answer_tokens`.
@@ -145,7 +145,7 @@ class Filled:
     Attributes:
         arguments: The arguments by name.
         tokens: The tokens that filling them used.
-        reason: Why there are none. Empty if there are some.
+        reason: Why the step has no arguments. Empty if it has some.
 
     Examples:
         >>> from orchestrator import Filled

@@ -23,8 +23,8 @@ class NamedServer:
 
     Attributes:
         said: The words in the task.
-        server: The name of the server. Empty for a configured server whose tools are not listed.
-        left_out: Whether the task also says that it does not want the server.
+        server: The name of the server. Empty for a configured server without listed tools.
+        left_out: Whether the task also excludes the server.
 
     Examples:
         >>> from orchestrator import Router

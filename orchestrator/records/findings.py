@@ -42,7 +42,7 @@ class Explicit:
 
     Attributes:
         mentions: Each mention of a server that has tools.
-        absent: The names of configured servers whose tools are not listed.
+        absent: The names of configured servers without listed tools.
     """
 
     mentions: tuple[Mention, ...] = ()
@@ -58,7 +58,7 @@ class Explicit:
 
     @property
     def named(self) -> tuple[NamedServer, ...]:
-        """The servers that the task wants, with those whose tools are not listed."""
+        """The servers that the task wants, also those without listed tools."""
         out = self.unwanted
         known = (NamedServer(said=m.said, server=m.server, left_out=m.server in out) for m in self.wanting)
         return (*dict.fromkeys(known), *(NamedServer(said=said) for said in self.absent))
@@ -97,8 +97,8 @@ class PartEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The results of a pipeline's stages so far. It is a State with tool keys instead of positions and lists instead of
-    arrays.
+    """The results of the pipeline's stages until now. It is a State with tool keys instead of positions and lists
+    instead of arrays.
 
     Attributes:
         catalogue: The fingerprint of the catalogue. Empty before the first stage.

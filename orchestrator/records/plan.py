@@ -55,7 +55,7 @@ class PlanRequest:
     """The input of a plan.
 
     Attributes:
-        decision: The Decision whose matches the plan may use.
+        decision: The Decision. The plan may use only its matches.
         arguments: Arguments of the user, by `name` or `step.name`.
         salt: A text that makes the ids of equal plans of different workflows differ.
         first: An earlier plan. The Decision is then a further one, for the steps of that plan without a tool.

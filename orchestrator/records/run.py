@@ -17,7 +17,7 @@ from orchestrator.records.request import Conversation, Limit, RouteHint, RouteRe
 
 
 class StepStatus(StrEnum):
-    """The status of a step. The first four change while the run goes on, the others are final.
+    """The status of a step. The first four may change, the others are final.
 
     Examples:
         >>> from orchestrator import StepStatus
@@ -76,10 +76,10 @@ class Checkpoint:
     Attributes:
         decision: The Decision of the run.
         plan: The plan of the run.
-        outcomes: The ends of the steps so far.
-        settled: The tokens that the steps have used so far.
-        warnings: The warnings so far.
-        extra_routes: The further Decisions so far.
+        outcomes: The ends of the finished steps.
+        settled: The tokens that the steps have used.
+        warnings: The earlier warnings.
+        extra_routes: The further Decisions.
         approvals: The answers of people, by step.
         filled: The late arguments, by step.
         asked: The digests of the calls to which `approvals` belong, by step.
@@ -112,7 +112,7 @@ class RunRequest:
 
     Attributes:
         task: The task in words.
-        tenant: The tenant whose tools may be called.
+        tenant: The tenant. Only its tools may be called.
         limit: The maximum number of matches, 1 to 50.
         conversation: Earlier turns, oldest first.
         filters: Conditions that every match must meet.

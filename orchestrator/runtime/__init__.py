@@ -1,1 +1,1 @@
-"""The runtime: the Router, its caches, recording, staged routes and large tenants."""
+"""The runtime: the Router, its caches, the recording of outcomes, staged routes and large tenants."""

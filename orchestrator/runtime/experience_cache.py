@@ -1,4 +1,4 @@
-"""ExperienceCache: each tenant's Experience in process, read from the store once, and kept there as it grows."""
+"""The Experience of each tenant in memory. It is read from the store once and grows with each Outcome."""
 
 import asyncio
 import time
@@ -15,14 +15,14 @@ from orchestrator.store.outcomes import StoredOutcomes
 from orchestrator.store.store import Store
 
 PATIENCE_S = 1.0
-"""How long a route waits for what past tasks teach, and for how long a failure is believed."""
+"""Seconds that a route waits for the past tasks, and seconds until a failure is tried again."""
 RENEWED_S = 60.0
-"""After how long a server, which alone knows what others recorded, is asked again."""
+"""Seconds after which a server is asked for Outcomes of other processes."""
 
 
 @dataclass(slots=True, eq=False)
 class _Row:
-    """An Outcome that is not yet written, its vector, and why the write failed that another one began with it."""
+    """An Outcome that is not yet written, its vector, and the error of a write that included it."""
 
     outcome: Outcome
     vector: NDArray[np.float32]
@@ -31,7 +31,15 @@ class _Row:
 
 @dataclass(slots=True)
 class _Known:
-    """A tenant's Experience, the store's stamp that it was read at, and why it could not be read, "" if it could."""
+    """A tenant's Experience.
+
+    Attributes:
+        experience: The Experience. None: the tenant has none.
+        ids: The ids of its Outcomes.
+        stamp: The stamp of the store when it was read.
+        read_at: The time of the last read.
+        warning: Why it could not be read. Empty if it could.
+    """
 
     experience: Experience | None = None
     ids: set[str] = field(default_factory=set)
@@ -40,7 +48,7 @@ class _Known:
     warning: str = ""
 
     def add(self, row: _Row) -> None:
-        """Add an Outcome that is not yet known."""
+        """Add an Outcome, unless it is known."""
         if row.outcome.id not in self.ids:
             before = self.experience or Experience(vectors=np.zeros((len(row.vector), 0), np.float32))
             self.experience = before.plus(row.outcome, row.vector)
@@ -48,7 +56,10 @@ class _Known:
 
 
 class ExperienceCache:
-    """Tenant to Experience. Without a store it lasts as long as the process; `days` is how long the store keeps it."""
+    """Experience by tenant. Without a store it lasts as long as the process. `days` is the time for which the store
+    keeps
+    it.
+    """
 
     def __init__(self, store: Store | None, most: int, days: int) -> None:
         self._store, self._most, self._days = store, most, days
@@ -63,7 +74,7 @@ class ExperienceCache:
         self._known.clear()
 
     def at_hand(self, tenant: str) -> Experience | None:
-        """Return the tenant's Experience as far as it was read; reads nothing."""
+        """Return the tenant's Experience if it is in memory. It reads nothing."""
         return known.experience if (known := self._known.get(tenant)) else None
 
     def give(self, tenant: str, experience: Experience) -> None:
@@ -71,9 +82,9 @@ class ExperienceCache:
         self._kept(tenant).experience = experience
 
     async def get(self, tenant: str) -> str:
-        """Have the tenant's Experience at hand, within a second; return a warning, "" for none.
+        """Load the tenant's Experience, within a second. Return a warning, or "".
 
-        One that was read before answers at once, and is renewed behind the answer.
+        If it was read before, the call returns at once, and the Experience is renewed afterwards.
         """
         if self._store is None:
             return ""
@@ -82,15 +93,21 @@ class ExperienceCache:
             try:
                 await asyncio.wait_for(asyncio.shield(self._read(self._store, tenant)), PATIENCE_S)
             except TimeoutError:
-                return "past tasks do not count: they are still being read"
+                return "past tasks are not used: they are still being read"
         elif not self._is_current(tenant, known):
             self._read(self._store, tenant)
         return self._known[tenant].warning if tenant in self._known else ""
 
     async def keep(self, tenant: str, outcome: Outcome, vector: NDArray[np.float32]) -> None:
-        """Add an Outcome, unless one of its id is there, and keep it in the store. Raises what the store raises.
+        """Add an Outcome, unless its id is known, and write it to the store.
 
-        What could not be written counts in process, and is written when it is given again or with the next.
+        If the write fails, the Outcome counts in this process. It is written with the next Outcome, or when it is given
+        again.
+
+        Args:
+            tenant: The tenant.
+            outcome: The Outcome.
+            vector: The vector of its task.
         """
         await self.get(tenant)
         known, pending = self._kept(tenant), self._pending.setdefault(tenant, {})
@@ -122,13 +139,13 @@ class ExperienceCache:
             for row in self._pending.get(tenant, {}).values():
                 known.add(row)
             known.stamp = stamp
-            known.warning = f"{kept.damaged} past tasks cannot be read and do not count" if kept.damaged else ""
+            known.warning = f"{kept.damaged} past tasks cannot be read and are not used" if kept.damaged else ""
         except (ToolrouteError, OSError, *FAULTS) as error:
-            known.warning = f"past tasks do not count: {error}"
+            known.warning = f"past tasks are not used: {error}"
         known.read_at = time.monotonic()
 
     async def _write(self, store: Store, tenant: str, row: _Row) -> None:
-        """Write the row, together with those that came while another write was under way."""
+        """Write the row, together with the rows that arrived during another write."""
         async with self._writing.setdefault(tenant, asyncio.Lock()):
             pending = self._pending[tenant]
             if row.error is not None:
@@ -146,7 +163,7 @@ class ExperienceCache:
             for one in rows:
                 if pending.get(one.outcome.id) is one:
                     del pending[one.outcome.id]
-            if before == known.stamp:  # Nobody else wrote in between: all of it is at hand.
+            if before == known.stamp:  # No other process wrote in between.
                 known.stamp = store.outcomes.stamp(tenant)
 
     def _kept(self, tenant: str) -> _Known:

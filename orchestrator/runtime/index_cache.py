@@ -1,4 +1,6 @@
-"""The indexes of the tenants that a process serves: least recently used first out, each loaded once."""
+"""The indexes of the tenants that a process serves. Each is loaded once, and the least recently used one is dropped
+first.
+"""
 
 import asyncio
 import logging
@@ -21,19 +23,27 @@ from orchestrator.store.store import Store, Stored
 logger = logging.getLogger(__name__)
 
 KEPT_FROM = 2_000
-"""Tools from which on an Index is kept as a file; fewer are indexed in less than a second."""
+"""The number of tools from which an Index is stored as a file. Fewer tools are indexed in less than a second."""
 PATIENCE_S = 1.0
-"""How long a request waits for the store where an earlier Index is at hand, and for how long a failure is believed."""
+"""Seconds that a request waits for the store if an earlier Index is in memory, and seconds until a failure is tried
+again.
+"""
 Answer = tuple[Index | LargeTenant, str]
-"""An Index, and a warning, "" for none."""
+"""An Index and a warning. The warning is empty if there is none."""
 _Key = tuple[asyncio.AbstractEventLoop, str]
 
 
 @dataclass(slots=True)
 class _Kept:
-    """An Index and what it was made of. After a failure `warning` stands until `retry_at`, when the store is asked.
+    """An Index in memory.
 
-    `on_disk`: a file keeps it, or will soon. `loading`: the store has another version, which is being read.
+    Attributes:
+        index: The Index.
+        stored: The tools from which it was made.
+        warning: The warning after a failure of the store.
+        retry_at: The time at which the store is asked again.
+        on_disk: Whether the Index is stored in a file, or soon will be.
+        loading: Whether a newer version is being read from the store.
     """
 
     index: Index | LargeTenant
@@ -49,7 +59,9 @@ class _Kept:
 
 
 class IndexCache:
-    """Tenant to Index. With a catalogue, one Index for all; with a store, one a tenant, renewed when it changes."""
+    """Indexes by tenant. A catalogue has one Index for all tenants. A store has one per tenant, renewed after each
+    change.
+    """
 
     def __init__(
         self,
@@ -60,30 +72,29 @@ class IndexCache:
     ) -> None:
         self._catalogue, self._store, self._capabilities, self._most = catalogue, store, capabilities, most
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
-        # A task, with its start, belongs to the event loop that made it: threads with loops of their own ask each
-        # for themselves.
+        # A task, with its start time, belongs to its event loop. Threads with their own loops load separately.
         self._asking: dict[_Key, tuple[asyncio.Task[Answer], float]] = {}
 
     def over(self, catalogue: Catalogue) -> "IndexCache":
-        """Return one of this catalogue for all, with the same capabilities."""
+        """Return a cache for only this catalogue, with the same capabilities."""
         return IndexCache(catalogue, None, self._capabilities, self._most)
 
     def clear(self) -> None:
-        """Forget all, and give up what is being loaded."""
+        """Drop all indexes, and cancel the loads that run."""
         for task, _ in self._asking.values():
             task.cancel()
         self._kept.clear()
 
     def at_hand(self, tenant: str) -> Index | None:
-        """Return the tenant's Index as it was last asked for; loads none."""
+        """Return the tenant's Index if it is in memory. It loads nothing."""
         kept = self._kept.get(tenant if self._store is not None else "")
         return kept.index if kept is not None and isinstance(kept.index, Index) else None
 
     async def get(self, tenant: str) -> Answer:
-        """Return the tenant's current Index, and a warning. Concurrent callers share one load.
+        """Return the tenant's current Index and a warning. Concurrent callers share one load.
 
-        When the store fails, or takes longer than a second, an earlier Index that is at hand answers, with a warning;
-        one without a tool is no answer, and the store is waited for.
+        If the store fails or takes longer than a second, an earlier Index in memory is returned, with a warning. If
+        that Index has no tools, the call waits for the store.
         """
         tenant = tenant if self._store is not None else ""
         known = self._kept.get(tenant)
@@ -101,7 +112,7 @@ class IndexCache:
             return await asyncio.wait_for(asyncio.shield(task), patience)
         except TimeoutError:
             late = f"the store {self._store} does not answer within {PATIENCE_S:g} s"
-            why = "its new version is still being loaded" if known.loading else late
+            why = "the new version is still being loaded" if known.loading else late
             return known.index, f"the catalogue may be out of date: {why}"
 
     def _ask(self, tenant: str) -> tuple["asyncio.Task[Answer]", float]:
@@ -115,7 +126,7 @@ class IndexCache:
     def _answered(self, key: _Key, task: "asyncio.Task[Answer]") -> None:
         self._asking.pop(key, None)
         if not task.cancelled():
-            task.exception()  # Whoever still waits gets it; it is no news to asyncio if nobody does.
+            task.exception()  # Callers that wait get it. Without this, asyncio would log it if no caller waits.
 
     async def _current(self, tenant: str) -> Answer:
         known = self._kept.get(tenant)
@@ -143,7 +154,7 @@ class IndexCache:
             self._kept.popitem(last=False)
 
     def _read(self, tenant: str, known: _Kept | None) -> _Kept:
-        """Read what there is now; of an index that is known, all that has not changed is taken over."""
+        """Read the current tools. Unchanged parts of a known index are used again."""
         if self._store is None:
             given = self._catalogue
             catalogue = given if isinstance(given, Catalogue) else Catalogue.read(given or "")
@@ -179,11 +190,11 @@ class IndexCache:
         )
 
     def whole(self, tenant: str) -> Index:
-        """Return an Index of all tools of a tenant, however many; it is made for this call, and blocks."""
+        """Return an Index of all tools of a tenant, however many. It is made for this call, and the call blocks."""
         return self._built(self._store.load(tenant)) if self._store else Index(Catalogue())
 
     def _resumed(self, store: Store, tenant: str, version: str) -> _Kept | None:
-        """Return the Index of a tenant that a file has kept, where it is one of the tools that the store has now."""
+        """Return the Index in a tenant's file, if it belongs to the tools that the store has now."""
         if (file := store.index_file(tenant)) is None or not file.exists():
             return None
         unlisted, embedder = frozenset(store.failures(tenant)), store.embedder.id
@@ -192,7 +203,7 @@ class IndexCache:
 
 
 def _save(store: Store, tenant: str, stored: Stored, index: Index) -> None:
-    """Keep the Index for the next process, as far as the folder can be written."""
+    """Store the Index for the next process, if the folder can be written."""
     file = store.index_file(tenant)
     if file is not None and not stored.note and not stored.damaged:
         try:
@@ -200,4 +211,4 @@ def _save(store: Store, tenant: str, stored: Stored, index: Index) -> None:
                 index_file.make_room(file)
             index_file.save(file, stored, store.embedder.id, index)
         except OSError as error:
-            logger.warning("the index of %r is not kept for the next process: %s", tenant, error)
+            logger.warning("the index of tenant %r could not be saved for the next process: %s", tenant, error)

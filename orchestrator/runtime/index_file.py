@@ -1,7 +1,7 @@
 """A tenant's index as a file, so that a new process need not read every tool's texts again.
 
-Arrays, and one of them JSON as UTF-8: nothing in it can run. It holds for one version of the tenant's tools, one
-embedder and this code; else, and where it is damaged, it is as if there were none.
+The file has NumPy arrays, and one of them is JSON in UTF-8, so nothing in it can run. It is valid for one version of
+the tenant's tools, one embedder and this code. Otherwise, or if it is damaged, it is ignored.
 """
 
 import gc
@@ -35,7 +35,17 @@ _KINDS = {str(kind): kind for kind in Kind}
 
 
 def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
-    """Write the file as a whole. Raises OSError."""
+    """Write the file. It is replaced completely or not at all.
+
+    Args:
+        file: The path of the file.
+        stored: The tools.
+        embedder: The id of the embedder.
+        index: The Index of the tools.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     reading, sizes = index.reading, index.sizes
     head = {
         "key": _key(stored.version, embedder),
@@ -65,7 +75,7 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
 
 
 def make_room(file: Path) -> None:
-    """Make the file's folder in the user's cache, and remove files there that no process read for a month."""
+    """Create the file's folder in the user's cache, and remove files there that no process has read for a month."""
     for folder in (file.parent.parent, file.parent):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for other in file.parent.parent.glob("*/index*"):
@@ -77,7 +87,15 @@ def make_room(file: Path) -> None:
 def load(
     file: Path, version: str, embedder: str, capabilities: Sequence[Capability], unlisted: frozenset[str]
 ) -> tuple[Stored, Index] | None:
-    """Return what is stored and the Index of it; None where the file holds another version, or cannot be read."""
+    """Return the stored tools and their Index. Return None if the file has another version or cannot be read.
+
+    Args:
+        file: The path of the file.
+        version: The version of the tools in the store.
+        embedder: The id of the embedder.
+        capabilities: The always-available capabilities.
+        unlisted: The servers that could not be listed.
+    """
     try:
         with (
             _no_collection(),
@@ -91,7 +109,7 @@ def load(
             vectors = arrays.get("vectors")
             index = Index(catalogue, capabilities, vectors, absent=unlisted, reading=reading)
             index.sizes = Sizes(*arrays["sizes"])
-    except Exception:  # Whatever stands there; zip and NumPy raise many kinds of errors.
+    except Exception:  # The file may have any content, and zip and NumPy raise many kinds of errors.
         return None
     return Stored(catalogue=catalogue, vectors=vectors, version=version, unlisted=unlisted), index
 
@@ -127,7 +145,7 @@ def _row(tool: Tool) -> list[Any]:
 
 
 def _tool(row: list[Any]) -> Tool:
-    """Return the tool of a row. It was checked when it was made, so that is not done again: it is half of the time."""
+    """Return the tool of a row. It was checked when it was saved. Checking it again would take half of the time."""
     row[4], row[5], row[7] = _KINDS[row[4]], tuple(row[5]), _annotations(*row[7])
     row[9] = tuple([Relation(to=to, type=type_, weight=weight) for to, type_, weight in row[9]])
     tool = object.__new__(Tool)
@@ -147,7 +165,7 @@ def _key(version: str, embedder: str) -> str:
 
 @cache
 def _code() -> str:
-    """Return a digest of the code and data that an index comes from."""
+    """Return a digest of the code and the data from which an index is made."""
     package, found = Path(__file__).parents[1], sha256()
     for folder in ("index", "catalogue", "common", "records", "data", "runtime"):
         for file in sorted(file for file in (package / folder).glob("*.*") if file.is_file()):
@@ -157,13 +175,15 @@ def _code() -> str:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Keep the garbage collector from walking over all that is being read, time and again: it is half of the time."""
+    """Pause the garbage collector. Otherwise it walks over the growing data again and again, which takes half of the
+    time.
+    """
     on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # All to the oldest generation, without a walk.
+        if not gc.get_freeze_count():  # Move everything to the oldest generation without a walk.
             gc.freeze()
             gc.unfreeze()
         if on:

@@ -1,7 +1,6 @@
-"""Routing among more tools than a process holds: for each request a Qdrant server finds the few that may fit.
+"""Routing for a large tenant: for each request, a Qdrant server finds the few tools that may fit.
 
-They become an Index, which takes what it must know of all tools from their statistics. So every stage runs on it as on
-an Index of all.
+These tools become an Index, with the statistics of all tools. So every stage runs on it as on an Index of all tools.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,24 +32,27 @@ from orchestrator.store.large_tenant import Candidate
 from orchestrator.store.store import LargeTenantTools
 
 MOST, LEG, PART = 200, 80, 12
-"""The most candidates: of one search, of a vector of the whole task, and of a vector of each of its parts."""
+"""The maximum number of candidates: of one search, for a vector of the whole task, and for a vector of each of its
+parts.
+"""
 NEAR, SIBLINGS = 10, 100
-"""The servers of the best candidates, and the most further tools of these: they are the evidence for a server."""
+"""The number of servers of the best candidates, and of further tools of each. They are the evidence for a server."""
 RELATED = 20
-"""The number of best candidates for which the tools that they need are sought."""
+"""The number of best candidates for which needed tools are searched."""
 _MOST_PARTS, _MOST_READ, _MOST_NAMED = 8, 20_000, 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRequest:
-    """A request for which candidates are sought.
+    """A request for which candidates are searched.
 
     Attributes:
         request: The request itself.
-        understood: Its task as it was read.
-        vectors: Those of the whole task and of its parts [1 + parts, dimension]; None to search by words alone.
-        keys: Tools that must be candidates, where the tenant has them.
-        servers: The MCP servers that can be called; None for all.
+        understood: The analysis of its task.
+        vectors: The vectors of the whole task and of its parts, shape [1 + parts, dimension]. None: search by words
+            alone.
+        keys: Tools that must be candidates, if the tenant has them.
+        servers: The MCP servers that can be called. None: all.
     """
 
     request: RouteRequest
@@ -61,7 +63,7 @@ class CandidateRequest:
 
 
 class LargeTenant:
-    """The tools of a tenant with more than a process holds."""
+    """The tools of a large tenant, searched by a Qdrant server."""
 
     def __init__(self, tools: LargeTenantTools, capabilities: Sequence[Capability]) -> None:
         self._searched, few = tools.searched, tools.few
@@ -85,12 +87,12 @@ class LargeTenant:
 
     @property
     def warning(self) -> str:
-        """Say why the server does not answer; "" where it does."""
+        """Why the server does not answer. Empty if it does."""
         failures = "; ".join(dict.fromkeys(own.failure for own in self._searched if own.failure))
-        return f"only tools that this process knows were searched: {failures}" if failures else ""
+        return f"only tools in the memory of this process were searched: {failures}" if failures else ""
 
     def index(self, asked: CandidateRequest) -> Index:
-        """Return an Index of the few tools that may fit; blocks, as the server is asked."""
+        """Return an Index of the few tools that may fit. The call blocks, because it asks the server."""
         found = self._found(asked)
         catalogue = Excerpt((own.tool for own in found.values()), self.version)
         ordered = [found[tool.key] for tool in catalogue]
@@ -115,12 +117,12 @@ class LargeTenant:
         return index
 
     def _spread(self, queries: Vectors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the mean and standard deviation of all tools' cosines with each query, estimated from a sample."""
+        """Return the mean and the standard deviation of all tools' cosines with each query, estimated from a sample."""
         cosines = (queries @ self._sample.T).astype(np.float64)
         return cosines.mean(axis=1), cosines.std(axis=1)
 
     def _found(self, asked: CandidateRequest) -> dict[str, Candidate]:
-        """Return the candidates by key, the best first."""
+        """Return the candidates by key, best first."""
         said = find_servers(asked.understood.text, self.servers)
         here = Where(tuple(("labels", (f"{name}={value}",)) for name, value in asked.request.filters.items()))
         if servers := _servers_of(asked.request.only):
@@ -135,7 +137,7 @@ class LargeTenant:
         near = dict.fromkeys(own.tool.server for own in first.values())
         searches: list[Search] = [(whole, here.having("server", [*list(near)[:NEAR], *said.wanted]), MOST)]
         wishes = [("labels", (f"{name}={value}",)) for name, value in asked.request.context.items()]
-        # The stage `filters` takes as many wishes as leave any tool, in an order of the pipeline's own.
+        # The stage `filters` applies as many wishes as leave a tool, in an order that the pipeline defines.
         some = dict.fromkeys([*(tuple(wishes[: n + 1]) for n in range(len(wishes))), *((own,) for own in wishes)])
         searches += [(whole, here._replace(all=(*here.all, *own)), MOST) for own in some]
         documents = Documents([own.tool for own in list(first.values())[:RELATED]], self._seen)
@@ -153,7 +155,7 @@ class LargeTenant:
         return self._with_related(found, wanted)
 
     def _probes(self, asked: CandidateRequest) -> list[Probe]:
-        """Return the words and the meaning of the whole, and those of its parts."""
+        """Return the words and the vectors of the whole task and of its parts."""
         width, found = max(LEG, 3 * asked.request.limit), list[Probe]()
         terms = [asked.understood.terms, *(part.terms for part in asked.understood.parts[:_MOST_PARTS])]
         for number, weighted in enumerate(terms):
@@ -170,7 +172,7 @@ class LargeTenant:
         return {code_of(term): terms[term] * idf for term, idf in zip(known, rare.tolist(), strict=True)}
 
     def _with_related(self, found: dict[str, Candidate], ahead: Iterable[str]) -> dict[str, Candidate]:
-        """Return the candidates with the tools to which relations lead, further than from the best."""
+        """Return the candidates with the tools to which relations lead, also over several hops."""
         for _ in range(NEEDED_HOPS - 1):
             new = {
                 relation.to for key in ahead if key in found for relation in found[key].tool.relations
@@ -182,7 +184,7 @@ class LargeTenant:
         return found
 
     def _always_of(self, capabilities: Sequence[Capability]) -> Iterable[tuple[Capability, Candidate]]:
-        """Yield the capabilities that these tools have, by their keys."""
+        """Yield the capabilities that these tools have, by key."""
         names = {split_key(own.tool)[1] for own in capabilities}
         found = self._search((), Where().having("name", sorted(names)), _MOST_NAMED) if names else {}
         found |= {own.tool.key: own for own in self._few}
@@ -195,18 +197,18 @@ class LargeTenant:
         return self._search_all([(probes, where, most)])
 
     def _search_all(self, searches: Sequence[Search]) -> dict[str, Candidate]:
-        """Return what the searches find, by key; one request to the server for all."""
+        """Return the results of the searches by key. The server gets one request."""
         found = [owned for own in self._searched for owned in own.search(searches)] if searches else []
         return {one.tool.key: one for candidates in found for one in candidates}
 
 
 def _of_keys(keys: Collection[str]) -> list[Search]:
-    """Return the search for the tools of these keys, none for none."""
+    """Return the search for the tools with these keys. Without keys, nothing is searched."""
     return [((), Where().having("keys", sorted(keys)[:_MOST_NAMED]), _MOST_NAMED)] if keys else []
 
 
 def _servers_of(patterns: Sequence[str]) -> list[str]:
-    """Return the servers that patterns of keys are confined to; none where a pattern may mean any server."""
+    """Return the servers to which patterns of keys are limited. Empty if a pattern may mean any server."""
     wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
     if any(not {*"*?["}.isdisjoint(pattern.partition(":")[0]) for pattern in wanted):
         return []

@@ -1,4 +1,4 @@
-"""Needs: a task as the tools that it takes describe themselves, written by a language model and searched as parts."""
+"""Needs: a language model describes the tools that a task needs. Each description is searched like a clause."""
 
 from collections.abc import Container, Sequence
 from collections.abc import Set as AbstractSet
@@ -18,7 +18,7 @@ from orchestrator.pipeline.understand import Understood
 from orchestrator.records.usage import Usage
 
 MOST, MOST_CHARS = 6, 200
-"""Needs of a task, and characters of each."""
+"""The maximum number of needs, and the maximum length of one in characters."""
 TOKENS, ANSWER_TOKENS, TASK_TOKENS = 3_000, 400, 1_500
 PROMPT = f"""You say which tools a task takes, so that they can be found by their descriptions. For each kind of tool, \
 in the order of use, write one line of 3 to 12 words as the description of such a tool begins: what it does, and with \
@@ -27,14 +27,20 @@ place or value. Leave out whatever the task leaves out. At most {MOST}; none whe
 
 
 class NeedsShape(BaseModel):
-    """Read a model's answer to PROMPT."""
+    """A model's answer to PROMPT."""
 
     needs: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a language model says that a task takes, in the words of such tools; the tokens it took, and warnings."""
+    """The needs of a task.
+
+    Attributes:
+        texts: The descriptions of tools, by a language model.
+        usage: The tokens that the model used.
+        warnings: The reason for having no needs, if the model failed.
+    """
 
     texts: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
@@ -42,7 +48,7 @@ class Needs:
 
 
 async def read_needs(task: Task, model: RouteModel) -> Needs:
-    """Return a task's needs; none, and a warning that says why, where the model gives none in time."""
+    """Return a task's needs. If the model gives none in time, return none, with a warning."""
     said = task.understood
     if said.asks_nothing or not len(task.index.catalogue):
         return Needs()
@@ -51,13 +57,13 @@ async def read_needs(task: Task, model: RouteModel) -> Needs:
     tenant = task.request.tenant or ""
     got = await model.fill(PROMPT, data, NeedsShape, max_tokens=TOKENS, answer=ANSWER_TOKENS, tenant=tenant)
     if got.answer is None:
-        return Needs(usage=got.usage, warnings=(f"understood without a model: {got.reason}",))
+        return Needs(usage=got.usage, warnings=(f"the task was understood without a language model: {got.reason}",))
     texts = tuple(one_line(need, MOST_CHARS) for need in got.answer.needs[:MOST])
     return Needs(texts=_fitting(texts, said, task.index.servers), usage=got.usage)
 
 
 def _fitting(needs: tuple[str, ...], said: Understood, servers: ServerIndex) -> tuple[str, ...]:
-    """Return the needs without names of servers that the task does not say, and none of what it leaves out."""
+    """Return the needs without server names that the task does not use, and without things that the task excludes."""
     words = {*said.asked.lower().split(), *split_words(said.asked)}
     left_out = [set(terms(unmarked(own))) for own in said.left_out]
     plain = (" ".join(word for word in need.split() if not _names(word, servers, words)) for need in needs)
@@ -69,7 +75,7 @@ def _fitting(needs: tuple[str, ...], said: Understood, servers: ServerIndex) -> 
 
 
 def _brings_back(need: Sequence[str], left_out: AbstractSet[str], asked: AbstractSet[str]) -> bool:
-    """Return whether a need has a thing that is left out, or the action with one of its things; by their terms."""
+    """Return True if a need contains an excluded thing, or the excluded action with one of its things."""
     things = left_out - action_stems()
     if not (things - asked).isdisjoint(need):
         return True
@@ -78,6 +84,8 @@ def _brings_back(need: Sequence[str], left_out: AbstractSet[str], asked: Abstrac
 
 
 def _names(word: str, servers: ServerIndex, said: Container[str]) -> bool:
-    """Return whether a word, or a part of it, is a server's name that the task does not say, and no ordinary word."""
+    """Return True if a word, or a part of it, is the name of a server that the task does not use, and not an ordinary
+    word.
+    """
     parts = (word.lower().strip(".,;:!?()\"'`"), *split_words(word))
     return any(name in servers.named and name not in servers.ordinary and name not in said for name in parts)

@@ -1,17 +1,19 @@
-"""The servers to prewarm: those that the next calls of a task probably need."""
+"""The choice of servers to connect in advance: those that the next calls of a task probably need."""
 
 from collections.abc import Sequence
 
 from orchestrator.records.tool import Kind, Match
 
 _LEAST = 0.3
-"""The chance from which on a server is worth its start; at .2 two thirds more start in vain (`benchmarks.warming`)."""
+"""The probability from which a server is connected. At .2, two thirds more connections are useless
+(`benchmarks.warming`).
+"""
 
 
 def servers_to_prewarm(matches: Sequence[Match], most: int) -> tuple[str, ...]:
     """Return at most `most` MCP servers, the most probable first.
 
-    A server's chance is that any of its matches is right, as if the matches were independent.
+    The probability of a server is that at least one of its matches is right, as if the matches were independent.
     """
     unlikely: dict[str, float] = {}
     for match in matches:

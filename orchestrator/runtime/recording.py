@@ -1,4 +1,4 @@
-"""Recording: what routing makes of a finished task, so that later tasks can be compared with it."""
+"""Recording: how routing evaluates a finished task, so that later tasks can be compared with it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,40 +19,46 @@ from orchestrator.records.outcome import Claim, Offer, Outcome, Use, uses_of
 
 MOST_OFFERED = 10
 LOST = 0.0
-"""The chance of a tool that routing did not find."""
+"""The probability of a tool that routing did not find."""
 
 
 def uses(index: Index, used: Sequence[Any]) -> tuple[Use, ...]:
-    """Return the tools used, each with the hash of its definition; UnknownTool for one that is not in the catalogue."""
+    """Return the used tools, each with the hash of its definition.
+
+    Raises:
+        UnknownTool: A tool is not in the catalogue.
+    """
     found, places = uses_of(used), index.catalogue.positions
     if any(use.tool not in places for use in found):
         names = keys_by_name(index.catalogue.tools)
         found = tuple(replace(use, tool=names.get(use.tool, use.tool)) for use in found)
     if unknown := [use.tool for use in found if use.tool not in places]:
-        raise UnknownTool(f"{unknown[0]!r} is not in the catalogue: give keys of its tools, server:name")
+        raise UnknownTool(f"tool {unknown[0]!r} is not in the catalogue: give keys of its tools, server:name")
     return tuple(replace(use, hash=use.hash or index.catalogue.tools[places[use.tool]].hash) for use in found)
 
 
 def masked(text: str) -> str:
-    """Return the text without the keys of the store and the model, addresses' passwords, and what looks like a key."""
+    """Return the text without the keys of the store and the model, passwords in addresses, and texts that look like
+    keys.
+    """
     keys = filter(None, (store_key(), model_key()))
     addresses = (secret for word in text.split() if "://" in word for secret in url_secrets(word))
     return Secrets([*keys, *addresses, *typed_secrets(text)]).redact(text)
 
 
 def person(actor: str) -> str:
-    """Return the name by which who asked is kept: of one that looks like a key a digest, as each is another person."""
+    """Return the name under which the actor is stored. A name that looks like a key becomes a digest."""
     return actor if masked(actor) == actor else digest(actor, 12)
 
 
 async def study(pipeline: Pipeline, state: State, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32]]:
-    """Return the Outcome with what the pipeline ranks for its task without Experience and claims with it.
+    """Return the Outcome with routing's ranking for its task without Experience, and its claims with Experience.
 
-    Also returns the task's vector [dimension]; it is zero where the embedder knows no word of the task.
+    The second value is the task's vector, shape [dimension]. It is zero if the embedder knows no word of the task.
 
     Args:
-        pipeline: The Router's own.
-        state: What the pipeline begins with.
+        pipeline: The Router's pipeline.
+        state: The state with which the pipeline begins.
         outcome: The finished task.
 
     Raises:
@@ -68,7 +74,7 @@ async def study(pipeline: Pipeline, state: State, outcome: Outcome) -> tuple[Out
     if vectors is None:
         vectors, reason = await past.embed(past.understood.texts[:1])
     if vectors is None:
-        raise EmbedderUnavailable(f"the task is not remembered: {reason}")
+        raise EmbedderUnavailable(f"the outcome was not recorded: {reason}")
     taught = replace(alone, task=past)
     for name in ("experience", "learnt"):
         if name in pipeline.stages:
@@ -84,7 +90,7 @@ async def study(pipeline: Pipeline, state: State, outcome: Outcome) -> tuple[Out
 
 
 def _offered(state: State, outcome: Outcome) -> tuple[Offer, ...]:
-    """Return the best by routing alone and those that were used, each with its chance."""
+    """Return the best tools by routing alone and the used tools, each with its probability."""
     catalogue = state.task.index.catalogue
     used = [catalogue.positions[use.tool] for use in outcome.used if use.tool in catalogue.positions]
     places = dict.fromkeys([*used, *state.order[:MOST_OFFERED]])

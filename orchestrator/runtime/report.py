@@ -1,4 +1,4 @@
-"""A Decision in the log, the metrics and its route's span; what it is about is there only on request."""
+"""A Decision in the log, the metrics and the span of its route. Texts appear only on request."""
 
 import logging
 from typing import Any
@@ -12,17 +12,17 @@ logger = logging.getLogger(__package__)
 
 
 def report(state: State, seen: dict[str, Any]) -> Decision:
-    """Return a state's Decision, once the log, the metrics and the route's span have it.
+    """Report a state's Decision to the log, the metrics and the route's span, and return it.
 
     Args:
-        state: The state that a pipeline ended with.
+        state: The state at the end of a pipeline.
         seen: The attributes of the span.
     """
     if (decision := state.decision) is None:
         raise ValueError("the pipeline ended before its selection")
     telemetry.routed(seen, decision, masked, gate_open=state.gate_open)
     if logger.isEnabledFor(logging.INFO):
-        text = "routed for %s: %s, %.0f%% sure, %d tools, %s tokens saved, %.1f ms"
+        text = "routed for %s: stage %s, confidence %.0f%%, %d tools, %s tokens saved, %.1f ms"
         saved, took = decision.tokens.before - decision.tokens.after, decision.timings_ms["total"]
         sure = decision.confidence * 100
         logger.info(text, decision.tenant, decision.stage, sure, len(decision.matches), f"{saved:,}", took)

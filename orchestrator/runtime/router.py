@@ -1,4 +1,4 @@
-"""The Router: tasks to tools, in process, by a pipeline."""
+"""The Router: it routes tasks to tools, in process, with a pipeline."""
 
 import asyncio
 import logging
@@ -71,44 +71,47 @@ logger = logging.getLogger(__package__)
 
 _EMBEDDING_AT_A_TIME = 32
 _IN_THREAD_FROM = 2_000
-"""From this number of tools on, stages run in a thread, so that other tasks of the event loop get their turn.
+"""The number of tools from which stages run in a thread, so that other tasks of the event loop get their turn.
 
-With 13,000 tools, 50 routes at once held the event loop for 4,290 ms, and for 384 ms with threads (once, on a busy
-machine).
-The number itself is a judgement.
+With 13,000 tools, 50 concurrent routes blocked the event loop for 4,290 ms, and for 384 ms with threads (measured once,
+on a busy machine). The number 2,000 is an estimate.
 """
 _SHORT = 1_000
-"""A task of up to so many characters is understood here: that takes .3 ms, and handing it to a thread .1 ms more."""
+"""The number of characters up to which a task is analysed without a thread. The analysis takes .3 ms, and a thread .1
+ms
+more.
+"""
 _STORES = "a list of folders, URLs, Stores or Sources"
 LOCAL = "local"
-"""The tenant of a request in process that names none."""
+"""The tenant of an in-process request that names none."""
 
 
 class Router:
     """Routes tasks to tools, in process.
 
-    Give it a catalogue or a store. A catalogue is shared by every tenant; a store knows each tenant's own tools.
-    Everything opens on first use and closes with the context, `async with` or `with`. One Router serves many calls of
-    one event loop; `route_sync` and `record_sync` are for programs without one.
+    Give it a catalogue or a store. All tenants share a catalogue. A store has each tenant's own tools. The Router opens
+    everything on first use and closes it with its context, `async with` or `with`. One Router serves many calls of one
+    event loop. `route_sync` and `record_sync` are for programs without an event loop.
 
     Args:
         catalogue: A Catalogue, a file, or a folder with a file.
         store: A folder, a URL or a Store. Default: the store of the options.
-        stores: Several of these, or Sources. The first is written to, and the others are searched as well.
+        stores: Several stores or Sources. New tools and Outcomes go to the first one, and the others are only read.
         embedder: Default: the embedder of the store or of the options.
         options: All other settings.
         capabilities: The always-available capabilities.
         calibration: A fit to your own queries, or its file (docs/how-to/calibration.md).
         pipeline: The name of a preset, or a Pipeline.
-        servers: The names of the MCP servers whose tools may match. Default: all.
-        entries: Those of a configuration (`McpConfig.entries`): of all that the store's servers listed, only what these
-            listed is seen. Default: each server as it was listed last.
-        models: Returns language models, which stay the caller's. Default: those of the options.
+        servers: The names of the MCP servers that may give matches. Default: all.
+        entries: The entries of a configuration (`McpConfig.entries`). Of the store's MCP tools, only those that these
+            entries listed are seen. Default: each server as it was listed last.
+        models: A function that returns the language models. The caller closes them. Default: the models of the options.
 
     Raises:
-        InvalidInput: A setting is of another type, or unknown; InvalidConfig for a server that the catalogue lacks.
+        InvalidInput: A setting has a wrong type or is unknown.
+        InvalidConfig: The catalogue lacks a server of `servers`.
 
-    Example:
+    Examples:
         >>> from orchestrator import Router
         >>> with Router("examples/tools.jsonl") as router:
         ...     router.route_sync("refund charge ch_3PqX").recommended
@@ -166,7 +169,7 @@ class Router:
         one = len(sources) <= 1 and not any(source.tenant for source in sources)
         read = self.store if one else Sources(sources, options.store_timeout_s)
         self._threads = Threads(_EMBEDDING_AT_A_TIME, "toolroute embedding")
-        self._computing = Threads(1, "toolroute routing")  # More would take the interpreter from the event loop.
+        self._computing = Threads(1, "toolroute routing")  # More threads would slow down the event loop.
         self._indexes = IndexCache(catalogue, read, tuple(capabilities), self.options.cached_tenants)
         self._memories = ExperienceCache(self.store, self.options.cached_tenants, self.options.experience_days)
 
@@ -175,11 +178,11 @@ class Router:
 
     @property
     def store(self) -> Store | None:
-        """The store, of several the first: what is listed, stored and learnt goes there."""
+        """The store for new tools and Outcomes: the first one, if there are several."""
         return self.stores[0] if self.stores else None
 
     def see(self, entries: Mapping[str, str]) -> None:
-        """From now on, route to what these entries of a configuration listed, and to no other MCP server."""
+        """From now on, route only to the MCP tools that these entries of a configuration listed."""
         self._servers = frozenset(entries)
         if self.store is not None:
             self.store.see(entries)
@@ -189,7 +192,7 @@ class Router:
             return place
         limits: dict[str, Any] = {"timeout_s": self.options.store_timeout_s, "index_limit": self.options.index_limit}
         limits["change_policy"] = self.options.changes
-        # The first one alone: others are named for all that they have.
+        # Only the first store is restricted. All tools of the others count.
         limits["entries"] = None if self._opened else self._entries
         store = Store(place, embedder=lambda: self.embedder, **limits)
         self._opened.append(store)
@@ -197,7 +200,7 @@ class Router:
 
     @property
     def embedder(self) -> Embedder:
-        """The embedder given, else that of the Store given, else the options'; opened on first use."""
+        """The embedder: the given one, the one of the given Store, or that of the options. It opens on first use."""
         if self._given_embedder is None:
             given = None if self._owns_store or self.store is None else self.store.embedder
             found = given or embedder_for(self.options)
@@ -222,7 +225,7 @@ class Router:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Forget all indexes and close the store and the embedder, unless they were given: those are their owner's."""
+        """Drop all indexes and close the store and the embedder. A Store or an embedder that was given stays open."""
         self._indexes.clear()
         self._memories.clear()
         self._threads.close()
@@ -235,17 +238,17 @@ class Router:
             await asyncio.to_thread(store.close)
 
     def _over(self, catalogue: Catalogue) -> "Router":
-        """Return a Router of this catalogue alone with this one's settings, embedder and Experience."""
+        """Return a Router for only this catalogue, with the same settings, embedder and Experience."""
         other = copy(self)
         owned = {"_given_embedder": self.embedder, "_owns_embedder": False, "_opened": list[Store]()}
         vars(other).update(owned, _indexes=self._indexes.over(catalogue), _servers=None)
         return other
 
     async def _index(self, tenant: str, *keys: str) -> Index:
-        """Return the tenant's current Index; loads it once, however many ask.
+        """Return the tenant's current Index. Concurrent callers share one load.
 
-        Of a tenant whose tools are searched in the store it is one of the tools of these keys, which knows all servers;
-        without keys one of all, made for this call.
+        For a large tenant, the Index has the tools with these keys and knows all servers. Without keys it has all
+        tools, and is made for this call.
         """
         index, _ = await self._indexes.get(tenant)
         if isinstance(index, Index):
@@ -259,16 +262,16 @@ class Router:
         return await asyncio.to_thread(index.index, asked)
 
     async def servers(self, tenant: str) -> AbstractSet[str]:
-        """Return the servers whose tools the tenant has now; "" stands for tools of no server."""
+        """Return the servers of the tenant's current tools. The name "" is for tools without a server."""
         index, _ = await self._indexes.get(tenant)
         return index.catalogue.places.keys() if isinstance(index, Index) else index.hosts
 
     def _offers(self, tool: Tool) -> bool:
-        """Tell whether the tool's server is one whose tools may match."""
+        """Return True if tools of the tool's server may match."""
         return tool.kind is not Kind.MCP or self._servers is None or tool.server in self._servers
 
     def _catalogue_at_hand(self, tenant: str) -> Catalogue | None:
-        """Return the tenant's catalogue as it was last routed by; None where it was not, since nothing is loaded."""
+        """Return the catalogue of the tenant's last route. None: nothing was routed yet. It loads nothing."""
         index = self._indexes.at_hand(tenant)
         return None if index is None else index.catalogue
 
@@ -288,24 +291,24 @@ class Router:
     ) -> Decision:
         """Return the Decision for a task.
 
-        From 2,000 tools on the stages run in a thread of the Router, so that other tasks of the event loop go on.
-
-        A failing embedder never empties the answer: the keyword leg's stands, with a warning.
+        From 2,000 tools on, the stages run in a thread of the Router, so that other tasks of the event loop continue.
+        If the embedder fails, the keyword leg still answers, with a warning.
 
         Args:
-            request: The task as a text, or a RouteRequest, which has its own settings.
-            tenant: Whose tools may match. Default: `local`.
-            limit: The number of matches, 1 to 50. Default: 10.
-            conversation: The turns before this one, oldest first.
-            filters: What must hold of a match: `kind`, `server`, `name` or a label, each with its value.
+            request: The task as a text, or a RouteRequest with its own settings.
+            tenant: The tenant. Only its tools may match. Default: `local`.
+            limit: The maximum number of matches, 1 to 50. Default: 10.
+            conversation: Earlier turns, oldest first.
+            filters: Conditions that every match must meet: `kind`, `server`, `name` or a label, each with its value.
             route_hint: The legs to run. Default: `auto`.
-            token_cap: The most tokens that the matches' definitions may take.
-            fusion: How the legs are merged. Default: the pipeline's own way.
+            token_cap: The maximum size of the matches' definitions, in tokens.
+            fusion: How the scores of the legs are merged. Default: the pipeline's own way.
             context: Preferred labels, most important first. A label that would leave no tool is ignored.
 
         Raises:
-            InvalidInput: The task cannot be routed so.
-            StoreUnavailable: The tenant's catalogue cannot be read at all.
+            InvalidInput: The request has a wrong value.
+            UnknownTenant: The tenant is malformed.
+            StoreUnavailable: The tenant's catalogue cannot be read.
         """
         given = {
             "tenant": tenant,
@@ -320,14 +323,16 @@ class Router:
         return await self._routed(_checked(request, conversation, settings))
 
     route_sync = waiting(route)
-    """`route` for programs without an event loop: the call waits for the Decision."""
+    """`route` for programs without an event loop. The call waits for the Decision."""
 
     @named
     async def warm(self, *tenants: str) -> None:
-        """Load tools, past tasks and the embedder ahead, so that a tenant's first route takes no longer than others.
+        """Load the tools, the past tasks and the embedder in advance, so that a tenant's first route is as fast as
+        later
+        ones.
 
         Args:
-            tenants: Whose. Default: `local`, whose tools are a catalogue's.
+            tenants: The tenants. Default: `local`.
 
         Raises:
             StoreUnavailable: A tenant's catalogue cannot be read.
@@ -335,9 +340,9 @@ class Router:
         for tenant in tenants or (LOCAL,):
             asked = RouteRequest(query="warm up", tenant=tenant, route_hint=RouteHint.SEMANTIC)
             state = await self._begin(_checked(asked, (), {}), Clock())
-            state = await self.pipeline.run(replace(state, task=replace(state.task, model=None)))  # No tokens for this.
+            state = await self.pipeline.run(replace(state, task=replace(state.task, model=None)))  # It costs no tokens.
             if why := why_failed(state.warnings):
-                logger.warning("the embedder is not ready: %s", why)
+                logger.warning("the embedder could not be warmed up: %s", why)
 
     async def _routed(self, request: RouteRequest) -> Decision:
         about = {"gen_ai.data_source.id": request.tenant, "gen_ai.retrieval.top_k": request.limit}
@@ -349,12 +354,12 @@ class Router:
     async def _begin(
         self, request: RouteRequest, clock: Clock, needs: Sequence[str] | None = (), keys: Collection[str] = ()
     ) -> State:
-        """Return the State that a pipeline begins with, for a valid request.
+        """Return the State with which a pipeline begins, for a valid request.
 
         Args:
             request: A request with a tenant.
-            clock: Books the time for loading and understanding.
-            needs: What the task needs, as known before; None asks a language model, where the options say so.
+            clock: Measures the time for loading and for the analysis of the task.
+            needs: What the task needs, if known. None: ask a language model, if the options say so.
             keys: Tools that must be among the candidates of a large tenant.
         """
         index, stale = await self._indexes.get(request.tenant)
@@ -385,19 +390,19 @@ class Router:
         tenant: str = "",
         chosen: bool = True,
     ) -> Outcome:
-        """Remember which tools a task used, so that later tasks like it find them; return what is remembered.
+        """Remember the tools that a task used, so that later similar tasks find them. Return the Outcome.
 
-        A turn that only its conversation explains is not remembered.
+        A task that is understood only with its conversation is not remembered.
 
         Args:
-            decision: A Decision, or the task's text.
-            used: Keys, Tools, Matches, calls that `Decision.resolve` returned, or Use records with what a call took.
-            ok: Whether the task got what it wanted.
-            actor: The person who asked; what looks like a key is kept as a digest.
+            decision: A Decision, or the text of the task.
+            used: The tools, as keys, Tools, Matches, results of `Decision.resolve`, or Use records.
+            ok: Whether the task succeeded.
+            actor: The person who asked. A text that looks like a key is stored as a digest.
             at: The time, in seconds since 1970. Default: now.
-            source: What recorded it.
-            name: A name for this task: what is recorded again under it counts once.
-            tenant: Whose task it is, for a text. Default: `local`.
+            source: The part of the program that records.
+            name: An id for this task. A task that is recorded again under its id counts once.
+            tenant: The tenant of a task that is given as a text. Default: `local`.
             chosen: Whether a person or a model chose the tools, not routing alone.
 
         Raises:
@@ -421,7 +426,7 @@ class Router:
         if vector is None:
             return outcome
         telemetry.learnt(outcome)
-        logger.info("an outcome of %s: %d tools used, ok: %s, from %s", tenant, len(outcome.used), ok, source)
+        logger.info("outcome recorded for %s: %d tools used, ok: %s, source %s", tenant, len(outcome.used), ok, source)
         if vector.any():
             text = masked(query) if self.options.experience == "texts" else ""
             await self._memories.keep(tenant, replace(outcome, query=text), vector)
@@ -431,9 +436,10 @@ class Router:
     """`record` for programs without an event loop."""
 
     async def _studied(self, outcome: Outcome, tenant: str, learns: bool) -> tuple[Outcome, NDArray[np.float32] | None]:
-        """Return the Outcome with its tools' definitions and what routing makes of it, and its vector.
+        """Return the Outcome with its tools' definitions and its evaluation by routing, and its vector.
 
-        Nothing else of it is kept while a write is waited for: the past of each of many Outcomes would be another one.
+        The evaluation is not kept while the write waits. Otherwise each of many Outcomes would be compared with another
+        past.
         """
         request = _checked(RouteRequest(query=outcome.query, tenant=tenant), (), {})
         state = await self._begin(request, Clock(), keys=[use.tool for use in outcome.used])
@@ -444,7 +450,7 @@ class Router:
         return await study(self.pipeline, replace(state, task=task), outcome)
 
     async def past_like(self, request: RouteRequest) -> tuple[Near, ...]:
-        """Return the past tasks that speak for this one, nearest first."""
+        """Return the past tasks that count for this task, nearest first."""
         task = (await self._begin(request, Clock())).task
         past = task.experience
         vectors = (await task.embed(task.understood.texts[:1]))[0] if past else None
@@ -453,11 +459,11 @@ class Router:
 
     @property
     def _learns(self) -> bool:
-        """Tell whether past tasks are kept and read."""
+        """True if past tasks are stored and used."""
         return self.options.experience != "off"
 
     def _models(self) -> Any:
-        """Return the language models: the caller's, else those of the options, opened once; None without one."""
+        """Return the caller's language models, or those of the options, opened once. Otherwise None."""
         if self._given_models is not None:
             return self._given_models()
         from orchestrator.llm.client import models_for
@@ -466,7 +472,7 @@ class Router:
         return self._own_models
 
     def _reranker(self) -> Any:
-        """Return the reranker of the options, opened once."""
+        """Return the reranker of the options. It is opened once."""
         from orchestrator.llm.rerank import Reranker
 
         self._own_reranker = self._own_reranker or Reranker(self.options)
@@ -475,12 +481,12 @@ class Router:
     async def _excerpt(
         self, index: LargeTenant, request: RouteRequest, understood: Understood, keys: Collection[str]
     ) -> Index:
-        """Return an Index of the tools that may fit, with those of the conversation and of past tasks like this one."""
+        """Return an Index of the tools that may fit, with the tools of the conversation and of similar past tasks."""
         vectors, past = None, self._memories.at_hand(request.tenant)
-        if request.route_hint is not RouteHint.KEYWORD or index.warning:  # What is at hand is sought by meaning alone.
+        if request.route_hint is not RouteHint.KEYWORD or index.warning:  # Known tools are searched by vectors alone.
             try:
                 vectors = leaning(await self._embed(None, understood.texts), [own for _, own in understood.earlier])
-            except Exception as error:  # The semantic leg meets it again, and says it.
+            except Exception as error:  # The semantic leg will report it.
                 logger.debug("candidates by words alone: %s", error)
         turns = request.conversation
         wanted = {*keys, *used_lately(turns), *offered_before(turns)}
@@ -521,21 +527,21 @@ class Router:
         )
 
     async def _vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:
-        """Return a row a text, or None and the reason; the index then has its semantic side."""
+        """Return one vector for each text, or None and the reason. The index then has its semantic part."""
         try:
             vectors = await self._embed(index, list(texts))
             index.semantic(self.embedder).check(vectors)
         except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
             return None, str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
         except Exception as error:
-            # Whatever a caller's own embedder raises, or answers in place of vectors, is that leg's failure alone.
+            # A failure of a caller's own embedder affects only the semantic leg.
             if isinstance(error, ToolrouteError) or isinstance(self.embedder, StaticEmbedder | OpenAIEmbedder):
                 raise
             return None, f"embedder {self.embedder.id!r} failed ({type(error).__name__}: {error})"
         return vectors, ""
 
     async def _embed(self, index: Index | None, texts: list[str]) -> Vectors:
-        """Return a row a text; the index, where one is given, then has its semantic side."""
+        """Return one vector for each text. A given index then has its semantic part."""
         if not self.embedder.remote and (index is None or index.vectors is not None):
             return vectors_of(self.embedder, texts)
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
@@ -545,14 +551,18 @@ class Router:
 
 
 def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]) -> RouteRequest:
-    """Return the valid request, of the tenant `local` where none is named; InvalidInput for what cannot be routed."""
+    """Return the valid request. Without a tenant it gets the tenant `local`.
+
+    Raises:
+        InvalidInput: The request has a wrong value.
+    """
     if isinstance(request, str):
         request = RouteRequest(query=request, **settings)
     elif not isinstance(request, RouteRequest):
         raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
     elif settings:
         raise InvalidInput(
-            f"{', '.join(settings)}: a RouteRequest has its own settings; give a text, or set them there"
+            f"{', '.join(settings)}: not allowed with a RouteRequest; set them in the RouteRequest, or give a text"
         )
     request = replace(request, tenant=request.tenant or LOCAL)
     if conversation:
@@ -562,36 +572,46 @@ def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings
 
 
 def _asked(decision: Decision | str, tenant: str) -> tuple[str, str]:
-    """Return the text and the tenant of a task that is recorded; InvalidInput where tenant is not the Decision's."""
+    """Return the text and the tenant of a task that is recorded.
+
+    Raises:
+        InvalidInput: The tenant is not the Decision's tenant.
+    """
     if isinstance(decision, str):
         return decision, tenant or LOCAL
     if not isinstance(decision, Decision):
         raise InvalidInput(f"{decision!r:.80} cannot be recorded: give a Decision, or the task's text and its tenant")
     if tenant and tenant != decision.tenant:
-        raise InvalidInput(f"tenant={tenant!r}: the Decision is of {decision.tenant!r}: leave tenant out")
+        raise InvalidInput(f"tenant={tenant!r}: the Decision belongs to {decision.tenant!r}; leave tenant out")
     return decision.query, decision.tenant
 
 
 def _places(
     catalogue: object, store: Store | str | Path | None, stores: Sequence[Source | Store | str | Path], options: Options
 ) -> Sequence[Source | Store | str | Path]:
-    """Return the stores to read, none with a catalogue; InvalidInput for both, or neither."""
+    """Return the stores to read. Empty if a catalogue is given.
+
+    Raises:
+        InvalidInput: Both a catalogue and a store are given, or neither.
+    """
     found = (*([store] if store is not None else ()), *stores)
     if not found and catalogue is None:
         found = stores_of(options.store)
     if (catalogue is None) == (not found) or (store is not None and stores):
-        raise InvalidInput("a Router takes either a catalogue or a store, or several stores: give one of these")
+        raise InvalidInput("a Router takes one of catalogue, store and stores: give exactly one of them")
     return found
 
 
 def _check_models(options: Options) -> None:
-    """Raise InvalidConfig where a stage of routing needs a model that the options do not name."""
+    """Raise InvalidConfig if a stage of routing needs a model that the options do not name."""
     if not (options.model or options.model_route or options.model_plan):
         for name in ("understand", "decide"):
             if getattr(options, name) == "model":
-                raise InvalidConfig(f"{name}='model' needs one: set TOOLROUTE_MODEL, or give Options(model=...)")
+                raise InvalidConfig(f"{name}='model' needs a model: set TOOLROUTE_MODEL, or give Options(model=...)")
     if options.decide == "rerank" and not options.rerank_url:
-        raise InvalidConfig("decide='rerank' needs one: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)")
+        raise InvalidConfig(
+            "decide='rerank' needs a reranker: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)"
+        )
     if options.decide == "rerank" and not options.rerank_url.startswith(("http://", "https://")):
         url = address(options.rerank_url)
         raise InvalidConfig(f"rerank_url={url!r} is no address: begin it with http:// or https://")
@@ -606,7 +626,7 @@ def _check_types(
     calibration: object,
     pipeline: object,
 ) -> None:
-    """Raise InvalidInput for the first that a Router does not take, with what would do."""
+    """Raise InvalidInput for the first argument with a wrong type."""
     wanted: tuple[tuple[str, object, Any, str], ...] = (
         ("catalogue", catalogue, Catalogue | str | Path | None, "Catalogue(tools), a file or a folder"),
         ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
@@ -628,7 +648,7 @@ def _check_types(
 
 
 def _fit_from(given: Calibration | Fit | str | Path) -> Fit:
-    """Return the fit given, or in the file named; the empty one, which changes nothing, where there is no file."""
+    """Return the given fit, or the fit in the file. Without a file, return the empty fit, which changes nothing."""
     if isinstance(given, Fit):
         return given
     return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)

@@ -1,6 +1,6 @@
-"""Route stage by stage, each of them on any worker: what was found passes between them as a plain record.
+"""Routing stage by stage. Each stage may run on another worker, and the findings pass between them as a plain record.
 
-Every stage opens the tenant's index by itself and runs the same pipeline as `Router.route`.
+Each stage opens the tenant's index itself and runs the same pipeline as `Router.route`.
 """
 
 import base64
@@ -31,20 +31,26 @@ _STAGES = {
     names.DETECT_EXPLICIT_SERVER: "explicit",
     names.KEYWORD_GATE: GATE,
 }
-"""The stage until which each activity runs a pipeline. The semantic fallback runs it until the last fallback leg."""
+"""The last stage of the pipeline that each activity runs. The semantic fallback runs it to the last fallback leg."""
 _AS_THEY_ARE = ("settled", "explicit", "gate_confidence", "gate_open", "recalled", "usage", "about", "warnings")
-"""The fields that State and Findings have alike."""
+"""The fields that State and Findings share unchanged."""
 _ARRAYS: Mapping[str, Any] = {
     "overlap": np.bool_,
     **dict.fromkeys(("support", "keyword", "semantic", "chances"), np.float64),
 }
-"""The arrays of ClauseScores that are lists in a PartEvidence [candidates]."""
+"""The arrays of ClauseScores that are lists in a PartEvidence, shape [candidates]."""
 
 
 async def find(router: Router, request: RouteRequest, before: Findings, activity: str) -> Findings:
-    """Return what is found once the router's pipeline has run until the stage of this activity.
+    """Run the router's pipeline to the stage of this activity and return the findings.
 
-    A pipeline that has no such stage, or that has passed it, finds nothing more.
+    If the pipeline has no such stage, or has passed it, the findings do not change.
+
+    Args:
+        router: The Router.
+        request: The request.
+        before: The findings of the activities before.
+        activity: The name of the activity.
     """
     stages = list(router.pipeline.stages)
     until = _stage_of(router.pipeline, activity)
@@ -58,7 +64,14 @@ async def find(router: Router, request: RouteRequest, before: Findings, activity
 
 
 async def merge(router: Router, request: RouteRequest, before: Findings, keyword_alone: str = "") -> Decision:
-    """Return the Decision made of what all stages found; keyword_alone: why the semantic one did not answer."""
+    """Return the Decision from the findings of all stages.
+
+    Args:
+        router: The Router.
+        request: The request.
+        before: The findings of all stages.
+        keyword_alone: Why the semantic stage did not answer. Empty if it did.
+    """
     state, clock = await _begin(router, request, before)
     if keyword_alone:
         state = replace(state, warnings=(*state.warnings, f"{KEYWORD_ALONE}{keyword_alone}"))
@@ -67,7 +80,7 @@ async def merge(router: Router, request: RouteRequest, before: Findings, keyword
 
 
 def _stage_of(pipeline: Pipeline, activity: str) -> str:
-    """Return the name of the stage until which an activity runs a pipeline; "" where the pipeline has none."""
+    """Return the name of the last stage that an activity runs. Empty if the pipeline has none."""
     if activity == names.SEMANTIC_FALLBACK:
         stages = list(pipeline.stages)
         return stages[stages.index(GATE) + len(pipeline.fallback)] if pipeline.fallback else ""
@@ -76,15 +89,15 @@ def _stage_of(pipeline: Pipeline, activity: str) -> str:
 
 
 async def _begin(router: Router, request: RouteRequest, before: Findings) -> tuple[State, Clock]:
-    """Raise CatalogueChanged where the findings hold for another catalogue than this router has now."""
+    """Return the state before the next stage. Raise CatalogueChanged if the findings belong to another catalogue."""
     request.validate()
     clock = Clock(before.timings_ms)
     state = await router._begin(request, clock, before.needs if before.catalogue else None)
     now = state.task.index.catalogue.fingerprint
     if before.catalogue and before.catalogue != now:
         raise CatalogueChanged(
-            f"the stages before used the catalogue {before.catalogue}, this worker has {now}: route again, and give "
-            "workers that share a route the same catalogue or store"
+            f"the earlier stages used the catalogue {before.catalogue}, but this worker has {now}: route again, and "
+            "give all workers of a route the same catalogue or store"
         )
     return _read(state, before) if before.catalogue else state, clock
 

@@ -1,4 +1,4 @@
-"""A tenant's points in a Qdrant server."""
+"""A tenant's points on a Qdrant server."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -13,38 +13,43 @@ if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
 Sparse = Mapping[int, float]
-"""A vector by the numbers of its terms."""
+"""A sparse vector: weights by the numbers of its terms."""
 Probe = tuple[Sequence[float] | Sparse, int]
-"""A vector, and the number of points to find for it: those with the greatest products with it."""
+"""A vector, and the number of points to find for it: those with the greatest product with it."""
 _DENSE, _SPARSE = "meaning", "words"
 """The two vectors of each point in a collection that the server searches."""
 _FILTERED = ("server", "keys", "name", "labels", "hosted")
-"""The fields of these points that a search filters by."""
+"""The fields by which a search filters these points."""
 _RANK_CONSTANT = 60
 """The constant of reciprocal rank fusion."""
 _PAGE, _COUNTED, _TRIES = 1_000, 50_000, 3
 _ABSENT = 404
 """The HTTP status where a collection does not exist."""
 _FLOATS = 500_000
-"""Numbers of vectors in one request: about 11 MB of JSON, where a Qdrant server takes 32 MB."""
+"""The maximum number of vector components in one request. They make about 11 MB of JSON, and a Qdrant server takes 32
+MB.
+"""
 
 
 class Where(NamedTuple):
-    """Conditions of a search: every field in `all` has one of its values, and no field in `none` has."""
+    """Conditions of a search. A point must have one of the values for each field in `all`, and none of the values for
+    each
+    field in `none`.
+    """
 
     all: tuple[tuple[str, tuple[str, ...]], ...] = ()
     none: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def having(self, field: str, values: Iterable[str]) -> "Where":
-        """Return these conditions and one more: the field has one of these values."""
+        """Return these conditions with another one: the field has one of these values."""
         return Where((*self.all, (field, tuple(values))), self.none)
 
     def without(self, field: str, values: Iterable[str]) -> "Where":
-        """Return these conditions and one more: the field has none of these values."""
+        """Return these conditions with another one: the field has none of these values."""
         return Where(self.all, (*self.none, (field, tuple(values))))
 
     def fits(self, payload: Mapping[str, str | list[str]]) -> bool:
-        """Tell whether the conditions hold of a point with these fields."""
+        """Return True if a point with these fields meets the conditions."""
 
         def has(field: str, values: tuple[str, ...]) -> bool:
             own = payload[field]
@@ -54,22 +59,28 @@ class Where(NamedTuple):
 
 
 Search = tuple[Sequence[Probe], Where, int]
-"""Probes (none: any point), the conditions of all that is found, and the most that are wanted."""
+"""Probes (empty: any point), the conditions, and the maximum number of results."""
 
 
 class ServerPoints(Points):
-    """Points on a server, where tenants share the collections: each point names its tenant, in an indexed field.
+    """Points on a server. Tenants share the collections, and each point has its tenant in an indexed field.
 
-    The server can search the collections that `create_searched` made.
+    The server can search the collections that `create_searched` creates.
     """
 
     def __init__(self, rest: Any, tenant: str, patience_s: float = 0.0) -> None:
-        """rest: the server's Rest, or what asks it again. patience_s: as `Rest.ask` has it, for what is read."""
+        """Create the access for one tenant.
+
+        Args:
+            rest: The server's Rest, or an object that repeats its requests.
+            tenant: The tenant.
+            patience_s: Seconds to wait for a read, as in `Rest.ask`.
+        """
         self._ask: Callable[..., Any] = partial(rest.ask, patience_s=patience_s)
         self._rest, self._tenant = rest, tenant
 
     def names(self) -> list[str]:
-        """Return the names of all collections, whichever tenants have points there."""
+        """Return the names of all collections, whichever tenant has points there."""
         return [collection["name"] for collection in self._ask("GET", "/collections")["collections"]]
 
     def size(self, name: str) -> int | None:
@@ -84,7 +95,7 @@ class ServerPoints(Points):
         return client_over(self._rest.send)
 
     def _write(self, call: str, name: str, **given: Any) -> None:
-        """Make this call of qdrant-client. What fails is raised as `Rest.ask` raises it."""
+        """Make this call of qdrant-client. A failure is raised as `Rest.ask` raises it."""
         from qdrant_client.http.exceptions import ResponseHandlingException
 
         try:
@@ -95,19 +106,19 @@ class ServerPoints(Points):
     def create(self, name: str, size: int = 0) -> None:
         from qdrant_client import models
 
-        # What is read by id alone needs no graph: making one takes a server seven times as long as keeping the points.
+        # Points that are read only by id need no graph. Building one takes seven times as long as storing the points.
         graph = models.HnswConfigDiff(m=0)
         self._create(name, (), vectors_config=_shape(size) if size else {}, hnsw_config=graph)
 
     def create_searched(self, name: str, size: int) -> None:
-        """Create a collection for dense vectors of this size and sparse ones, unless there is one."""
+        """Create a collection for dense vectors of this size and for sparse vectors, unless it exists."""
         from qdrant_client import models
 
         sparse = {_SPARSE: models.SparseVectorParams()}
         self._create(name, _FILTERED, vectors_config={_DENSE: _shape(size)}, sparse_vectors_config=sparse)
 
     def _info(self, name: str) -> dict[str, Any] | None:
-        """Return the server's description of the collection; None where there is none."""
+        """Return the server's description of the collection, or None if it does not exist."""
         info: dict[str, Any] | None = self._about("GET", name, "")
         return info
 
@@ -122,9 +133,9 @@ class ServerPoints(Points):
             try:
                 self._write("create_collection", name, **config)
             except Refused:
-                if not self._exists(name):  # Another writer made it at the same moment.
+                if not self._exists(name):  # Otherwise another writer created it at the same moment.
                     raise
-        made = (info or {}).get("payload_schema") or {}  # A writer may have died before it made all indexes.
+        made = (info or {}).get("payload_schema") or {}  # A writer may have died before it created all indexes.
         tenant = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
         schemas = {"tenant": tenant, **dict.fromkeys(filtered, models.PayloadSchemaType.KEYWORD)}
         for field, schema in schemas.items():
@@ -162,7 +173,7 @@ class ServerPoints(Points):
         return self._about("POST", name, f"/points{how}", body)
 
     def _about(self, method: str, name: str, what: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the server's answer about the collection; None where there is no such collection."""
+        """Return the server's answer about the collection, or None if the collection does not exist."""
         for _ in range(_TRIES):
             try:
                 return self._ask(method, f"/collections/{name}{what}", body)
@@ -172,7 +183,7 @@ class ServerPoints(Points):
                     raise
             if not self._exists(name):  # This fails where no Qdrant server answers.
                 return None
-            # Another writer made it between our requests.
+            # Another writer created it between our two requests.
         raise failure
 
     def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
@@ -180,10 +191,10 @@ class ServerPoints(Points):
             self._upsert(name, part, {} if vectors is None else vectors[rows].tolist())
 
     def swap(self, name: str, point: str, payload: Payload, before: str | None) -> bool:
-        """Do so on a Qdrant server from version 1.16 on.
+        """Write a point only if its `state` has not changed. Needs Qdrant 1.16 or later.
 
-        With weaker ordering each replica of a collection judges the condition by itself, so two writers can both be
-        first. A server answers a write once all replicas have it, so that any of them may be read after it.
+        With weaker ordering, each replica of a collection would check the condition by itself, and two writers could
+        both be first. A server answers a write when all replicas have it, so any replica may be read afterwards.
         """
         from qdrant_client import models
 
@@ -211,7 +222,7 @@ class ServerPoints(Points):
             self._delete(name, own)
 
     def drop_all_but_states(self, name: str, but: str) -> None:
-        """Remove the tenant's points of this collection, but not one that has a `state` other than this."""
+        """Remove the tenant's points of this collection, except points with a `state` other than this one."""
         none = {"is_empty": {"key": "state"}}
         self._delete(name, {**self._filter(), "should": [none, _says("state", but)]}, strong=True)
 
@@ -223,7 +234,7 @@ class ServerPoints(Points):
         self._write("delete", name, points_selector=chosen, wait=True, ordering=ordering)
 
     def _filter(self, where: Where = Where(), ids: Sequence[str] = ()) -> dict[str, Any]:  # noqa: B008 (it is frozen)
-        """Return the filter of these conditions on the tenant's own points; ids: of these points alone."""
+        """Return the filter for the tenant's own points with these conditions. `ids` restricts it to these points."""
         must, must_not = (
             [{"key": field, "match": {"any": list(values)}} for field, values in conditions]
             for conditions in ((("tenant", (self._tenant,)), *where.all), where.none)
@@ -232,12 +243,19 @@ class ServerPoints(Points):
         return {"must": must, **({"must_not": must_not} if must_not else {})}
 
     def put_searched(self, name: str, points: New, vectors: Vectors, words: Sequence[Sparse]) -> None:
-        """Write points as `put` does, with their sparse vectors in the same order."""
+        """Write points as `put` does, with their sparse vectors.
+
+        Args:
+            name: The name of the collection.
+            points: The payloads by id.
+            vectors: The dense vectors, in the order of the points.
+            words: The sparse vectors, in the order of the points.
+        """
         for part, rows in _parts(points, vectors.shape[1]):
             self._upsert(name, part, {_DENSE: vectors[rows].tolist(), _SPARSE: [*map(_sparse, words[rows])]})
 
     def search(self, name: str, searches: Sequence[Search]) -> list[list[str]]:
-        """Return for each search the ids of the points that it finds, best first by rank; all in one request."""
+        """Return the ids of the points that each search finds, best rank first. All searches are one request."""
         asked = [self._search(*search) for search in searches]
         found = self._ask("POST", f"/collections/{name}/points/query/batch", {"searches": asked})
         return [[str(point["id"]) for point in own["points"]] for own in found]
@@ -262,7 +280,7 @@ def _says(field: str, value: str) -> dict[str, Any]:
 
 
 def _parts(points: New, size: int) -> Iterator[tuple[New, slice]]:
-    """Yield the points of one request after the other, with their rows in the vectors."""
+    """Yield the points of one request after the other, with the rows of their vectors."""
     ids, most = list(points), max(1, _FLOATS // size)
     for start in range(0, len(ids), most):
         rows = slice(start, start + most)

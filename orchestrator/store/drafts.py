@@ -1,7 +1,7 @@
-"""Drafts: notes of what a writer is about to add and to remove, so that nothing stays that no manifest names.
+"""Drafts: notes of the points that a writer is about to add or remove, so that no unused point stays forever.
 
-Another writer may need a point at the same moment, so a writer on a server removes only what was written long ago. Its
-draft stays until then, as does that of a writer that died, and the next write after that time follows it.
+Another writer may need a point at the same moment, so a writer on a server removes only points that are old. Its draft
+stays until then. The draft of a writer that died stays, too. The next write after that time removes the points.
 """
 
 import json
@@ -15,15 +15,19 @@ from orchestrator.errors import FAULTS
 from orchestrator.store.points import Points
 
 KEPT_S = 86_400
-"""How long points that no manifest names stay. A write takes less than half of it, and clocks differ by less."""
+"""Seconds for which points stay that no manifest names. A write takes less than half of it, and clocks differ less."""
 _LISTED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Tools, by key and definition hash, that were about to be added to a collection or removed from it.
+    """Tools that a writer was about to add to a collection or to remove from it.
 
-    None: they are too many to be named, and may be any in the collection.
+    Attributes:
+        id: The id of the draft.
+        at: The time, in seconds since 1970.
+        collection: The name of the collection.
+        tools: The tools, by key and definition hash. None: they are too many to list, and may be any in the collection.
     """
 
     id: str
@@ -33,7 +37,7 @@ class Draft:
 
     @classmethod
     def read(cls, point: str, payload: Mapping[str, Any]) -> "Draft | None":
-        """Return the draft that a record is; None where it is none."""
+        """Return the draft in a record, or None if the record is not a draft."""
         try:
             tools = json.loads(payload["tools"])
             named = None if tools is None else tuple((str(key), str(hash_)) for key, hash_ in tools)
@@ -43,7 +47,13 @@ class Draft:
 
 
 def note(points: Points, name: str, changes: Sequence[tuple[str, Collection[tuple[str, str]]]]) -> list[str]:
-    """Keep a draft in this collection for each collection with the tools that change there; return the drafts' ids."""
+    """Store a draft for each collection with changing tools, and return the ids of the drafts.
+
+    Args:
+        points: The tenant's points.
+        name: The collection for the drafts.
+        changes: The changing tools of each collection, by key and definition hash.
+    """
     now, written = time.time(), dict[str, dict[str, Any]]()
     for collection, tools in changes:
         named = json.dumps(sorted(tools) if len(tools) <= _LISTED else None)

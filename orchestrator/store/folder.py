@@ -1,13 +1,13 @@
-"""A store in a folder: each tenant has a folder of its own in it, and so a lock, a size and damage of its own.
+"""A store in a folder. Each tenant has its own subfolder, and so its own lock, its own size and its own damage.
 
-`tenants/HASH/PART/head.json` names everything that counts, and is replaced as a whole by the last step of a write. So
-readers need no lock: they read what one head names, the state before a write or the one after, wherever a writer dies.
-A writer has the part's lock. What the head does not name was left by a dead writer; the next write ends it.
-What cannot be read stays: a writer fails, or mends the part and sets it aside.
+`tenants/HASH/PART/head.json` names everything that counts. The last step of a write replaces this file. Readers need no
+lock: they read the files that one head names, the state before a write or after it, even if a writer dies. A writer has
+the part's lock. Files that the head does not name were left by a dead writer, and the next write removes them. Files
+that cannot be read stay: a writer either fails, or repairs the part and sets them aside.
 
-A collection with vectors is a text file, read as a whole, a point a line: its id, its vector in base64, and its payload
-as JSON. The head says how many bytes of it count, and their checksum. So new points are appended, and a later line of
-an id counts; what removes points writes a new file.
+A collection with vectors is a text file that is read as a whole. Each line is a point: its id, its vector in base64,
+and its payload as JSON. The head has the number of bytes that count and their checksum. New points are appended, and a
+later line replaces an earlier line with the same id. Removing points writes a new file.
 """
 
 import binascii
@@ -35,21 +35,21 @@ _HEAD, _LOCK = "head.json", "lock"
 _POLL_S = 0.005
 _FLOATS = np.dtype("<f4")
 _MEND = {
-    "tools": "`toolroute tools import` (or `tools sync`) of the tenant's tools writes it again",
-    "experience": "`toolroute experience forget --all` for that tenant begins without any",
+    "tools": "run `toolroute tools import` (or `tools sync`) to write the tenant's tools again",
+    "experience": "run `toolroute experience forget --all` for that tenant to start without experience",
 }
 
 
 class Moved(StoreUnavailable):
-    """A writer has replaced what was about to be read: read again."""
+    """A writer replaced a file that was about to be read. The reader must read again."""
 
 
 class Damaged(Exception):
-    """A file, or what it holds, is not what was written."""
+    """A file does not have the content that was written."""
 
 
 class _Collection(BaseModel):
-    """A collection's file ("": none yet), the length of its vectors, the bytes that count, and their checksum."""
+    """A collection: its file (empty: none yet), the length of its vectors, the bytes that count, and their checksum."""
 
     file: str = Field(default="", pattern=r"^(\w+\.points)?$")
     size: int = Field(gt=0)
@@ -58,7 +58,7 @@ class _Collection(BaseModel):
 
 
 class _Head(BaseModel, extra="forbid"):
-    """What counts of a part: collections without vectors as their records, the others by their files."""
+    """The content of a part: collections without vectors as records, the others as files."""
 
     form: Literal[2] = 2
     tenant: str
@@ -67,20 +67,20 @@ class _Head(BaseModel, extra="forbid"):
 
 
 class Folder:
-    """The folder, and the way to each tenant's part of it."""
+    """The folder of a store, with a subfolder for each tenant."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def part(self, tenant: str, part: str) -> Path:
-        """Return the part's folder; its name says nothing, so that any tenant's name is one."""
+        """Return the folder of a tenant's part. Its name is a hash, so a tenant may have any name."""
         return self.tenant(tenant) / part
 
     def tenant(self, tenant: str) -> Path:
         return self.path / "tenants" / digest(tenant, 32)
 
     def stamp(self, tenant: str, part: str) -> str:
-        """Return what differs after every write to the part."""
+        """Return a text that differs after every write to the part."""
         try:
             found = (self.part(tenant, part) / _HEAD).stat()
         except OSError:
@@ -89,7 +89,12 @@ class Folder:
 
     @contextmanager
     def reading(self, tenant: str, part: str) -> Iterator[Points]:
-        """Give the tenant's points as they are now. Raises Moved where a writer came, InvalidConfig where damaged."""
+        """Open the tenant's current points for reading.
+
+        Raises:
+            Moved: A writer came in between.
+            InvalidConfig: The part is damaged.
+        """
         place = self.part(tenant, part)
         self._check(place)
         with self._named(tenant, part):
@@ -97,9 +102,14 @@ class Folder:
 
     @contextmanager
     def writing(self, tenant: str, part: str, wait_s: float, *, mends: bool = False) -> Iterator[Points]:
-        """Give the tenant's points to read and write; all that was written counts from the end of this on.
+        """Open the tenant's points for reading and writing. Everything that was written counts from the end of the
+        context.
 
-        mends: what is damaged counts as empty, and is set aside when something is written in its place.
+        Args:
+            tenant: The tenant.
+            part: The part.
+            wait_s: Seconds to wait for the lock.
+            mends: Treat damaged files as empty. They are set aside when something is written in their place.
         """
         place = self._made(tenant, part)
         with self._locked(place, wait_s), self._named(tenant, part):
@@ -117,7 +127,13 @@ class Folder:
                 _sweep(place, tenant)
 
     def drop(self, tenant: str, parts: Sequence[str], wait_s: float) -> None:
-        """Remove all that these parts hold of the tenant, damaged or not, once nobody writes there."""
+        """Remove everything of the tenant in these parts, damaged or not. It waits for other writers.
+
+        Args:
+            tenant: The tenant.
+            parts: The parts.
+            wait_s: Seconds to wait for each lock.
+        """
         with ExitStack() as locks:
             places = [self._made(tenant, part) for part in parts]
             for place in places:
@@ -125,34 +141,34 @@ class Folder:
                 with suppress(Damaged):
                     _read_head(place, tenant)
             for place in places:
-                (place / _HEAD).unlink(missing_ok=True)  # First, as what it does not name counts no more.
+                (place / _HEAD).unlink(missing_ok=True)  # First, because without it the other files no longer count.
                 for left in place.iterdir():
                     if left.is_dir():
                         shutil.rmtree(left)
-                    elif left.name != _LOCK:  # Others may wait for it.
+                    elif left.name != _LOCK:  # Other writers may wait for it.
                         left.unlink()
             if set(parts) == _MEND.keys():
                 shutil.rmtree(self.tenant(tenant))
 
     def _check(self, part: Path) -> None:
-        """Raise InvalidConfig for what is no store, and for what other users can write."""
+        """Raise InvalidConfig if the place is not a folder, or if other users can write to it."""
         if self.path.exists() and not self.path.is_dir():
             raise InvalidConfig(f"store {str(self.path)!r} cannot be used as a folder: it is a file; name another")
         for place in (self.path, self.path / "tenants", part.parent, part):
             if place.exists() and (why := _foreign(place)):
                 raise InvalidConfig(
-                    f"store {str(place)!r} {why}, and what they write there is not safe to read: let it be yours "
-                    f"alone (`chown -R`, `chmod -R o-w`), or name another with --store"
+                    f"store {str(place)!r} {why}, so its content is not safe to read: make yourself its only writer "
+                    f"(`chown -R`, `chmod -R o-w`), or name another with --store"
                 )
 
     @contextmanager
     def _named(self, tenant: str, part: str) -> Iterator[None]:
-        """Raise InvalidConfig, with the remedy, for what is damaged."""
+        """Turn Damaged into InvalidConfig, with the remedy."""
         try:
             yield
         except Damaged as error:
             raise InvalidConfig(
-                f"what the store {self.path} keeps of {tenant!r} cannot be read ({error}): {_MEND[part]}"
+                f"the store {self.path} cannot be read for tenant {tenant!r} ({error}): {_MEND[part]}"
             ) from error
 
     def _made(self, tenant: str, part: str) -> Path:
@@ -163,7 +179,7 @@ class Folder:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise InvalidConfig(
-                f"store {str(self.path)!r} cannot be used as a folder ({error.strerror}): name one that can be written"
+                f"store {str(self.path)!r} cannot be used as a folder ({error.strerror}): name one that you can write"
             ) from None
         return place
 
@@ -177,8 +193,8 @@ class Folder:
             lock.acquire()
         except LockException:
             raise StoreBusy(
-                f"the store {self.path} stayed locked by another writer for {wait_s:g} s; try again, or keep the "
-                "tools in a Qdrant server (--store URL) where many processes write"
+                f"the store {self.path} was locked by another writer for {wait_s:g} s; try again, or use a Qdrant "
+                "server (--store URL) if many processes write"
             ) from None
         try:
             yield
@@ -187,17 +203,24 @@ class Folder:
 
 
 class FolderPoints(Points):
-    """One tenant's points, of one part. Files are read when they are needed first."""
+    """One tenant's points of one part. A file is read when it is first needed."""
 
     def __init__(self, place: Path, head: _Head, damaged: list[Path] | None = None, *, writable: bool = False) -> None:
-        """damaged: the files that could not be read, where they count as empty."""
+        """Create the points.
+
+        Args:
+            place: The folder of the part.
+            head: Its head.
+            damaged: The files that could not be read and count as empty. None: damage is an error.
+            writable: Whether the points are for a writer.
+        """
         self._place, self._head, self._damaged = place, head, damaged
         self._read: dict[str, dict[str, bytes]] = {}
-        """Collections as they are now: the rest of a point's line by its id."""
+        """The current collections: the rest of each point's line, by id."""
         self._new: dict[str, dict[str, bytes]] = {}
         """Points to append."""
         self._changed: set[str] = set()
-        """Collections to write to a new file."""
+        """Collections that need a new file."""
         self._before = head.model_dump_json() if writable else ""
 
     def size(self, name: str) -> int | None:
@@ -252,7 +275,7 @@ class FolderPoints(Points):
             self._changed.add(name)
 
     def keep(self) -> None:
-        """Write what has changed, and let a new head name it."""
+        """Write the changes, and replace the head so that they count."""
         for name in self._changed:
             self._head.collections[name] = _Collection(size=self._head.collections[name].size)
         for name, rows in {**self._new, **{name: self._read[name] for name in self._changed}}.items():
@@ -264,7 +287,7 @@ class FolderPoints(Points):
             _replace(self._place / _HEAD, text)
 
     def _rows(self, name: str) -> dict[str, bytes]:
-        """Return the collection's rows. A writer that mends takes what is damaged as empty, and makes a new file."""
+        """Return the collection's rows. For a writer that repairs, a damaged file is empty and gets a new file."""
         if name not in self._head.collections or name in self._read:
             return self._read.get(name, {})
         own = self._head.collections[name]
@@ -279,7 +302,7 @@ class FolderPoints(Points):
         new = self._new.get(name, {})
         rows = {point.decode("utf-8", "replace"): row for point, _, row in parts} | new
         if len(rows) < len(lines) + len(new):
-            self._changed.add(name)  # Some would stand there twice.
+            self._changed.add(name)  # Otherwise the file would have some points twice.
         self._read[name] = rows
         return rows
 
@@ -293,9 +316,9 @@ class FolderPoints(Points):
                 self._before or self._head.model_dump_json()
             ):
                 raise Damaged(f"{own.file} is missing") from None
-            raise Moved(f"the store {self._place} kept changing while it was read; try again") from None
+            raise Moved(f"the store {self._place} changed while it was read; try again") from None
         if len(content) < own.length or zlib.crc32(content) != own.checksum:
-            raise Damaged(f"{own.file} is not as it was written")
+            raise Damaged(f"{own.file} does not have the content that was written")
         return content
 
 
@@ -304,7 +327,7 @@ def _row(vector: bytes, payload: Payload) -> bytes:
 
 
 def _record(point: str, row: bytes, size: int | None, fields: Fields) -> Record:
-    """Return a point, with its vector where a size is given. It lacks the parts of its line that cannot be read."""
+    """Return a point, with its vector if a size is given. Parts of its line that cannot be read are left out."""
     numbers, _, text = row.partition(b" ")
     payload, vector = dict[str, Any](), None
     with suppress(ValueError, RecursionError):
@@ -318,7 +341,7 @@ def _record(point: str, row: bytes, size: int | None, fields: Fields) -> Record:
 
 
 def _append(place: Path, own: _Collection, rows: Mapping[str, bytes]) -> None:
-    """Write these after what counts of the file; they are on the disk when this returns."""
+    """Append rows to a file, after the bytes that count. They are on the disk when this returns."""
     data = b"".join(b"%s %s\n" % (point.encode(), row) for point, row in rows.items())
     path = place / (own.file or f"{os.urandom(8).hex()}.points")
     if own.file and not (path.is_file() and path.stat().st_size >= own.length):
@@ -341,17 +364,17 @@ def _read_head(place: Path, tenant: str) -> _Head:
         where, given = ".".join(map(str, first["loc"])), first["input"]
         if where == "form" and isinstance(given, int) and given > 2:
             raise InvalidConfig(
-                f"what {place / _HEAD} keeps of {tenant!r} was written by a newer toolroute (form {given}, this one "
-                "reads 2): use that one, or name another store with --store"
+                f"{place / _HEAD} of tenant {tenant!r} was written by a newer toolroute (form {given}, this version "
+                "reads form 2): use the newer version, or name another store with --store"
             ) from None
-        raise Damaged(f"{place / _HEAD} is damaged or of another form: {where or 'content'}: {first['msg']}") from None
+        raise Damaged(f"{place / _HEAD} is damaged: {where or 'content'}: {first['msg']}") from None
     if head.tenant != tenant:
-        raise Damaged(f"{place / _HEAD} is {head.tenant!r}'s")
+        raise Damaged(f"{place / _HEAD} belongs to tenant {head.tenant!r}")
     return head
 
 
 def _sweep(place: Path, tenant: str) -> None:
-    """Remove what the head does not name: left by this writer, or by one that died."""
+    """Remove the files that the head does not name. This writer or a dead one left them."""
     with suppress(Damaged):
         named = {own.file for own in _read_head(place, tenant).collections.values()}
         for left in [*place.glob("*.points"), *place.glob("*.tmp")]:
@@ -362,14 +385,14 @@ def _sweep(place: Path, tenant: str) -> None:
 def _set_aside(damaged: Sequence[Path], place: Path) -> None:
     aside = Path(tempfile.mkdtemp(prefix="damaged-", dir=place))
     for file in damaged:
-        with suppress(FileNotFoundError):  # That may be the damage.
-            stays = file.name == _HEAD and file.is_file()  # So that there is always a head.
+        with suppress(FileNotFoundError):  # The damage may be that the file is missing.
+            stays = file.name == _HEAD and file.is_file()  # There must always be a head.
             (shutil.copy if stays else shutil.move)(file, aside)
-    logger.warning("what cannot be read is set aside in %s: import or sync again what this write does not bring", aside)
+    logger.warning("damaged files were moved to %s; run `toolroute tools import` or `tools sync` for lost tools", aside)
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write the file as a whole: it is the old or the new one, also after a loss of power."""
+    """Replace the file. It has the old or the new content, also after a loss of power."""
     new = path.with_name(f"{os.urandom(8).hex()}.tmp")
     with open(new, "xb", opener=regular) as file:
         _finish(file, text.encode())
@@ -388,7 +411,11 @@ def _finish(file: BinaryIO, data: bytes) -> None:
 
 
 def _read(path: Path, length: int | None = None) -> bytes:
-    """Return the file's content, or its first bytes. Raises Damaged for what is no regular file."""
+    """Return the file's content, or its first bytes.
+
+    Raises:
+        Damaged: The path is not a regular file.
+    """
     try:
         with open(path, "rb", opener=regular) as file:
             return file.read() if length is None else file.read(min(length, os.fstat(file.fileno()).st_size))
@@ -397,7 +424,7 @@ def _read(path: Path, length: int | None = None) -> bytes:
 
 
 def _foreign(place: Path) -> str:
-    """Say who else can write the folder; "" for nobody."""
+    """Return a text about other users who can write to the folder. Otherwise empty."""
     found = place.stat()
     if found.st_uid not in (os.geteuid(), 0):
         return f"belongs to another user (id {found.st_uid})"

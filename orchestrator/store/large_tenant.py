@@ -1,7 +1,7 @@
-"""A tenant with more tools than a process should hold: a Qdrant server searches them.
+"""A large tenant: its tools are too many for one process, so a Qdrant server searches them.
 
-Its tools are in a collection of their own kind, `tool_search__EMBEDDER`, where each has a sparse vector beside the
-embedder's: the BM25 weights of its terms. The tenant's manifest then has the statistics of all its tools.
+Its tools are in a separate collection, `tool_search__EMBEDDER`. Each point has the embedder's vector and a sparse
+vector with the BM25 weights of its terms. The tenant's manifest has the statistics of all its tools.
 """
 
 import time
@@ -25,13 +25,22 @@ from orchestrator.store.qdrant import Qdrant
 
 _PAGE, _MOST_KNOWN = 4_096, 20_000
 _PATIENCE, _BELIEVED_S = 0.2, 10.0
-"""The share of the store's timeout that one question of a route may take, and for how long a failure is believed."""
+"""The share of the store's timeout for one search of a route, and the seconds until a failure is tried again."""
 _SAMPLE = 500
-"""Tools from which the spread of all cosines is estimated. Ids are hashes, so any of them are a fair sample."""
+"""The number of tools from which the spread of all cosines is estimated. Ids are hashes, so any tools are a fair
+sample.
+"""
 
 
 def add(points: ServerPoints, collection: str, tools: Mapping[str, Tool], vectors: Vectors) -> None:
-    """Write a point for each tool, by id, so that it can be searched."""
+    """Write a searchable point for each tool.
+
+    Args:
+        points: The tenant's points on the server.
+        collection: The name of the collection.
+        tools: The tools by point id.
+        vectors: The vectors of the tools, shape [tools, dimension].
+    """
     documents = [Document.of(tool) for tool in tools.values()]
     sizes = Sizes.of([document.tool for document in documents])  # Without what is suspicious.
     payloads = [_payload(*one) for one in zip(tools.values(), sizes.tokens.tolist(), sizes.plain.tolist(), strict=True)]
@@ -56,9 +65,15 @@ def _fields(tool: Tool) -> dict[str, Any]:
 
 
 def with_statistics(points: Points, before: Manifest, after: Manifest) -> Manifest:
-    """Return `after` with the statistics of its tools; only tools that `before` does not count are read."""
+    """Return `after` with the statistics of its tools. Only tools that `before` does not count are read.
+
+    Args:
+        points: The tenant's points.
+        before: The manifest before the write.
+        after: The manifest after the write.
+    """
     had, has = before.definitions(), after.definitions()
-    with suppress(*FAULTS):  # Damaged, or a tool is gone: all are counted again.
+    with suppress(*FAULTS):  # If a record is damaged or missing, all tools are counted again.
         if before.statistics and before.collection == after.collection:
             counted = CorpusStatistics.read(before.statistics)
             if had == has:
@@ -69,7 +84,7 @@ def with_statistics(points: Points, before: Manifest, after: Manifest) -> Manife
 
 
 def _counted(points: Points, owner: Manifest, tools: Collection[tuple[str, str]]) -> CorpusStatistics:
-    """Return the statistics of these tools, by key and definition hash. Raises KeyError where one is not there."""
+    """Return the statistics of these tools, given by key and definition hash. Raise KeyError if one is missing."""
     found, wanted = CorpusStatistics(), sorted(tool_id(owner.tenant, *tool) for tool in tools)
     for start in range(0, len(wanted), _PAGE):
         page = wanted[start : start + _PAGE]
@@ -84,7 +99,13 @@ def _counted(points: Points, owner: Manifest, tools: Collection[tuple[str, str]]
 
 
 class Candidate(NamedTuple):
-    """A tool that a search found, its vector [dimension], its definition's tokens and bytes."""
+    """A tool that a search found.
+
+    Attributes:
+        tool: The tool.
+        vector: Its vector, shape [dimension].
+        sizes: The tokens and the bytes of its definition.
+    """
 
     tool: Tool
     vector: NDArray[np.float32]
@@ -92,27 +113,34 @@ class Candidate(NamedTuple):
 
 
 class SearchedTools:
-    """One owner's many tools, which the server searches, with their statistics and a sample of their vectors."""
+    """The tools of one owner that the server searches, with their statistics and a sample of their vectors."""
 
     def __init__(self, qdrant: Qdrant, owner: Manifest, hidden: Collection[str] = ()) -> None:
-        """hidden: servers of which no tool is found."""
+        """Read the statistics and the sample.
+
+        Args:
+            qdrant: The store.
+            owner: The manifest of the owner.
+            hidden: The names of servers that are never found.
+        """
         self._qdrant, self.owner, self._hidden = qdrant, owner, tuple(hidden)
         self._known: dict[str, Candidate] = {}
         self.failure, self._again_at = "", 0.0
-        """Why the server does not answer, "" where it does, and when it is asked again."""
+        """Why the server does not answer (empty if it does), and the time of the next try."""
         try:
             self.statistics = CorpusStatistics.read(owner.statistics)
         except FAULTS:
             raise InvalidConfig(
-                f"the store's statistics of the tools of {owner.tenant!r} are damaged or of another form: import the "
-                "tools again with `toolroute tools import`"
+                f"the store's statistics of the tools of tenant {owner.tenant!r} are damaged: import the tools again "
+                "with `toolroute tools import`"
             ) from None
         [self.sample] = self.search([((), Where(), _SAMPLE)])
 
     def search(self, searches: Sequence[Search]) -> list[list[Candidate]]:
-        """Return for each search the tools that any probe finds, best first; without probes, any that fit.
+        """Return the tools that each search finds, best first.
 
-        While the server fails, they are sought among those that it gave before, and `failure` says why.
+        A search without probes finds any tools that meet its conditions. While the server does not answer, tools that
+        it returned earlier are searched, and `failure` has the reason.
         """
         if self._hidden:
             searches = [(probes, where.without("server", self._hidden), most) for probes, where, most in searches]
@@ -138,7 +166,7 @@ class SearchedTools:
         return [[known[point] for point in ids if point in known and self._has(known[point].tool)] for ids in found]
 
     def _at_hand(self, probes: Sequence[Probe], where: Where, most: int) -> list[Candidate]:
-        """Return the known tools nearest to any vector of the probes; words alone put them in no order."""
+        """Return the known tools that are nearest to a vector of the probes. Probes with words alone give no order."""
         fitting = [own for own in list(self._known.values()) if where.fits(_fields(own.tool)) and self._has(own.tool)]
         wanted = [probe for probe, _ in probes if not isinstance(probe, Mapping)]
         if not (fitting and wanted):
@@ -147,7 +175,7 @@ class SearchedTools:
         return [fitting[row] for row in np.argsort(-nearest, kind="stable")[:most]]
 
     def _has(self, tool: Tool) -> bool:
-        """Tell whether the manifest names the tool: another writer's points may come or go."""
+        """Return True if the manifest names the tool. Other writers may add or remove points."""
         return self.owner.tools.get(tool.server, {}).get(tool.name) == tool.hash
 
 

@@ -1,12 +1,13 @@
-"""The manifest: which tools the servers of each tenant have. One record a tenant, so that a write is in force at once.
+"""The manifest: the tools of each tenant's servers. One record per tenant, so that a write counts at once.
 
-A listing is the tools of one server by one way: `SERVER:ENTRY` is what the entry of a configuration with this identity
-listed, and `SERVER` what was imported. So two projects with other servers of one name each keep their own tools.
+A listing has the tools of one server from one origin. `SERVER:ENTRY` is the listing by a configuration's entry with
+this identity, and `SERVER` is an import. So two projects with different servers of the same name keep their own tools.
 
-A tool's point is named by its definition. Points that no manifest names are drafts of a writer, or left by a dead one.
+A tool's point is named by its definition. Points that no manifest names are drafts of a writer, or a dead writer left
+them.
 
-The record itself is small, so that its version is read in no time, and names parts with the content. A part is named
-by what it says, so a write adds the parts that changed before it replaces the record.
+The record itself is small, so its version is read quickly. It names parts with the content. The name of a part is a
+digest of its content, so a write adds the changed parts before it replaces the record.
 """
 
 import json
@@ -33,31 +34,38 @@ from orchestrator.store.qdrant import Qdrant
 
 logger = logging.getLogger(__name__)
 CATALOGUES = "tool_catalogues"
-"""The collection. It holds no vectors, so a change of the embedder does not touch it."""
+"""The collection of the manifests. It has no vectors, so a change of the embedder does not affect it."""
 PARTS = "tool_catalogues__parts"
-"""The collection of the manifests' contents, in parts that are named by what they say and never change."""
+"""The collection of the manifests' parts. A part never changes, because its name is a digest of its content."""
 _TEXT, _MOST, _AT_ONCE = 1_000_000, 16_384, 16
-"""Letters of statistics and tools in a part, and parts in a request, where a Qdrant server takes 32 MB."""
+"""Limits for a request of 32 MB: characters of statistics in a part, tools in a part, and parts in a request."""
 _PAST, _TRIES = 16, 100
 _READ = ["state", "past", "version", "parts", "draft", "collection", "tools"]
-"""The fields of manifests and drafts; the collection has other records, too."""
+"""The fields of manifests and drafts. The collection also has other records."""
 _SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]
-"""A server's tools: name to definition hash."""
+"""A server's tools: definition hashes by name."""
 Entries = Mapping[str, str]
-"""The servers of a configuration, by name, with the identity of each one's entry."""
+"""The servers of a configuration: the identity of each entry, by name."""
 Failure = tuple[str, float]
-"""How the last try to list a server by an entry went: why it failed, "" where it did not, and when that was."""
+"""The result of the last try to list a server by an entry: the reason of a failure (empty: none), and the time."""
 _SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})\b")
-"""The version of tools that a server can search, with their number."""
+"""The version of a large tenant's tools, with their number."""
 _FAILURES = TypeAdapter(dict[str, Failure])
 _ACCEPTED = TypeAdapter(dict[str, dict[str, str]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The effect of a write on a server's tools, by name."""
+    """The effect of a write on a server's tools.
+
+    Attributes:
+        new: The names of new tools.
+        changed: The names of tools with a changed definition.
+        gone: The names of removed tools.
+        same: The number of unchanged tools.
+    """
 
     new: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -76,12 +84,19 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The listings that one tenant owns, the configuration files whose entries made them, and the collection, of one
-    embedder, that holds the tools.
+    """The listings of one tenant.
 
-    Once it is `seen`, the tools are by server's name, and `entries` says which of them an entry listed. `problem` says
-    why it cannot be read; `state` names the record as it was read, `past` the ones before it, and `parts` its content.
-    `statistics`: of all tools, where a server can search them, else "".
+    Attributes:
+        tenant: The tenant.
+        tools: The definitions by listing. In a manifest that was `seen`, by the server's name.
+        files: The configuration files with the entry of each listing.
+        collection: The collection with the tools, which belongs to one embedder.
+        problem: Why the manifest cannot be read.
+        statistics: The statistics of all tools of a large tenant. Empty otherwise.
+        entries: In a manifest that was `seen`: the entry that listed each server.
+        state: The name of the record that was read.
+        past: The names of earlier records.
+        parts: The ids of the parts with the content.
     """
 
     tenant: str
@@ -96,10 +111,11 @@ class Manifest:
     parts: tuple[str, ...] = field(default=(), compare=False)
 
     def seen(self, entries: Entries | None) -> "Manifest":
-        """Return what a configuration with these entries sees: its servers, and imported ones of other names.
+        """Return the manifest as a configuration with these entries sees it: its servers, and imported servers of other
+        names.
 
-        An entry that chooses other tools of the same server stands in until its own are listed, and so does what was
-        imported by its name. Without a configuration, each server is seen as it was listed last.
+        Until an entry's own tools are listed, it sees the tools of another entry for the same server, or the imported
+        tools of its name. Without a configuration, each server is seen as it was listed last.
         """
         shown = {server: listing for server, (_, listing) in self._ranked(entries).items()}
         listed = {server: listing.partition(":")[2] for server, listing in shown.items() if ":" in listing}
@@ -118,9 +134,15 @@ class Manifest:
     def listings(
         self, now: Mapping[str, Definitions | None], listed: Entries, entries: Entries | None
     ) -> dict[str, Definitions | None]:
-        """Return by listing what is to be stored by server: `listed` by these entries, else in place of what is seen.
+        """Return the tools to store, by listing.
 
-        A server that goes (None) goes as it is seen, and as it was imported; without a configuration, wholly.
+        A removed server (None) loses the listing that is seen and the imported one. Without a configuration it loses
+        all listings.
+
+        Args:
+            now: The definitions by server. None removes the server.
+            listed: The entries that listed them. Servers without one replace the listing that is seen.
+            entries: The entries of the configuration that sees the store.
         """
         seen, found = self.seen(entries).entries, dict[str, Definitions | None]()
         for server, own in now.items():
@@ -134,10 +156,15 @@ class Manifest:
         return found
 
     def changed(self, now: Mapping[str, Definitions | None], collection: str, file: str = "") -> "Manifest":
-        """Return the same with these as the listings' tools (None: the listing goes); others stay.
+        """Return the manifest with changed listings. Other listings stay.
 
-        An entry's listing takes the place of what was imported by its server's name, and of that by the entry which
-        stood in the same file, unless another file has that entry, too.
+        A listing by an entry replaces the tools that were imported under its server's name. It also replaces the
+        listing by the entry that was in the same file before, unless another file has that entry, too.
+
+        Args:
+            now: The definitions by listing. None removes the listing.
+            collection: The collection with the tools.
+            file: The configuration file with the entries.
         """
         tools, files = dict(self.tools), dict(self.files)
         for listing, own in now.items():
@@ -167,24 +194,24 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """That of a Catalogue of these tools."""
+        """The fingerprint of a Catalogue of these tools."""
         hashes = (hash_ for _, own in sorted(self.tools.items()) for _, hash_ in sorted(own.items()))
         return digest("".join(hashes), 16)
 
     def points(self) -> Iterator[tuple[str, str, str]]:
-        """Yield id, definition hash and key of each tool's point."""
+        """Yield the id, the definition hash and the key of each tool's point."""
         for listing, tools in self.tools.items():
             for name, hash_ in tools.items():
                 key = key_of(listing.partition(":")[0], name)
                 yield tool_id(self.tenant, key, hash_), hash_, key
 
     def definitions(self) -> set[tuple[str, str]]:
-        """Return key and definition hash of each tool."""
+        """Return the key and the definition hash of each tool."""
         owned = ((listing.partition(":")[0], tools) for listing, tools in self.tools.items())
         return {(key_of(server, name), hash_) for server, tools in owned for name, hash_ in tools.items()}
 
     def texts(self) -> dict[str, str]:
-        """Return the content as the texts of its parts, by id."""
+        """Return the content as texts of parts, by id."""
         if not self.tools and not self.files:
             return {}
         first = {"listings": [*self.tools], "files": self.files, "collection": self.collection}
@@ -194,7 +221,7 @@ class Manifest:
         return {_part_id(self.tenant, text): text for text in texts}
 
     def record(self, parts: Collection[str]) -> dict[str, Any]:
-        """Return the record that names these parts, to be written in place of the one of `state`."""
+        """Return the record that names these parts. It replaces the record with the name `state`."""
         known = json.dumps([self.tools, self.last, self.collection], sort_keys=True)
         version = digest(known, 16) if self.tools else ""
         version += f"+{self.count}" if self.statistics else ""
@@ -211,7 +238,9 @@ class _Part(BaseModel, extra="forbid"):
 
 
 def _cut(tools: Mapping[str, Definitions]) -> Iterator[dict[str, dict[str, str]]]:
-    """Yield the tools in parts of some 4,096. Certain hashes end a part, so a changed tool leaves most parts alone."""
+    """Yield the tools in parts of about 4,096. Certain hashes end a part, so a changed tool leaves most parts
+    unchanged.
+    """
     part, size = dict[str, dict[str, str]](), 0
     for listing, own in tools.items():
         for name, hash_ in own.items():
@@ -225,9 +254,15 @@ def _cut(tools: Mapping[str, Definitions]) -> Iterator[dict[str, dict[str, str]]
 
 
 def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) -> Manifest:
-    """Return the tenant's own servers. Raises InvalidConfig where the record is damaged.
+    """Return the tenant's own listings.
 
-    record: as it was just read.
+    Args:
+        points: The tenant's points.
+        tenant: The tenant.
+        record: The record, if it was just read.
+
+    Raises:
+        InvalidConfig: The record is damaged.
     """
     record = _record(points, tenant) if record is None else record
     while True:
@@ -237,10 +272,10 @@ def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) 
             now = _record(points, tenant)
             if now == record:
                 raise InvalidConfig(
-                    f"the store's list of the tools of {tenant!r} is damaged or of another form: import the tools "
-                    "again with `toolroute tools import`, or name another place with --store"
+                    f"the store's list of the tools of tenant {tenant!r} is damaged: import the tools again with "
+                    "`toolroute tools import`, or name another store with --store"
                 ) from None
-            record = now  # A writer came between our reads.
+            record = now  # A writer came between the two reads.
 
 
 def _record(points: Points, tenant: str) -> Mapping[str, Any]:
@@ -283,14 +318,14 @@ def _add(whole: _Part, part: _Part) -> None:
 
 
 def to_replace(points: Points, tenant: str) -> tuple[Manifest, tuple[Draft, ...]]:
-    """Return the same to a writer, who replaces what is damaged; and the drafts of all writers."""
+    """Return the tenant's listings for a writer, and the drafts of all writers. A damaged record counts as empty."""
     records = {record.id: record.payload for record in points.find(CATALOGUES, payload=_READ)}
     drafts = tuple(draft for point, payload in records.items() if (draft := Draft.read(point, payload)))
     record = records.get(point := _id("manifest", tenant), {})
     try:
         return owned(points, tenant, record), drafts
     except InvalidConfig as error:
-        logger.warning("%s; only what is written now counts", error)
+        logger.warning("%s; only the tools of this write are kept", error)
         state = record.get("state")
         if not state or not isinstance(state, str):
             points.delete(CATALOGUES, [point])
@@ -299,17 +334,21 @@ def to_replace(points: Points, tenant: str) -> tuple[Manifest, tuple[Draft, ...]
 
 
 def visible(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> tuple[Manifest, ...]:
-    """Return the tenant's own servers as a configuration sees them, and the shared ones that none of these hides by its
-    name.
+    """Return the tenant's own servers as a configuration sees them, and the shared servers with other names.
 
-    What is shared and cannot be read takes nothing from the tenant's own.
+    If the shared record cannot be read, the tenant's own servers are still returned.
+
+    Args:
+        qdrant: The store.
+        tenant: The tenant.
+        entries: The entries of the configuration. None: all servers are seen.
     """
     own = qdrant.read(tenant, lambda points: owned(points, tenant)).seen(entries)
     return (own,) if tenant == SHARED else (own, shared(qdrant, own.tools))
 
 
 def shared(qdrant: Qdrant, hidden: Container[str]) -> Manifest:
-    """Return the servers that are shared by all, but for these."""
+    """Return the servers that all tenants share, without the servers in `hidden`."""
     try:
         found = qdrant.read(SHARED, lambda points: owned(points, SHARED)).seen(None)
     except InvalidConfig as error:
@@ -318,9 +357,14 @@ def shared(qdrant: Qdrant, hidden: Container[str]) -> Manifest:
 
 
 def version(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> str:
-    """Return a version of what the tenant sees: its tools, the shared ones, and whose vectors they have.
+    """Return a version of the tools that the tenant sees: its own, the shared ones, and the embedder of their vectors.
 
-    Where a server can search the tools of one of both, it ends with the greater number of these, as in "0f3c+60000".
+    For a large tenant it ends with the greater number of tools of the two owners, for example "0f3c+60000".
+
+    Args:
+        qdrant: The store.
+        tenant: The tenant.
+        entries: The entries of the configuration. None: all servers are seen.
     """
     own = qdrant.peek(CATALOGUES, {name: _id("manifest", name) for name in (tenant, SHARED)}, "version")
     seen = "" if entries is None else json.dumps(entries, sort_keys=True)
@@ -330,13 +374,19 @@ def version(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> str:
 
 
 def searched_tools(version: str) -> int:
-    """Return how many tools of one owner a server can search, by a version."""
+    """Return the number of tools that a server can search for one owner, from a version. 0: the tenant is not large."""
     found = _SEARCHED.match(version)
     return int(found[1]) if found else 0
 
 
 def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] | None:
-    """Put one manifest in another's place and return its parts; None where another writer has changed it."""
+    """Replace a manifest and return the parts of the new one. Return None if another writer has changed it.
+
+    Args:
+        points: The tenant's points.
+        before: The manifest that was read.
+        after: The new manifest.
+    """
     points.create(CATALOGUES)
     points.create(PARTS)
     texts = after.texts()
@@ -351,10 +401,10 @@ def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] |
 
 
 def forget(qdrant: Qdrant, tenant: str) -> None:
-    """Remove all that a server keeps of the tenant.
+    """Remove everything that a server has of the tenant.
 
-    First its manifest goes, so that no reader misses tools. A writer that saw tools before these went begins again,
-    as the empty manifest is replaced by another one.
+    The manifest is emptied first, so that no reader misses tools. A writer that read the old manifest starts again,
+    because the empty manifest is replaced by another one at the end.
     """
     point = _id("manifest", tenant)
     for _ in range(_TRIES):
@@ -366,11 +416,11 @@ def forget(qdrant: Qdrant, tenant: str) -> None:
             second = Manifest(tenant=tenant, state=first["state"]).record(())
             if points.swap(CATALOGUES, point, second, first["state"]):
                 return points.drop_all_but_states(CATALOGUES, second["state"])
-    raise StoreBusy(f"other writers to {tenant!r} kept writing to the store {qdrant}: try again")
+    raise StoreBusy(f"the store {qdrant} is busy: other writers keep writing for tenant {tenant!r}; try again")
 
 
 def failures(points: Points, tenant: str) -> dict[str, Failure]:
-    """Return how the last tries to list the tenant's servers went, as far as the record of these can be read."""
+    """Return the results of the last tries to list the tenant's servers. Unreadable results are left out."""
     found = points.get(CATALOGUES, [point := _id("failures", tenant)])
     try:
         return _FAILURES.validate_json(found[point].payload.get("content", "")) if found else {}
@@ -379,7 +429,13 @@ def failures(points: Points, tenant: str) -> dict[str, Failure]:
 
 
 def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, str]:
-    """Return why servers could not be listed, as a configuration with these entries sees them."""
+    """Return why servers could not be listed, as a configuration with these entries sees them.
+
+    Args:
+        points: The tenant's points.
+        tenant: The tenant.
+        entries: The entries of the configuration. None: all servers are seen.
+    """
     found = dict[str, str]()
     for listing, (why, _) in sorted(failures(points, tenant).items(), key=lambda one: one[1][1]):
         server, _, entry = listing.partition(":")
@@ -394,19 +450,25 @@ def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) ->
 
 
 def accepted(points: Points, tenant: str) -> dict[str, dict[str, Tool]]:
-    """Return by listing the accepted definitions of tools that are defined otherwise now, or are gone, by name."""
+    """Return the accepted definitions of tools that have another definition now or are gone, by listing and name."""
     found = points.get(CATALOGUES, [point := _id("accepted", tenant)])
     try:
         kept = _ACCEPTED.validate_json(found[point].payload.get("content", "")) if found else {}
     except ValidationError:
-        logger.warning("the store's accepted definitions of the tools of %r are damaged: none is known", tenant)
+        logger.warning("tenant %r: the store's accepted tool definitions are damaged; accept the tools again", tenant)
         kept = {}
     read = {one: {name: stored_tool({"tool": text}) for name, text in own.items()} for one, own in kept.items()}
     return {one: {name: tool for name, tool in own.items() if tool is not None} for one, own in read.items()}
 
 
 def note_accepted(points: Points, tenant: str, kept: Mapping[str, Mapping[str, Tool]]) -> None:
-    """Keep these as the accepted definitions, by listing and name."""
+    """Store the accepted definitions, by listing and name.
+
+    Args:
+        points: The tenant's points.
+        tenant: The tenant.
+        kept: The definitions.
+    """
     texts = {one: {name: tool_payload(tool)["tool"] for name, tool in own.items()} for one, own in kept.items() if own}
     points.create(CATALOGUES)
     points.put(CATALOGUES, {_id("accepted", tenant): {"content": json.dumps(texts, ensure_ascii=False)}})
@@ -418,7 +480,13 @@ def keep_offer(points: Points, tenant: str, listing: str, offer: str) -> None:
 
 
 def offers(points: Points, tenant: str, listings: Collection[str]) -> dict[str, str]:
-    """Return the offers of these listings, as JSON text."""
+    """Return the stored resources and prompts of these listings, as JSON text.
+
+    Args:
+        points: The tenant's points.
+        tenant: The tenant.
+        listings: The listings.
+    """
     ids = {_id("offer", tenant, listing): listing for listing in listings}
     found = points.get(CATALOGUES, list(ids))
     return {ids[point]: record.payload.get("content", "") for point, record in found.items()}
@@ -429,18 +497,26 @@ def _part_id(tenant: str, text: str) -> str:
 
 
 def tool_id(tenant: str, key: str, digest: str) -> str:
-    """Name a definition's point; another definition is another point, so that adding one changes nothing read."""
+    """Return the id of a definition's point. Another definition has another point, so a new point changes nothing that
+    is
+    read.
+
+    Args:
+        tenant: The owner of the tool.
+        key: The key of the tool.
+        digest: The hash of the definition.
+    """
     return _id("tool", tenant, key, digest)
 
 
 def tool_payload(tool: Tool) -> dict[str, Any]:
-    # The tool goes in as text: Qdrant would index and rewrite a nested object, and the hash must stay true.
+    # The tool is stored as text. Qdrant would index and rewrite a nested object, and the hash would no longer fit.
     text = json.dumps(asdict(tool), ensure_ascii=False)
     return {"key": tool.key, "written": int(time.time()), "tool": text}
 
 
 def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
-    """Return the tool of a point, or None where the record is damaged or of another form."""
+    """Return the tool of a point, or None if the record is damaged or has another form."""
     try:
         record = json.loads(payload["tool"])
         hints, words = Annotations(**record.pop("annotations")), tuple(record.pop("keywords"))
@@ -452,10 +528,10 @@ def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
 
 
 def damaged(keys: Collection[str]) -> str:
-    """Name the tools whose records cannot be read, with the remedy; "" for none."""
+    """Return a message about tools with unreadable records, with the remedy. Otherwise empty."""
     shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
     remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
-    return f"the store's records of {shown} are damaged or of another form: {remedy}" if keys else ""
+    return f"the store's records of {shown} are damaged: {remedy}" if keys else ""
 
 
 def _id(*parts: str) -> str:

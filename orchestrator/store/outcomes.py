@@ -1,4 +1,4 @@
-"""A tenant's Outcomes and their vectors in the store: a point each, named by its id, so that it counts once."""
+"""A tenant's Outcomes and their vectors in the store. An Outcome is a point named by its id, so it counts once."""
 
 import json
 import logging
@@ -24,12 +24,18 @@ _KIND, _HEAD = "tool_experience", "tool_experience__head"
 _SPACE = uuid.UUID("0d1b8f3e-5f5e-4a7e-9c54-2f6a1d1c7b90")
 _BATCH = 256
 _LOOKED_S, _ADDED = 86_400.0, 64
-"""What is too old or too much is looked for once a day, and after this many Outcomes: that reads all of them."""
+"""Old or surplus Outcomes are removed once a day and after this number of new ones, because it reads all Outcomes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredOutcomes:
-    """A tenant's Outcomes, oldest first, and their vectors [outcomes, dimension]. `damaged` cannot be read."""
+    """A tenant's Outcomes.
+
+    Attributes:
+        outcomes: The Outcomes, oldest first.
+        vectors: Their vectors, shape [outcomes, dimension].
+        damaged: The number of Outcomes that cannot be read.
+    """
 
     outcomes: tuple[Outcome, ...]
     vectors: Vectors
@@ -37,17 +43,19 @@ class StoredOutcomes:
 
 
 class Outcomes:
-    """Outcomes by tenant. All methods block, and may be called from any thread."""
+    """The Outcomes of all tenants. All methods block, and may be called from any thread."""
 
     def __init__(self, qdrant: Qdrant, embedder: Callable[[], Embedder]) -> None:
         self._qdrant, self._embedder = qdrant, embedder
 
     def stamp(self, tenant: str) -> str:
-        """Return what differs after every write; "" where only asking can tell."""
+        """Return a text that differs after every write. Empty if only a read can show a change."""
         return self._qdrant.stamp(tenant, EXPERIENCE)
 
     def read(self, tenant: str) -> StoredOutcomes:
-        """Return all that is kept; what another embedder embedded is embedded again, where its text is kept."""
+        """Return all Outcomes of the tenant. If another embedder embedded them, they are embedded again from their
+        texts.
+        """
         collection = collection_of(_KIND, self._embedder())
 
         def ask(points: Points) -> tuple[str, list[Record]]:
@@ -66,7 +74,14 @@ class Outcomes:
         return StoredOutcomes(outcomes=kept, vectors=rows, damaged=len(records) - len(found))
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
-        """Keep these; and now and then, of all that are no older than these days MOST_TASKS, each person's newest."""
+        """Store Outcomes. From time to time, remove old ones and keep the newest MOST_TASKS of each person's.
+
+        Args:
+            tenant: The tenant.
+            outcomes: The new Outcomes.
+            vectors: Their vectors, shape [outcomes, dimension].
+            days: Days after which an Outcome is removed.
+        """
         collection, now = collection_of(_KIND, self._embedder()), time.time()
         oldest = now - days * 86_400
         young = [place for place, outcome in enumerate(outcomes) if outcome.at >= oldest]
@@ -81,9 +96,11 @@ class Outcomes:
                 _thin_out(points, collection, oldest)
 
     def forget(self, tenant: str, which: Callable[[Outcome], bool]) -> int:
-        """Remove the Outcomes that this holds for; return how many. Nothing of them stays in a folder.
+        """Remove the Outcomes for which the function returns True, and return their number. A folder then has nothing
+        of
+        them.
 
-        Of one that cannot be read, such as a newer toolroute's, only who asked and when is known.
+        If an Outcome cannot be read, for example that of a newer toolroute, only its actor and its time are known.
         """
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
             named = _head(points, tenant).get("collection", _KIND)
@@ -93,7 +110,7 @@ class Outcomes:
             return len(gone)
 
     def forget_all(self, tenant: str) -> int:
-        """Remove all that is kept, damaged or not; return how many Outcomes that were, as far as they can be read."""
+        """Remove all Outcomes, damaged or not. Return their number, if it can be read."""
 
         def count(points: Points) -> int:
             return len([*points.find(_head(points, tenant).get("collection", _KIND), payload=False)])
@@ -104,21 +121,27 @@ class Outcomes:
             known = None
         self._qdrant.drop(tenant, [EXPERIENCE])
         if known is None:
-            logger.warning("the past tasks of %r, which cannot be read, are forgotten", tenant)
+            logger.warning("tenant %r: past tasks that could not be read were removed", tenant)
         return known or 0
 
     def _moved(self, tenant: str, before: str, outcomes: Sequence[Outcome]) -> tuple[tuple[Outcome, ...], Vectors]:
-        """Embed these by the embedder in use, and keep them so, not where they were; those without a text are gone."""
+        """Embed Outcomes with the embedder in use and store them in its collection. Outcomes without a text are
+        removed.
+        """
         embedder = self._embedder()
         kept = tuple(outcome for outcome in outcomes if outcome.query)
         if lost := len(outcomes) - len(kept):
-            logger.warning("%d past tasks of %r have no text that another embedder can read, and go", lost, tenant)
+            logger.warning(
+                "%d past tasks of tenant %r were removed: they have no text that the new embedder can read",
+                lost,
+                tenant,
+            )
         vectors = vectors_of(embedder, [outcome.query for outcome in kept])
         with self._qdrant.writing(tenant, EXPERIENCE) as points:
             collection = collection_of(_KIND, embedder)
             self._put(points, tenant, collection, kept, vectors)
             points.put(_HEAD, {_id("head", tenant): {"collection": collection}})
-            points.drop(before)  # The head may name another by now: others do the same at the same time.
+            points.drop(before)  # Another process may do the same at the same time.
         return kept, vectors
 
     def _put(self, points: Points, tenant: str, collection: str, outcomes: Sequence[Outcome], vectors: Vectors) -> None:
@@ -134,14 +157,16 @@ class Outcomes:
 
 
 def _head(points: Points, tenant: str) -> dict[str, Any]:
-    """Return the collection that the tenant's Outcomes are in, how many were `added` since it was `looked` through, and
-    when that was; nothing where there are none."""
+    """Return the tenant's head record, or an empty one: the collection of its Outcomes, the number `added` since the
+    last
+    cleaning, and the time when they were `looked` through.
+    """
     found = points.get(_HEAD, [_id("head", tenant)])
     return next((record.payload for record in found.values()), {})
 
 
 def _thin_out(points: Points, collection: str, oldest: float) -> None:
-    """Remove what is older than that, and beyond MOST_TASKS the oldest of who has most."""
+    """Remove Outcomes that are older than a time. Above MOST_TASKS, remove the oldest of the person who has most."""
     found = points.find(collection, payload=["at", "actor"])
     ages = sorted((r.payload.get("at", 0.0), r.id, str(r.payload.get("actor", ""))) for r in found)
     young = [row for row in ages if row[0] >= oldest]
@@ -155,7 +180,7 @@ def _payload(outcome: Outcome) -> dict[str, Any]:
 
 
 def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
-    """Return the Outcome of a point, or None where the record is damaged or of another form."""
+    """Return the Outcome of a point, or None if the record is damaged or has another form."""
     try:
         record = json.loads(payload["outcome"])
         claims = {name: record[name] and Claim(**record[name]) for name in ("words", "both")}

@@ -1,4 +1,4 @@
-"""A writer outlasts a server's stalls: it asks again."""
+"""Repeating the requests of a writer while a server does not answer."""
 
 import logging
 from collections.abc import Callable
@@ -10,13 +10,13 @@ logger = logging.getLogger(__name__)
 
 
 class Persistent:
-    """An object whose methods are called again, for a minute, while its server is out of order.
+    """Repeats the calls of an object for up to a minute while its server does not answer.
 
-    Each call must be one that may be repeated: a write replaces points by id, or under a condition that is read back.
+    Every call must be repeatable: a write replaces points by id, or checks a condition that is read back.
     """
 
     def __init__(self, own: Any, shown: str) -> None:
-        """shown: the server, for the log."""
+        """Wrap an object. `shown` is the address of the server for the log."""
         self._own, self._shown = own, shown
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -24,7 +24,7 @@ class Persistent:
 
         def tell(state: RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
-            logger.warning("the store %s does not answer (%s): it is asked again", self._shown, type(error).__name__)
+            logger.warning("the store %s does not answer (%s); retrying", self._shown, type(error).__name__)
 
         again = retry(
             retry=retry_if_exception(passes),
@@ -38,7 +38,7 @@ class Persistent:
 
 
 def passes(error: BaseException) -> bool:
-    """Tell whether a failure may pass by itself: no connection, no answer, or a server that is out of order."""
+    """Return True if a failure may be temporary: no connection, no answer, or a server with an internal error."""
     status = getattr(error, "status_code", None)
     if status is not None:
         return bool(status >= 500 or status == 429)

@@ -1,6 +1,6 @@
-"""The port of the store: one tenant's points, wherever they are kept. No tool in here.
+"""The port of the store: one tenant's points, in any place. This module does not know tools.
 
-A collection belongs to one tenant as far as a caller can see: nothing here reads or changes another tenant's points.
+No method reads or changes another tenant's points.
 """
 
 from abc import ABC, abstractmethod
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 Payload = Mapping[str, Any]
 New = Mapping[str, Payload]
-"""Points to write: id to payload."""
+"""Points to write: payloads by id."""
 Fields = bool | list[str]
-"""The fields of a payload that are read: all, none, or these."""
+"""The fields of a payload to read: all (True), none (False), or a list."""
 
 
 class Record(NamedTuple):
-    """A point as it is read; its vector where it was asked for and there is one."""
+    """A point that was read. The vector is None if it was not requested or does not exist."""
 
     id: str
     payload: dict[str, Any]
@@ -27,20 +27,26 @@ class Record(NamedTuple):
 
 
 def is_whole(record: Record) -> bool:
-    """Tell whether the point has a vector, of finite numbers."""
+    """Return True if the point has a vector of finite numbers."""
     return record.vector is not None and bool(np.isfinite(record.vector).all())
 
 
 class Points(ABC):
-    """Collections of one tenant's points: a payload and, in most collections, a vector. Ids are UUIDs as text."""
+    """The collections of one tenant's points. A point has a payload and, in most collections, a vector. Ids are UUIDs
+    as
+    text.
+    """
 
     @abstractmethod
     def size(self, name: str) -> int | None:
-        """Return the length of the collection's vectors (0: it has none); None where there is no such collection."""
+        """Return the length of the collection's vectors, 0 for a collection without vectors, or None if there is no
+        such
+        collection.
+        """
 
     @abstractmethod
     def create(self, name: str, size: int = 0) -> None:
-        """Create a collection for vectors of this size (0: without), unless there is one."""
+        """Create a collection for vectors of this size, unless it exists. A size of 0 means no vectors."""
 
     @abstractmethod
     def drop(self, name: str) -> None:
@@ -48,38 +54,68 @@ class Points(ABC):
 
     @abstractmethod
     def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
-        """Return those of these points that exist, by id; nothing where there is no such collection."""
+        """Return the points that exist, by id. A missing collection has no points.
+
+        Args:
+            name: The name of the collection.
+            ids: The ids of the points.
+            vectors: Whether to read the vectors.
+            payload: The fields of the payload to read.
+        """
 
     @abstractmethod
     def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterable[Record]:
-        """Return all of the tenant's points in the collection, in any order."""
+        """Return all of the tenant's points in the collection, in any order.
+
+        Args:
+            name: The name of the collection.
+            vectors: Whether to read the vectors.
+            payload: The fields of the payload to read.
+        """
 
     @abstractmethod
     def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
-        """Write points, each at once as a whole; the vectors are in the same order."""
+        """Write points. Each point is written completely or not at all.
+
+        Args:
+            name: The name of the collection.
+            points: The payloads by id.
+            vectors: The vectors, in the order of the points.
+        """
 
     @abstractmethod
     def swap(self, name: str, point: str, payload: Payload, before: str | None) -> bool:
-        """Write a point only where its `state` is still this one, or where there is no such point yet.
+        """Write a point only if its `state` has not changed, or if there is no such point yet.
 
-        The payload's `state` is unique to this write, and its `past` names the states before. `before` of None: write
-        it whatever is there. False if another writer was first.
+        Args:
+            name: The name of the collection.
+            point: The id of the point.
+            payload: The new payload. Its `state` is unique to this write, and its `past` lists earlier states.
+            before: The expected `state`. None: write in any case.
+
+        Returns:
+            False if another writer was first.
         """
 
     @abstractmethod
     def delete(self, name: str, ids: Sequence[str]) -> None:
-        """Remove these points, those of them that exist.
+        """Remove those of the points that exist.
 
-        A folder then holds nothing of them on the disk. A server sees to that by itself, in time.
+        In a folder, nothing of them is left on the disk after this. A server removes the data later by itself.
         """
 
     def sweep(self, name: str, ids: Sequence[str], until: float) -> None:
-        """Remove those of these points that were `written` until then, since other writers may need younger ones.
+        """Remove points that were `written` before a time, because other writers may need younger ones.
 
-        A folder has one writer at a time, so there all of them go.
+        A folder has one writer at a time, so all points are removed there.
+
+        Args:
+            name: The name of the collection.
+            ids: The ids of the points.
+            until: The time, in seconds since 1970.
         """
         self.delete(name, ids)
 
     def lacks(self, name: str, ids: Sequence[str]) -> bool:
-        """Tell whether any of these points does not exist."""
+        """Return True if at least one of the points does not exist."""
         return len(self.get(name, ids, payload=False)) < len(ids)

@@ -1,7 +1,7 @@
-"""The connections to a Qdrant server: plain requests for what is read, and qdrant-client for what is written.
+"""The connections to a Qdrant server: plain requests for reading, and qdrant-client for writing.
 
-A route only reads. Importing qdrant-client takes longer than a first route, and reading an answer with it longer than
-the server takes to give it. Both use the same connections, so that both fail, and are tried again, in the same way.
+A route only reads. Importing qdrant-client takes longer than a first route, and decoding an answer with it takes longer
+than the server needs for the answer. Both ways use the same connections, so both fail and are repeated in the same way.
 """
 
 import json
@@ -23,7 +23,7 @@ _PORT = 6333
 
 
 class Refused(OSError):
-    """The server's answer is a failure with this HTTP status."""
+    """The server answered with this HTTP status, which is a failure."""
 
     def __init__(self, status_code: int, text: str) -> None:
         super().__init__(text)
@@ -34,9 +34,15 @@ class Rest:
     """A server at an address. Connections stay open between requests, and threads may share them."""
 
     def __init__(self, location: str, shown: str, timeout_s: float) -> None:
-        """shown: the address without credentials, for messages."""
+        """Create the access. The first request opens the connections.
+
+        Args:
+            location: The address.
+            shown: The address without credentials, for messages.
+            timeout_s: Seconds to wait for an answer.
+        """
         self.answered = False
-        """Whether a request was ever answered."""
+        """Whether the server has answered a request."""
         self._location, self._shown, self._timeout_s = location, shown, timeout_s
         self._opening = threading.Lock()
         self._opened: Client | None = None
@@ -48,13 +54,13 @@ class Rest:
         Args:
             method: The HTTP method.
             path: The path below the address, such as `/collections/NAME/points`.
-            body: Goes as JSON.
-            patience_s: How long to wait, where that is less than the timeout; 0 for the timeout.
+            body: The body, sent as JSON.
+            patience_s: Seconds to wait, if less than the timeout. 0: the timeout.
 
         Raises:
-            Refused: The server answers with another status than 200.
-            OSError: It cannot be reached; TimeoutError where it does not answer in time.
-            ValueError: The answer is none of a Qdrant server.
+            Refused: The server answered with a status other than 200.
+            OSError: The server cannot be reached. A late answer is a TimeoutError.
+            ValueError: The answer is not one of a Qdrant server.
         """
         content = None if body is None else json.dumps(body).encode()
         answer = json.loads(self.send(method, path, content, patience_s))
@@ -64,12 +70,19 @@ class Rest:
         return answer["result"]
 
     def version(self) -> str:
-        """Ask once for the version of the server."""
+        """Return the version of the server. It is read once."""
         self._version = self._version or str(json.loads(self.send("GET", "/"))["version"])
         return self._version
 
     def send(self, method: str, path: str, content: bytes | None = None, patience_s: float = 0.0) -> bytes:
-        """Return the body of the server's answer, as `ask` does."""
+        """Return the body of the server's answer. It fails as `ask` does.
+
+        Args:
+            method: The HTTP method.
+            path: The path below the address.
+            content: The body.
+            patience_s: Seconds to wait, if less than the timeout. 0: the timeout.
+        """
         import httpx2
 
         timeout_s, kind = min(patience_s or self._timeout_s, self._timeout_s), {"content-type": "application/json"}
@@ -85,7 +98,7 @@ class Rest:
         return response.content
 
     def close(self) -> None:
-        """Close the connections; a later request opens new ones."""
+        """Close the connections. A later request opens new ones."""
         with self._opening:
             if self._opened is not None:
                 self._opened.close()
@@ -98,30 +111,31 @@ class Rest:
             if self._opened is None:
                 key = store_key()
                 if key and self._location.startswith("http:"):
-                    warnings.warn("the key of the store goes over an insecure connection", UserWarning, stacklevel=2)
+                    message = "the store's key is sent without encryption: use an https:// address"
+                    warnings.warn(message, UserWarning, stacklevel=2)
                 headers = {"api-key": key} if key else {}
                 self._opened = httpx2.Client(base_url=self._address(), headers=headers, timeout=self._timeout_s)
-                weakref.finalize(self, self._opened.close)  # Not every Store is closed.
+                weakref.finalize(self, self._opened.close)  # A caller may forget to close the Store.
             return self._opened
 
     def _address(self) -> "URL":
-        """Return the address with a port, and without what stands for a user or a query."""
+        """Return the address with a port, and without user, password and query."""
         import httpx2
 
         try:
-            port = urlsplit(self._location).port or _PORT  # httpx forgets a scheme's own.
+            port = urlsplit(self._location).port or _PORT  # httpx drops the default port of a scheme.
             url = httpx2.URL(self._location)
             if not url.host:
                 raise ValueError
             return url.copy_with(port=port, userinfo=b"", query=None, fragment=None)
-        except (httpx2.InvalidURL, ValueError):  # Its message holds the address, credentials and all.
+        except (httpx2.InvalidURL, ValueError):  # The message has the address with its credentials.
             raise InvalidConfig(
-                f"store {self._shown!r} is no address: give http://HOST:PORT or https://HOST, a port up to 65535"
+                f"store {self._shown!r} is no address: give http://HOST:PORT or https://HOST, with a port up to 65535"
             ) from None
 
 
 def client_over(send: Callable[[str, str, bytes], bytes]) -> "QdrantClient":
-    """Return a client whose requests `send` carries out: that of a Rest, or of what asks it again."""
+    """Return a qdrant-client that sends its requests with `send`."""
     import httpx
     from qdrant_client import QdrantClient
 

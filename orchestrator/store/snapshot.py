@@ -1,4 +1,4 @@
-"""Read one tenant's tools and their vectors; those that were read before are taken over."""
+"""Reading one tenant's tools and their vectors. Tools that were read before are not read again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,17 @@ _Definition = tuple[Tool, Vectors | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A tenant's tools, their vectors [tools, dimension], and the set's version.
+    """A tenant's tools with their vectors.
 
-    `vectors` is None where the stored ones are another embedder's; `note` then says so, and the remedy. `damaged`
-    names what is left out, as it cannot be read; `unlisted` are the servers whose last listing failed. `origins`, where
-    there are several sources: by key the one whose definition counts, then those that define it otherwise.
+    Attributes:
+        catalogue: The tools.
+        vectors: The vectors, shape [tools, dimension]. None: the stored vectors are those of another embedder.
+        version: The version of the tools.
+        note: Why there are no vectors, with the remedy.
+        damaged: The records that cannot be read and are left out.
+        unlisted: The servers that could not be listed.
+        origins: With several sources, by key: the source with the definition that counts, then the sources with other
+            definitions.
     """
 
     catalogue: Catalogue
@@ -48,12 +54,18 @@ def read_stored(
     owners: Sequence[Manifest] | None = None,
     entries: Entries | None = None,
 ) -> Stored:
-    """Return the tenant's tools now, or those of these owners; only definitions that `earlier` lacks are read.
+    """Return the tenant's current tools. Only definitions that `earlier` lacks are read.
 
-    `entries`: of the configuration that sees them.
+    A missing record can be the work of a writer in between. The manifest then has another version.
 
-    `version` was read before. What is missing after this may be a writer's work in between: its manifest has then
-    another version.
+    Args:
+        qdrant: The store.
+        tool_points: The tools' points.
+        tenant: The tenant.
+        version: The version, read before this call.
+        earlier: The tools that were read before.
+        owners: The manifests to read. Default: those that the tenant sees.
+        entries: The entries of the configuration that sees the tools.
     """
     owners = manifest.visible(qdrant, tenant, entries) if owners is None else owners
     own = all(tool_points.fits(owner.collection) for owner in owners if owner.tools)
@@ -85,7 +97,9 @@ def read_stored(
 
 
 def _known(earlier: Stored | None, *, vectors: bool) -> dict[str, _Definition]:
-    """Return the earlier tools by hash, with their vectors; none where it lacks these, and they are asked for."""
+    """Return the earlier tools by hash, with their vectors. Empty if vectors are wanted and the earlier tools have
+    none.
+    """
     if earlier is None or (vectors and earlier.vectors is None):
         return {}
     rows = earlier.vectors if vectors and earlier.vectors is not None else [None] * len(earlier.tools)
@@ -93,7 +107,7 @@ def _known(earlier: Stored | None, *, vectors: bool) -> dict[str, _Definition]:
 
 
 def _read(qdrant: Qdrant, owner: Manifest, wanted: Mapping[str, str], *, vectors: bool) -> dict[str, _Definition]:
-    """Read the owner's tools of these points, by hash; what is damaged is left out."""
+    """Read the owner's tools at these points, by hash. Damaged records are left out."""
     if not wanted:
         return {}
     ids = list(wanted.values())

@@ -24,9 +24,9 @@ from orchestrator.store.snapshot import Stored
 from orchestrator.store.store import Store
 
 _RENEWED_IN_S = 0.5
-"""How long a request waits for a source that has answered before, or failed; its answer counts when it comes."""
+"""Seconds that a request waits for a source that has answered or failed before. A later answer counts when it comes."""
 _AGAIN_S = 15.0
-"""After how long a source that failed is asked again."""
+"""Seconds after which a source that failed is asked again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,8 @@ class Source:
 
     Attributes:
         store: A folder, a URL or a Store.
-        tenant: The tenant whose tools everybody sees, for example `org:public`. Empty: each tenant sees its own tools.
+        tenant: A tenant that shares its tools with everybody, for example `org:public`. Empty: each tenant sees its own
+            tools.
         name: The name that matches show. Default: the place of the store.
         deadline_s: Seconds to wait for the first answer. Default: as long as for a single store.
 
@@ -77,50 +78,57 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged(Stored):
-    """What the sources hold together; `parts` are their own, None of one that has not answered yet."""
+    """The tools of all sources together.
+
+    Attributes:
+        parts: The tools of each source. None: the source has not answered yet.
+    """
 
     parts: tuple[Stored | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question that was asked of a source, in a thread of its own."""
+    """A request to a source, in its own thread."""
 
     answer: "Future[Stored]"
     at: float
 
     @property
     def stands(self) -> bool:
-        """Tell whether asking again would say no more: it is being answered, or has just failed."""
+        """True if a new request would not help: the request still runs, or it has just failed."""
         failed = self.answer.done() and self.answer.exception() is not None
         return not self.answer.done() or (failed and time.monotonic() < self.at + _AGAIN_S)
 
 
 class Sources:
-    """Several stores as one, to be read; all methods block. Every Store has the same embedder."""
+    """Several stores as one, for reading. All methods block. Every Store has the same embedder."""
 
     def __init__(self, sources: Sequence[Source], deadline_s: float) -> None:
         if sources[0].tenant:
             own = sources[0].tenant
-            raise InvalidInput(f"the first source, which is written to, has tenant={own!r}: name it last, or without")
+            raise InvalidInput(
+                f"the first source has tenant={own!r}, but new tools are stored in it: name it last, or leave its "
+                "tenant out"
+            )
         self._stores = [source.store for source in sources if isinstance(source.store, Store)]
         self._sources, self._deadline_s = tuple(sources), deadline_s
         self.names = tuple(source.shown for source in sources)
         if len(set(self.names)) < len(self.names):
-            raise InvalidInput(f"the sources {', '.join(self.names)} have one name twice: leave one out, or name it")
+            raise InvalidInput(f"two of the sources {', '.join(self.names)} have the same name: rename or remove one")
         self._asked: dict[tuple[int, str], _Asked] = {}
 
     def load(self, tenant: str) -> Merged:
-        """Return the tools of all sources that answer in time; raises the first's error where none does."""
+        """Return the tools of all sources that answer in time. If none does, raise the error of the first source."""
         check_tenant(tenant, shared=True)
         return self._read(tenant, None)
 
     def renewed(self, tenant: str, earlier: Stored) -> Stored:
-        """Return the same now: `earlier` itself, or with its catalogue, where no tool has changed."""
+        """Return the current tools. If no tool has changed, `earlier` or its catalogue is used again."""
         return self._read(tenant, earlier if isinstance(earlier, Merged) else None)
 
     def is_current(self, tenant: str, version: str) -> bool:
-        """Tell whether this is surely still what asking would give. Never waits."""
+        """Return True if a new request would certainly give the same tools. It never waits."""
         versions = version.split("|")
         return all(self._stands(place, tenant, own) for place, own in enumerate(versions))
 
@@ -138,11 +146,11 @@ class Sources:
             try:
                 parts.append(one.answer.result(max(0.0, one.at + patience - time.monotonic())))
                 self._asked.pop((place, tenant), None)
-            except Exception as error:  # Whatever one source does, the others answer.
+            except Exception as error:  # A failure of one source does not affect the others.
                 late = isinstance(error, TimeoutError) and not str(error)
                 said = str(error) if isinstance(error, ToolrouteError | OSError) else type(error).__name__
                 why = f"no answer within {patience:g} s" if late else said
-                counts = "its tools as they were before count" if part else "its tools are not among these"
+                counts = "its earlier tools are used" if part else "its tools are missing"
                 warnings.append(f"source {self.names[place]}: {counts}: {why}")
                 errors.append(error if isinstance(error, ToolrouteError) else StoreUnavailable(warnings[-1]))
                 parts.append(part)
@@ -153,12 +161,12 @@ class Sources:
     def _ask(self, place: int, tenant: str, part: Stored | None) -> _Asked:
         key = place, tenant
         known = self._asked.get(key)
-        if known is None or not (known.stands or known.answer.exception() is None):  # One that came late counts now.
+        if known is None or not (known.stands or known.answer.exception() is None):  # A late answer counts now.
             store, theirs = self._stores[place], self._sources[place].tenant or tenant
 
             def read() -> Stored:
-                if place > 0 and not store.exists:  # The first one's is made by what is first stored in it.
-                    raise StoreUnavailable("no store is there")
+                if place > 0 and not store.exists:  # The first write creates the first source's store.
+                    raise StoreUnavailable("there is no store at this place")
                 return store.renewed(theirs, part) if part else store.load(theirs)
 
             known = self._asked[key] = _Asked(_in_a_thread(read), time.monotonic())
@@ -188,7 +196,10 @@ class Sources:
     def _vectors(
         self, named: Sequence[tuple[str, Stored]], rows: Sequence[tuple[int, int]]
     ) -> tuple[Vectors | None, str]:
-        """Return the vectors of the tools in these places, or None and why one source has none that fit."""
+        """Return the vectors of the tools at these rows. Otherwise return None and the reason why a source has no
+        usable
+        vectors.
+        """
         filled = [(name, part) for name, part in named if len(part.catalogue)]
         others = len({store.embedder.id for store in self._stores}) > 1
         lacking = [f"source {name}: {part.note or 'other vectors'}" for name, part in filled if part.vectors is None]
@@ -201,8 +212,11 @@ class Sources:
 
 
 def _rows(named: Sequence[tuple[str, Stored]]) -> tuple[dict[str, tuple[int, int]], Mapping[str, tuple[str, ...]]]:
-    """Return the source and row whose definition counts for each key, and by key the names of that source and of those
-    that define it otherwise."""
+    """Return two mappings by key: the source and row of the definition that counts, and the names of the sources with
+    other definitions.
+
+    The second mapping begins with the source with the definition that counts.
+    """
     rows, origins = dict[str, tuple[int, int]](), dict[str, tuple[str, ...]]()
     for place, (name, part) in enumerate(named):
         for row, tool in enumerate(part.tools):

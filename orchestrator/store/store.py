@@ -1,9 +1,9 @@
 """The Store: every tenant's tools and their vectors, in Qdrant. Qdrant runs in a folder or at a URL.
 
 A tool's point is named by its definition, so new points never change what a reader sees. A write then replaces one
-record, the tenant's manifest. Readers see the old catalogue or the new one, never a mixture, even if a writer dies. At
-last the writer deletes the points that the manifest no longer names. On a server it deletes only old ones, because
-another writer may be about to name the new ones.
+record, the tenant's manifest. Readers see the old catalogue or the new one, never a mixture, even if a writer dies.
+Finally the writer deletes the points that the manifest no longer names. On a server it deletes only old points, because
+another writer may be about to name a young one.
 """
 
 import time
@@ -88,28 +88,28 @@ class Store:
         entries: Entries | None = None,
         change_policy: ChangePolicy = "safe",
     ) -> None:
-        """Open nothing yet.
+        """Create the store. It opens on first use.
 
         Args:
-            location: A folder or a URL; None: in memory.
-            embedder: An embedder, or what opens one on first use.
-            timeout_s: How long a Qdrant server may take to answer.
-            index_limit: A Qdrant server searches the tools of tenants with more of them.
-            entries: Those of the configuration at hand (`McpConfig.entries`): of all that was listed, only its servers
-                are seen. None: every server, as it was listed last.
-            change_policy: The changed definitions that wait until they are accepted.
+            location: A folder or a URL. None: in memory.
+            embedder: An embedder, or a function that opens one on first use.
+            timeout_s: Seconds that a Qdrant server may take to answer.
+            index_limit: The size of a large tenant. A Qdrant server searches the tools of a tenant with more tools.
+            entries: The entries of a configuration (`McpConfig.entries`). Only tools that these entries listed are
+                seen. None: every server is seen as it was listed last.
+            change_policy: The changed definitions that wait until somebody accepts them.
         """
         self.index_limit, self.change_policy = index_limit, change_policy
         self.location = "" if location is None else str(location)
         self.qdrant = Qdrant(self.location, timeout_s)
         self._tool_points = ToolPoints(self.qdrant, embedder)
         self.outcomes = Outcomes(self.qdrant, lambda: self.embedder)
-        """The tenants' Outcomes."""
+        """The Outcomes of all tenants."""
         self._entries = entries
         self._known: dict[str, tuple[str, str]] = {}
-        """Tenant to the stamp that the store had, and the version of the tools that were read then."""
+        """By tenant: the stamp of the store at the last read, and the version of the tools that it gave."""
         self._damaged = set[str]()
-        """Tenants of whom a record could not be read."""
+        """Tenants with a record that could not be read."""
 
     def __str__(self) -> str:
         """Return the location without credentials."""
@@ -117,7 +117,7 @@ class Store:
 
     @property
     def embedder(self) -> Embedder:
-        """Return the embedder, opened on first use."""
+        """The embedder. It opens on first use."""
         return self._tool_points.embedder
 
     @property
@@ -126,42 +126,55 @@ class Store:
 
     @property
     def exists(self) -> bool:
-        """Tell whether it may hold anything: a folder is made by the first write."""
+        """False if the store is certainly empty. The first write creates a folder."""
         return self.qdrant.exists
 
     def see(self, entries: Entries | None) -> None:
-        """From now on, see what a configuration with these entries does."""
+        """From now on, show only the tools that these entries of a configuration listed. None: all."""
         self._entries = entries
         self._known.clear()
 
     def close(self) -> None:
-        """Close the client; a later call opens it again (and an in-memory store is then empty)."""
+        """Close the client. A later call opens it again. A store in memory is then empty."""
         self.qdrant.close()
 
     # --- reading
 
     def load(self, tenant: str, version: str = "") -> Stored:
-        """Return the tenant's tools and those shared by all; StoreUnavailable when they cannot be read whole.
+        """Return the tenant's tools and the tools that all tenants share.
 
-        version: as it was just read.
+        Args:
+            tenant: The tenant.
+            version: The version, if it was just read.
+
+        Raises:
+            StoreUnavailable: The tools cannot be read.
         """
         check_tenant(tenant, shared=True)
         return self._load(tenant, None, version)
 
     def renewed(self, tenant: str, earlier: Stored, version: str = "") -> Stored:
-        """Return the same now: `earlier` itself where nothing has changed, else only what it lacks is read."""
+        """Return the tenant's current tools. Only tools that `earlier` lacks are read.
+
+        Args:
+            tenant: The tenant.
+            earlier: The tools that were read before. They are returned if nothing has changed.
+            version: The version, if it was just read.
+        """
         version = version or self.version(tenant)
         if version == earlier.version:
             return earlier
         stored = self._load(tenant, earlier, version)
-        # What is damaged may be so still.
+        # Damaged records may still be damaged.
         same = (stored.version, stored.damaged) == (earlier.version, earlier.damaged)
         return earlier if same else stored
 
     def large_tenant(self, tenant: str, version: str) -> LargeTenantTools | None:
-        """Return the tenant's tools as a server searches them; None where they are few enough to be loaded.
+        """Return the tools of a large tenant, which the server searches. Return None if the tenant is not large.
 
-        version: as it was just read. It tells of few tools without a further request.
+        Args:
+            tenant: The tenant.
+            version: The version, if it was just read. It shows a small number of tools without another request.
         """
         if manifest.searched_tools(version) <= self.index_limit:
             return None
@@ -177,21 +190,23 @@ class Store:
         return LargeTenantTools(searched=searched, few=stored, vectors=vectors)
 
     def version(self, tenant: str) -> str:
-        """Ask for the version of the tenant's tools."""
+        """Read the version of the tenant's tools."""
         check_tenant(tenant, shared=True)
         stamp, version = self._stamp(tenant), manifest.version(self.qdrant, tenant, self._entries)
         self._remember(tenant, stamp, version)
         return version
 
     def is_current(self, tenant: str, version: str) -> bool:
-        """Tell whether this is surely still the tenant's version. Never waits; False where only asking can tell."""
+        """Return True if this is certainly the tenant's current version. It never waits, so False may also mean
+        "unknown".
+        """
         stamp = self._stamp(tenant)
         return bool(stamp) and self._known.get(tenant) == (stamp, version)
 
     def index_file(self, tenant: str) -> Path | None:
-        """Return where an index of the tenant's tools may be kept; None where there is no folder for it.
+        """Return the path for a file with an index of the tenant's tools, or None if no folder can hold one.
 
-        That of a server's tenant is in the user's cache folder.
+        For a tenant on a server, the path is in the user's cache folder.
         """
         if self.remote:
             return user_cache_path("toolroute") / "indexes" / digest(f"{self.location}\n{tenant}", 32) / "index.npz"
@@ -199,23 +214,28 @@ class Store:
         return place / "index.npz" if place is not None and place.is_dir() else None
 
     def servers(self, tenant: str, *, own: bool = False) -> dict[str, int]:
-        """Return the tenant's servers (with those shared by all, unless only its `own`) and their number of tools."""
+        """Return the number of tools of each of the tenant's servers, by name. Servers that all tenants share are
+        included, unless `own` is True.
+        """
         owners = [owner for owner in self._visible(tenant) if owner.tenant == tenant or not own]
         return dict(sorted((server, len(tools)) for owner in owners for server, tools in owner.tools.items()))
 
     def entries(self, tenant: str) -> dict[str, str]:
-        """Return what the tenant's own servers were listed by (`ServerSpec.identity`), where a listing said so."""
+        """Return the identity of the entry (`ServerSpec.identity`) that listed each of the tenant's own servers, if
+        known.
+        """
         return dict(self._visible(tenant)[0].entries)
 
     def listings(self, tenant: str) -> dict[str, tuple[int, tuple[str, ...]]]:
-        """Return all that entries have listed (`SERVER:ENTRY`), seen here or not: the number of tools, and the
-        configuration files that have the entry."""
+        """Return all listings of the tenant, seen or not, as `SERVER:ENTRY`: the number of tools, and the configuration
+        files with the entry.
+        """
         check_tenant(tenant, shared=True)
         own = self.qdrant.read(tenant, lambda points: manifest.owned(points, tenant))
         return {one: (len(tools), own.files.get(one, ())) for one, tools in own.tools.items() if ":" in one}
 
     def failures(self, tenant: str) -> dict[str, str]:
-        """Return why the last listing of each of the tenant's servers failed, as far as that can be read."""
+        """Return why the last listing of a server failed, by server. Servers that were listed are left out."""
         check_tenant(tenant, shared=True)
         return self.qdrant.read(tenant, lambda points: manifest.failed(points, tenant, self._entries))
 
@@ -224,7 +244,7 @@ class Store:
         return self.qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
 
     def tool(self, tenant: str, key: str) -> Tool | None:
-        """Return one tool's definition, read without the rest; None where the tenant has no such tool."""
+        """Return the definition of one tool, without reading the others. None: the tenant has no such tool."""
         server, name = split_key(key)
         owner = next((owner for owner in self._visible(tenant) if name in owner.tools.get(server, {})), None)
         if owner is None:
@@ -238,7 +258,7 @@ class Store:
         raise InvalidConfig(manifest.damaged([key]))
 
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
-        """Return a server's tools, read without the rest; without those whose records are damaged."""
+        """Return the tools of one server, without reading the others. Tools with damaged records are left out."""
         owner = next((owner for owner in self._visible(tenant) if server in owner.tools), Manifest(tenant=tenant))
         points = [tool_id(owner.tenant, key_of(server, n), hash_) for n, hash_ in owner.tools.get(server, {}).items()]
         found = self.qdrant.read(owner.tenant, lambda opened: opened.get(owner.collection, points)) if points else {}
@@ -258,12 +278,12 @@ class Store:
             if not stored.damaged:
                 return stored
             if manifest.version(self.qdrant, tenant, self._entries) == version:
-                # A record written again makes no new version of the tools: whoever has none of it asks again.
+                # Writing a damaged record again makes no new version of the tools, so the version has a mark here.
                 self._remember(tenant, stamp, f"{version} damaged")
                 self._damaged.add(tenant)
                 return replace(stored, version=f"{version} damaged")
             version = ""
-        raise StoreUnavailable(f"the store {self.qdrant} cannot be read whole, as it kept changing: try again")
+        raise StoreUnavailable(f"the store {self.qdrant} cannot be read: writers kept changing it; try again")
 
     def _remember(self, tenant: str, stamp: str, version: str) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -286,10 +306,16 @@ class Store:
         entry: str = "",
         file: str = "",
     ) -> Changes:
-        """Make these the server's tools. Only definitions that are new or changed are embedded.
+        """Replace a server's tools. Only new and changed definitions are embedded.
 
-        `entry` is the identity of what listed them, and `file` where that stands. Without one, they take the place of
-        the server's tools that are seen here, or are imported.
+        Args:
+            tenant: The tenant.
+            server: The name of the server.
+            tools: All its tools.
+            on_progress: Is called with the number of tools written.
+            entry: The identity of the configuration's entry that listed the tools. Empty: the tools replace those that
+                are seen here, or they are imported.
+            file: The configuration file with the entry.
         """
         listed = {server: entry} if entry else {}
         return self.replace_servers(tenant, {server: tools}, on_progress, listed, file)[server]
@@ -302,9 +328,18 @@ class Store:
         listed: Entries | None = None,
         file: str = "",
     ) -> dict[str, Changes]:
-        """Do the same for several servers, all at once; None takes one away, as `remove_server` does.
+        """Replace the tools of several servers in one write.
 
-        Raises StoreUnavailable and EmbedderUnavailable.
+        Args:
+            tenant: The tenant.
+            servers: The tools by server. None removes the server, as `remove_server` does.
+            on_progress: Is called with the number of tools written.
+            listed: The identity of the entry that listed each server.
+            file: The configuration file with the entries.
+
+        Raises:
+            StoreUnavailable: The store cannot be written.
+            EmbedderUnavailable: The definitions cannot be embedded.
         """
         check_tenant(tenant, shared=True)
         now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
@@ -324,9 +359,12 @@ class Store:
             return self._finish(points, write, wanted, again, noted if calm else [])
 
     def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None) -> None:
-        """Keep why these servers could not be listed, "" for those that could, by which entries they were tried.
+        """Store why servers could not be listed. Reasons for other servers are kept for a month.
 
-        What is known of others stays for a month.
+        Args:
+            tenant: The tenant.
+            errors: The reason by server. Empty for a server that was listed.
+            entries: The identity of the entry by which each server was tried.
         """
         before, now = self._failures(tenant), time.time()
         tried = {_listing(server, (entries or {}).get(server, "")): error for server, error in errors.items()}
@@ -337,39 +375,65 @@ class Store:
                 manifest.note_failures(points, tenant, after)
 
     def keep_offer(self, tenant: str, server: str, entry: str, offer: str) -> None:
-        """Keep what a server of this entry offers beside its tools, as JSON text."""
+        """Store a server's resources and prompts as JSON text, by the entry that connects it.
+
+        Args:
+            tenant: The tenant.
+            server: The name of the server.
+            entry: The identity of the entry.
+            offer: The JSON text.
+        """
         check_tenant(tenant)
         with self.qdrant.writing(tenant) as points:
             manifest.keep_offer(points, tenant, _listing(server, entry), offer)
 
     def offers(self, tenant: str, entries: Entries) -> dict[str, str]:
-        """Return what the tenant's servers of these entries offer beside their tools, as JSON text."""
+        """Return the stored resources and prompts of the servers with these entries, as JSON text by server."""
         check_tenant(tenant)
         listings = {_listing(server, entry): server for server, entry in entries.items()}
         found = self.qdrant.read(tenant, lambda points: manifest.offers(points, tenant, listings))
         return {listings[listing]: offer for listing, offer in found.items()}
 
     def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
-        """Return why these servers could not be listed, of those that were tried by the same entry `within_s` ago."""
+        """Return why servers could not be listed, if the same entry was tried in the last seconds.
+
+        Args:
+            tenant: The tenant.
+            entries: The identity of the entry, by server.
+            within_s: The number of seconds.
+        """
         since, failed = time.time() - within_s, self._failures(tenant)
         found = {name: failed.get(_listing(name, entry), ("", 0.0)) for name, entry in entries.items()}
         return {name: error for name, (error, at) in found.items() if error and at > since}
 
     def accepted(self, tenant: str, server: str, entry: str) -> dict[str, Tool]:
-        """Return by name the accepted definitions of tools that this entry lists otherwise now, or no more."""
+        """Return the accepted definitions, by name, of tools that have another definition now or are gone.
+
+        Args:
+            tenant: The tenant.
+            server: The name of the server.
+            entry: The identity of the entry that lists the server.
+        """
         check_tenant(tenant, shared=True)
         kept = self.qdrant.read(tenant, lambda points: manifest.accepted(points, tenant))
         return kept.get(_listing(server, entry[:OF_SERVER]), {})
 
     def note_accepted(self, tenant: str, server: str, entry: str, tools: Mapping[str, Tool]) -> None:
-        """Keep these as the accepted definitions of the entry's server, in place of those that were kept."""
+        """Store the accepted definitions of a server's tools. They replace the stored ones.
+
+        Args:
+            tenant: The tenant.
+            server: The name of the server.
+            entry: The identity of the entry that lists the server.
+            tools: The definitions by name.
+        """
         check_tenant(tenant, shared=True)
         listing = _listing(server, entry[:OF_SERVER])
         with self.qdrant.writing(tenant) as points:
             manifest.note_accepted(points, tenant, {**manifest.accepted(points, tenant), listing: tools})
 
     def to_replace(self, tenant: str) -> Catalogue:
-        """Return the tools as `load` does, to who writes them again; none where the tenant's own are damaged."""
+        """Return the tools for a writer that writes them again. Empty if the tenant's own records are damaged."""
         try:
             return self.load(tenant).catalogue
         except InvalidConfig:
@@ -377,7 +441,7 @@ class Store:
                 return Catalogue()
 
     def drop(self, tenant: str) -> None:
-        """Remove all that is kept of the tenant: its tools and its experience."""
+        """Remove everything of the tenant: its tools and its experience."""
         check_tenant(tenant, shared=True)
         if self.remote:
             self.qdrant.check_version()
@@ -388,7 +452,7 @@ class Store:
             file.unlink(missing_ok=True)
 
     def remove_server(self, tenant: str, server: str) -> Changes:
-        """Take a server and all its tools away, as it is seen here; `SERVER:ENTRY` takes that listing away."""
+        """Remove a server with all its tools, as it is seen here. `SERVER:ENTRY` removes that listing."""
         name, _, entry = server.partition(":")
         entry = entry or self.entries(tenant).get(server, "")
         if self.accepted(tenant, name, entry):
@@ -396,7 +460,7 @@ class Store:
         return self.replace_servers(tenant, {server: None})[server]
 
     def _found(self, points: Points, tenant: str, write: "_Write", wanted: Mapping[str, Tool]) -> "_Found":
-        """Return the state before a write. A tenant whose tools a server can search stays so, also with fewer tools."""
+        """Return the state before a write. A large tenant stays in the searched collection, even with fewer tools."""
         before, noted = manifest.to_replace(points, tenant)
         collection, searched = self._tool_points.collection, self._tool_points.searched
         if self.remote and (before.collection == searched or write.on(before, "").count > self.index_limit):
@@ -409,7 +473,7 @@ class Store:
         return _Found(before, noted, collection, {point: tools[point] for point in missing})
 
     def _add_missing(self, tenant: str, found: "_Found", on_progress: Progress | None) -> list[str]:
-        """Write these points, chunk by chunk, so that other writers get their turn in between; return their drafts."""
+        """Write the missing points in chunks, so that other writers get their turn in between. Return their drafts."""
         self.qdrant.check_version()
         collection, missing = found.collection, found.missing
         with self.qdrant.writing(tenant, mends=True) as points:
@@ -430,11 +494,16 @@ class Store:
     def _finish(
         self, points: Points, write: "_Write", wanted: Mapping[str, Tool], found: "_Found", noted: list[str]
     ) -> dict[str, Changes]:
-        """Add the few points that do not exist, replace the manifest, and sweep.
+        """Add the missing points, replace the manifest, and delete unused points.
 
-        noted: the drafts of what this write has added so far.
+        Args:
+            points: The tenant's points.
+            write: The write.
+            wanted: The written tools, by point.
+            found: The state before the write.
+            noted: The drafts of the points that this write has already added.
         """
-        for _ in range(_SWAPS):  # Until no other writer, on a Qdrant server, comes between.
+        for _ in range(_SWAPS):  # On a Qdrant server, another writer may come first.
             before, tenant = found.before, found.before.tenant
             after = write.on(before, found.collection)
             removed = before.definitions() - (after.definitions() if before.collection == after.collection else set())
@@ -457,7 +526,9 @@ class Store:
                     self._sweep(points, found, after, parts, removed, [*noted, *going])
                 return write.changes(before, after)
             noted, found = [], self._found(points, tenant, write, wanted)
-        raise StoreBusy(f"other writers to {tenant!r} were first {_SWAPS} times in the store {self.qdrant}: try again")
+        raise StoreBusy(
+            f"the store {self.qdrant} is busy: other writers to {tenant!r} came first {_SWAPS} times; try again"
+        )
 
     def _note(self, points: Points, changes: Sequence[tuple[str, Collection[tuple[str, str]]]]) -> list[str]:
         self.qdrant.check_version()
@@ -472,7 +543,7 @@ class Store:
         removed: Collection[tuple[str, str]],
         done: Sequence[str],
     ) -> None:
-        """Remove the points that were named and are no more, and those that old drafts left; the drafts `done` go."""
+        """Delete the points that are no longer named, the points of old drafts, and the drafts in `done`."""
         before, tenant, until = found.before, after.tenant, time.time() - drafts.KEPT_S
         if removed:
             points.sweep(before.collection, [tool_id(tenant, *tool) for tool in removed], until)
@@ -496,8 +567,14 @@ class Store:
 
 
 class _Found(NamedTuple):
-    """What a write finds: the manifest before it, the drafts, the collection that the tenant's tools shall be in, and
-    the tools, by point, that it lacks: of those to be written, and of those kept in another collection."""
+    """The state before a write.
+
+    Attributes:
+        before: The manifest.
+        noted: The drafts of all writers.
+        collection: The collection for the tenant's tools.
+        missing: The tools, by point, that the collection lacks: written tools, and kept tools from another collection.
+    """
 
     before: Manifest
     noted: tuple[drafts.Draft, ...]
@@ -511,8 +588,14 @@ class _Found(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Write:
-    """Definitions by server (None: it goes), the entries that listed them, those of the configuration that sees the
-    store, and the file with the former."""
+    """A write of several servers.
+
+    Attributes:
+        now: The definitions by server. None removes the server.
+        listed: The entries that listed them.
+        entries: The entries of the configuration that sees the store.
+        file: The file with the entries in `listed`.
+    """
 
     now: Mapping[str, Definitions | None]
     listed: Entries
@@ -523,7 +606,7 @@ class _Write:
         return before.changed(before.listings(self.now, self.listed, self.entries), collection, self.file)
 
     def changes(self, before: Manifest, after: Manifest) -> dict[str, Changes]:
-        """Return what changed for whoever sees the entries that were written."""
+        """Return the changes as a reader with the written entries sees them."""
         whole = None if self.entries is None and not self.listed else {**(self.entries or {}), **self.listed}
         was, now = before.seen(whole).tools, after.seen(whole).tools
         return {one: Changes.between(was.get(one, before.tools.get(one, {})), now.get(one, {})) for one in self.now}

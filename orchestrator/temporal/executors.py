@@ -109,7 +109,7 @@ class Executors:
 
         Args:
             call: The call.
-            connections: The connections to MCP servers. None: there are none.
+            connections: The connections to MCP servers. None: this worker has no MCP servers.
             confirm: Is called with an MCP server's own definition before the call, and may raise.
 
         Raises:

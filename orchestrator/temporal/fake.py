@@ -1,4 +1,4 @@
-"""`FakeRouting`: a plugin whose activities answer as a test's author wrote: no catalogue, no server, no model."""
+"""`FakeRouting`: a plugin for tests. Its activities give prepared answers, without a catalogue, servers or a model."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,17 +43,17 @@ _SCORE = 0.9
 
 
 class FakeRouting(OrchestratorPlugin):
-    """Stands in for `OrchestratorPlugin` in tests: a task finds the tools that you name, and calls give your results.
+    """Replaces `OrchestratorPlugin` in tests. A task finds the tools that you name, and calls return your results.
 
-    Arguments are checked, errors are tried again and approvals wait as they do in production.
+    Arguments are checked, errors are retried and approvals wait as in production.
 
     Args:
-        tasks: The tools of each task, best first, by key or as `(key, arguments)`; a plan has a step for each. A
+        tasks: The tools of each task, best first, as keys or as `(key, arguments)`. A plan has one step per tool. A
             function gets the RouteRequest instead. An unknown task fails with InvalidInput.
         results: The answer of each tool: a value, a ToolResult, an exception to raise, or a function of the arguments.
             Default: the text "KEY: done".
-        tools: The definitions of tools, where schemas and hints matter: a Catalogue, its file, or Tools and functions.
-            Other tools take any argument, and are not known to only read.
+        tools: Definitions of tools, if schemas and hints matter: a Catalogue, its file, or Tools and functions. Other
+            tools take any argument, and are not known to only read.
         complete: Answers for the worker's language model. Default: the worker has none.
 
     Raises:
@@ -61,13 +61,16 @@ class FakeRouting(OrchestratorPlugin):
 
     Attributes:
         routed: The requests that were routed, in order.
-        calls: The calls that were made, in order, attempts that failed among them.
-        recorded: The outcomes that were remembered, in order.
+        calls: The calls that were made, in order, with failed attempts.
+        recorded: The Outcomes that were recorded, in order.
         synced: The requests to sync the catalogue, in order.
 
-    Example:
-        fake = FakeRouting({"refund Ada": [("billing:refund", {"payment": "p-7"})]}, results={"billing:refund": "ok"})
-        client = await Client.connect(address, plugins=[fake])
+    Examples:
+        >>> from temporalio.client import Client
+        >>> from orchestrator.testing import FakeRouting
+        >>> fake = FakeRouting({"refund Ada": [("billing:refund", {"payment": "p-7"})]}, results={"billing:refund": 7})
+        >>> async def connect(address: str) -> Client:
+        ...     return await Client.connect(address, plugins=[fake])
     """
 
     @named
@@ -156,12 +159,12 @@ class FakeRouting(OrchestratorPlugin):
 
 
 def _of_step(step: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that are given for this step alone, as `s1.path`."""
+    """Return the arguments for only this step, which are named like `s1.path`."""
     return {name.removeprefix(f"{step}."): value for name, value in arguments.items() if name.startswith(f"{step}.")}
 
 
 class _FakeResources(Resources):
-    """What a worker opens, as far as its activities ask for it."""
+    """The resources that the activities of a worker use."""
 
     def __init__(self, fake: FakeRouting) -> None:
         router: Any = self
@@ -196,7 +199,7 @@ class _FakeResources(Resources):
 
 
 class _FakeStages(StageActivities):
-    """The first stage finds nothing, with an open gate, and the last asks for the Decision."""
+    """The first stage finds nothing, with an open gate, and the last stage returns the Decision."""
 
     async def _find(self, given: RawValue, before: RawValue | None, activity: str) -> Findings:
         skips = (names.DETECT_EXPLICIT_SERVER, names.SEMANTIC_FALLBACK)

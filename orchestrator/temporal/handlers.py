@@ -1,7 +1,8 @@
-"""Query, update and memo of a workflow, by which `toolroute runs`, the pages and clients reach its runs. Deterministic.
+"""The query, the update and the memo of a workflow, for `toolroute runs`, the pages and clients. This module is
+deterministic.
 
-`ToolRouter.run` gives them to the calling workflow, so that a run inside a user's own workflow can be approved as
-one of `toolroute.run` can.
+`ToolRouter.run` adds them to the calling workflow, so that a run inside your own workflow can be approved like a run of
+`toolroute.run`.
 """
 
 import asyncio
@@ -22,10 +23,10 @@ from orchestrator.temporal.run import Run
 
 
 class Handlers:
-    """Shows the runs of one execution, all of one tenant, and takes a person's words on their steps.
+    """Shows the runs of one execution, all of one tenant, and takes people's answers about their steps.
 
-    The memo (RunMemo) and the current details say how the steps stand, without what they are given. Details that the
-    workflow sets itself stay.
+    The memo (RunMemo) and the current details have the state of the steps, without arguments. Details that the workflow
+    sets itself stay.
     """
 
     def __init__(self, tenant: str) -> None:
@@ -36,11 +37,13 @@ class Handlers:
         self._topic: WorkflowTopicHandle[Progress] | None = None
 
     def publish(self, stream: WorkflowStream) -> None:
-        """Publish each change under the topic `toolroute.progress` of a stream, too."""
+        """Also publish each change to a stream, under the topic `toolroute.progress`."""
         self._topic = stream.topic(names.PROGRESS, type=Progress)
 
     def register(self, run: Run | None = None) -> None:
-        """Answer the query and the update, where the workflow has no handler of that name; of this run at first."""
+        """Register the query and the update, unless the workflow has handlers with these names. They start with this
+        run.
+        """
         self._runs = (run,) if run else ()
         if workflow.get_query_handler(names.PROGRESS) is None:
             workflow.set_query_handler(names.PROGRESS, self.progress)
@@ -49,35 +52,42 @@ class Handlers:
 
     @asynccontextmanager
     async def showing(self, run: Run) -> AsyncIterator[None]:
-        """Keep memo and details as the runs under way stand, this one among them."""
+        """Keep the memo and the details up to date while this run and others continue."""
         self._runs = (*(one for one in self._runs if one.under_way and one is not run), run)
         showing = asyncio.create_task(self._show())
         try:
             yield
         finally:
             showing.cancel()
-            if workflow.in_workflow():  # Not while an execution that a worker leaves behind is collected.
+            if workflow.in_workflow():  # False while the execution of a stopped worker is collected.
                 self._show_now()
 
     def progress(self) -> Progress:
-        """Return phase and budget of the latest run, and the steps of all under way; also after the end."""
+        """Return the phase and the budget of the latest run, and the steps of all current runs. It also answers after
+        the
+        end.
+        """
         *others, latest = [run.progress() for run in self._runs]
         return replace(latest, steps=tuple(step for shown in (*others, latest) for step in shown.steps))
 
     def approve(self, word: RawValue = NOTHING) -> None:
-        """Let a step use its tool with the arguments of this digest, or not."""
+        """Approve or reject a step with the arguments of a digest."""
         given = read_input(word, Approval)
         self._waiting(given).take(given)
 
     def check(self, word: RawValue = NOTHING) -> None:
-        """Refuse a word that names no waiting step, or arguments that nobody was shown."""
+        """Refuse an answer that names no waiting step, or that approves without a digest."""
         given = read_input(word, Approval)
         if given.allowed and not given.digest:
-            raise InvalidInput("digest='': give the one that the run's progress shows with the step's arguments")
+            raise InvalidInput("digest='': give the digest that the run's progress shows next to the step's arguments")
         self._waiting(given)
 
     def _waiting(self, word: Approval) -> Run:
-        """Return the run whose step waits for this word; InvalidInput where none does, or it is not said which."""
+        """Return the run with the step that waits for this answer.
+
+        Raises:
+            InvalidInput: No step waits for it, or several do.
+        """
         refused: list[InvalidInput] = []
         found = list[Run]()
         for run in self._runs:
@@ -89,7 +99,7 @@ class Handlers:
         if not found:
             raise refused[-1]
         if len(found) > 1 and not word.digest:
-            raise InvalidInput(f"digest='': several runs wait with a step {word.step!r}: give the digest of one")
+            raise InvalidInput(f"digest='': a step {word.step!r} waits in several runs: give the digest of one of them")
         return found[-1]
 
     async def _show(self) -> None:
@@ -116,9 +126,9 @@ class Handlers:
 
 
 def _changed(now: Progress, before: Progress | None) -> Progress | None:
-    """Return the steps that have changed, without what they are given; None where only the budget has.
+    """Return the progress with only the changed steps, without arguments. None if only the budget has changed.
 
-    So what a stream keeps stays small: some 400 bytes for each state of each step.
+    A stream stays small this way: about 400 bytes for each state of each step.
     """
     known = before.steps if before else ()
     steps = tuple(replace(step, arguments={}) for step in now.steps if step not in known)

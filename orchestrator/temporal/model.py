@@ -1,7 +1,7 @@
-"""A model's part in a run, on the workflow's side: late arguments before a step, and the answer after all of them.
+"""A model's part in a run, on the workflow's side: late arguments before a step, and the answer after all steps.
 
-Deterministic: what is asked for is cut by characters, since workflow code counts no tokens. What a model does not give
-is reported, never made up: a step without its arguments ends `needs_input`, and the results stand for the answer.
+This module is deterministic. Texts are cut by characters, because workflow code counts no tokens. If the model fails,
+the reason is reported: a step without its arguments ends with `needs_input`, and the results replace the answer.
 """
 
 import asyncio
@@ -28,17 +28,27 @@ from orchestrator.temporal.call import described, tokens_of, was_cancelled
 Complete = Callable[[CompleteRequest], Awaitable[Completion]]
 
 ANSWER_SHARE = 4
-"""One part in four of a completion's tokens is for what it writes."""
+"""A quarter of a completion's tokens is for the model's answer."""
 LEAST_FOR_ANSWER = 1_000
-"""A reserve below this leaves no room for a model's answer."""
+"""The minimum reserve, in tokens, for which a model is asked for the answer."""
 _CHARS_PER_TOKEN = 5
-"""A high guess: the activity counts, and cuts what is still too long."""
+"""A high estimate. The activity counts tokens, and cuts what is still too long."""
 
 
 async def fill(
     step: Step, tool: Tool, plan: Plan, outcomes: Mapping[str, StepOutcome], allowance: int, complete: Complete
 ) -> Filled:
-    """Ask the model for the step's late arguments, from the results before it. Raises only when cancelled."""
+    """Ask the model for the step's late arguments, with the results of earlier steps. It raises only if it is
+    cancelled.
+
+    Args:
+        step: The step.
+        tool: Its tool.
+        plan: The plan.
+        outcomes: The ends of the earlier steps, by id.
+        allowance: The tokens that the step may use.
+        complete: Calls the model.
+    """
     most = min(FILLING_TOKENS, allowance // (MOST_ASKED + 1))  # one share is for the call
     before = [outcomes[name] for name in _before(step, plan)]
     request = CompleteRequest(
@@ -57,22 +67,29 @@ async def fill(
     if failed:
         return Filled(tokens=got.usage.total, reason=f"no model filled {names} ({failed})")
     if names:
-        return Filled(tokens=got.usage.total, reason=f"missing: {names}, which the earlier results do not give")
+        return Filled(tokens=got.usage.total, reason=f"missing: {names}; the results of earlier steps do not give them")
     return Filled(arguments=got.arguments, tokens=got.usage.total)
 
 
 async def answer(
     plan: Plan, outcomes: Sequence[StepOutcome], reserve: int, complete: Complete
 ) -> tuple[str, int, tuple[str, ...]]:
-    """Return the answer, the tokens that it took, and why no model wrote it. Raises only when cancelled."""
+    """Return the answer, the tokens that it used, and why no model wrote it. It raises only if it is cancelled.
+
+    Args:
+        plan: The plan.
+        outcomes: The ends of all steps.
+        reserve: The tokens for the answer.
+        complete: Calls the model.
+    """
     if plan.choice is not None and plan.choice.answer:
         return plan.choice.answer, 0, ()
     listed = compose(plan, outcomes, reserve)
     if plan.model == NO_MODEL or not any(outcome.status is StepStatus.DONE for outcome in outcomes):
         return listed, 0, ()
     if reserve < LEAST_FOR_ANSWER:
-        few = f"reserve_for_synthesis={reserve:,} leaves a model no room for an answer"
-        return listed, 0, (f"{few}: give at least {LEAST_FOR_ANSWER:,}",)
+        few = f"reserve_for_synthesis={reserve:,}: too few tokens for a model's answer"
+        return listed, 0, (f"{few}; give at least {LEAST_FOR_ANSWER:,}",)
     request = CompleteRequest(
         purpose=Purpose.ANSWER,
         task=plan.task,
@@ -82,12 +99,12 @@ async def answer(
     )
     got, failed = await _asked(request, complete)
     if failed:
-        return listed, got.usage.total, (f"the results as they came: no model wrote ({failed})",)
+        return listed, got.usage.total, (f"the answer lists the results, because no model wrote it ({failed})",)
     return got.text, got.usage.total, ()
 
 
 async def _asked(request: CompleteRequest, complete: Complete) -> tuple[Completion, str]:
-    """Return what the model gave, and "", or what a failure took, and why."""
+    """Return the model's completion and "". After a failure, return the tokens that it used and the reason."""
     try:
         return await complete(request), ""
     except (FailureError, asyncio.CancelledError) as error:
@@ -97,7 +114,13 @@ async def _asked(request: CompleteRequest, complete: Complete) -> tuple[Completi
 
 
 def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str:
-    """Return the answer without a model: what the tools said, in the plan's order, within the synthesis reserve."""
+    """Return the answer without a model: the tools' results in the plan's order, cut to the reserve.
+
+    Args:
+        plan: The plan.
+        outcomes: The ends of all steps.
+        max_tokens: The maximum size of the answer, in tokens.
+    """
     if not plan.steps:
         return "; ".join(plan.reasons)
     most = _CHARS_PER_TOKEN * max_tokens // len(plan.steps)
@@ -107,7 +130,7 @@ def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str
 
 
 def _before(step: Step, plan: Plan) -> list[str]:
-    """Return the steps that this one follows, directly or not, in the plan's order."""
+    """Return the ids of the steps on which this one depends, directly or not, in the plan's order."""
     found = set(step.depends_on)
     for other in reversed(plan.steps):
         found |= set(other.depends_on) if other.id in found else set()
@@ -115,7 +138,7 @@ def _before(step: Step, plan: Plan) -> list[str]:
 
 
 def _results(outcomes: Sequence[StepOutcome], max_tokens: int) -> tuple[tuple[str, str], ...]:
-    """Return each step's title and result, cut so that a request stays small in a history."""
+    """Return each step's title and result, cut so that the request stays small in a history."""
     most = _CHARS_PER_TOKEN * max_tokens // max(1, len(outcomes))
     return tuple((_title(outcome), _said(outcome, most)) for outcome in outcomes)
 
@@ -125,7 +148,7 @@ def _title(outcome: StepOutcome) -> str:
 
 
 def _said(outcome: StepOutcome, most: int) -> str:
-    """Return the step's result, or how it ended without one, in at most so many characters and a mark."""
+    """Return the step's result, or the reason for having no result, cut to a number of characters."""
     text = f"{outcome.status.replace('_', ' ')}: {inline(outcome.reason)}"
     if outcome.result is not None and outcome.status is StepStatus.DONE:
         text = outcome.result.text

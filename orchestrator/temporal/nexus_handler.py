@@ -1,4 +1,4 @@
-"""The worker's side of the Nexus service: `find` in the handler, `plan` and `call` by a workflow each."""
+"""The worker's side of the Nexus service. `find` runs in the handler, and `plan` and `call` each start a workflow."""
 
 from collections.abc import Collection
 from typing import NoReturn
@@ -22,7 +22,7 @@ from orchestrator.temporal.resources import Resources
 
 @service_handler(service=ToolrouteService)
 class ToolrouteHandler:
-    """Serves the operations over a worker's resources, for these tenants alone; None stands for all."""
+    """Serves the operations with a worker's resources, only for these tenants. None: for all tenants."""
 
     def __init__(self, resources: Resources, tenants: Collection[str] | None) -> None:
         self._resources, self._tenants = resources, tenants
@@ -61,21 +61,17 @@ class ToolrouteHandler:
                 static_summary=call.tool.key[:200],
             )
         except WorkflowAlreadyStartedError:
-            ended = f"the call with idempotency_key={call.idempotency_key!r} ended before, as the workflow {name!r}"
-            _fail(OutcomeUnknown(f"{call.tool.key}: {ended}; give a further call a key of its own"))
+            ended = f"a call with idempotency_key={call.idempotency_key!r} has already ended (workflow {name!r})"
+            _fail(OutcomeUnknown(f"{call.tool.key}: {ended}; give a new call a new key"))
 
     def _check(self, tenant: str) -> None:
         """Refuse a tenant that this worker does not serve to other namespaces."""
         if self._tenants is not None and tenant not in self._tenants:
-            _fail(
-                UnknownTenant(
-                    f"tenant {tenant!r} is not served through Nexus here: the plugin's `nexus` does not name it"
-                )
-            )
+            _fail(UnknownTenant(f"tenant {tenant!r} is not served through Nexus: add it to the plugin's `nexus`"))
 
 
 def _fail(error: ToolrouteError) -> NoReturn:
-    """Raise the error as Nexus carries it: tried again by the caller's namespace, or the operation's failure."""
+    """Raise the error in Nexus' form: the caller's namespace repeats the operation, or the operation fails."""
     if error.retry:
         raise HandlerError(f"{type(error).__name__}: {error}", type=HandlerErrorType.UNAVAILABLE)
     cause = ApplicationError(str(error), type=type(error).__name__, non_retryable=True)

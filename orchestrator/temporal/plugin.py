@@ -59,8 +59,9 @@ FastMCP installs beartype, whose import hook would otherwise be loaded again for
 class OrchestratorPlugin(SimplePlugin):
     """Registers toolroute's activities and workflows with a Temporal worker.
 
-    Give the plugin to the client, whose workers inherit it, or to a worker. If both get it, it registers once. The
-    plugin sets no data converter. It opens the catalogue, the store and the servers when an activity first needs them,
+    Give the plugin to the client, and its workers inherit it, or give it to a worker. If both get it, it registers
+    once. The plugin sets no data converter. It opens the catalogue, the store and the servers when an activity first
+    needs them,
     and closes them when the last worker ends.
 
     Args:
@@ -74,7 +75,7 @@ class OrchestratorPlugin(SimplePlugin):
         mcp_servers: An `mcpServers` configuration, its path, or a function from the tenant to a configuration.
         executors: Functions and Executors by a tool's key, `server:*` or kind.
         models: Makes the language models. Default: the models that the options name.
-        only_servers: The names of the MCP servers whose tools may match. Default: all.
+        only_servers: The names of the MCP servers that may give matches. Default: all.
         entries: The entries of a configuration (`McpConfig.entries`). Only tools that these entries listed are seen.
             Default:
             all servers in the store.

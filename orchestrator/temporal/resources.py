@@ -1,4 +1,6 @@
-"""What the activities of a worker share: opened on first use, closed when the last worker that holds it ends."""
+"""The resources that a worker's activities share. They open on first use and close when the last worker that uses them
+ends.
+"""
 
 import asyncio
 import time
@@ -42,27 +44,29 @@ if TYPE_CHECKING:
     from orchestrator.runtime.router import Router
 
 ServerConfig = McpConfig | Mapping[str, Any] | str | Path
-"""An `mcpServers` configuration: a mapping, or the path of the JSON file, or one already read."""
+"""An `mcpServers` configuration: a mapping, the path of the JSON file, or an McpConfig."""
 
 MAX_TENANTS = 64
-"""Tenants whose MCP connections a worker keeps; the least recently used one's are closed."""
+"""The number of tenants whose MCP connections a worker keeps. The least recently used connections close first."""
 
 SLOTS = 400
-"""Activities of a worker at a time: a tenant's calls get half of them at most, so that routing always finds one."""
+"""The number of activities that a worker runs at the same time. One tenant's calls get at most half, so routing always
+finds a free slot.
+"""
 
 _ANSWERS_IN_S, _LIMITS_IN_S, _LIMITS_KEPT_S = 30.0, 2.0, 60.0
-"""For a tenant's configuration before a call, and before a route is given; and how long the latter counts."""
+"""Seconds to wait for a tenant's configuration before a call and after a route, and to keep the limits in it."""
 _Limits = tuple[dict[str, dict[str, str]], tuple[str, ...]]
-_NONE_NOW = McpConfig({}, "mcp_servers, which gives None now")
+_NONE_NOW = McpConfig({}, "mcp_servers, which now returns None")
 
 
 class Resources:
-    """Router, executors and models of one plugin. Nothing is opened before it is asked for.
+    """The router, the executors and the models of one plugin. Nothing opens before it is needed.
 
-    Connections belong to one tenant each: `mcp_servers` is a configuration that every tenant gets its own connections
-    of, or a function from the tenant to its configuration (None: that tenant has no servers). It is read again when a
-    call names a new server, when a server refuses or can't be connected, and by a sync; a server that it names no more
-    is closed as soon as no call is in flight. A function is called in a thread, and may wait there for a vault.
+    Each tenant has its own connections. `mcp_servers` is one configuration for all tenants, or a function from the
+    tenant to its configuration (None: the tenant has no servers). It is read again when a call names a new server, when
+    a server refuses a call or cannot be connected, and at a sync. A server that it no longer names closes when no call
+    uses it. A function runs in a thread, so it may wait, for example for a vault.
     """
 
     def __init__(
@@ -76,11 +80,11 @@ class Resources:
         changes: Callable[[], ChangePolicy] = lambda: "safe",
     ) -> None:
         self.changes = changes
-        """Returns which changed definitions wait until they are accepted."""
+        """Returns the policy for changed definitions that wait until somebody accepts them."""
         self._make_router, self._make_models, self._mcp_servers = make_router, make_models, mcp_servers
         self._registered = dict(executors or {})
         self.results = Results(results_in)
-        # A wrong registration fails here, where the plugin is made.
+        # A wrong registration fails here, when the plugin is created.
         self._executors = Executors(self._registered, self.results.keep)
         self._models: Models | None = None
         self._router: Router | None = None
@@ -91,12 +95,14 @@ class Resources:
         self._warm, self._warming = warm, set[asyncio.Task[None]]()
         self._threads = Threads(MAX_TENANTS, "toolroute configuration")
         place = Options.from_env().audit
-        self._audit = Audit.named(place) if place else None  # A worker may have no folder of a user.
+        self._audit = Audit.named(place) if place else None  # A worker may have no user folder.
         self._holders, self._opening, self._open = 0, asyncio.Lock(), AsyncExitStack()
 
     @contextmanager
     def audited(self, call: ToolCall, run: str) -> Iterator[dict[str, Any]]:
-        """Write a call's line into the audit log, where TOOLROUTE_AUDIT names one; its fields are set in the dict."""
+        """Write a line for the call into the audit log, if TOOLROUTE_AUDIT names one. The caller sets its fields in the
+        dict.
+        """
         began, line = time.monotonic(), dict[str, Any](approval=f"policy {call.approve}" if call.approve else "")
         try:
             yield line
@@ -111,7 +117,7 @@ class Resources:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Hold the resources, as each worker or replayer that runs does; the last one out closes them."""
+        """Use the resources, as each running worker or replayer does. The last one closes them."""
         self._holders += 1
         try:
             yield
@@ -121,34 +127,34 @@ class Resources:
                 await self.close()
 
     async def router(self) -> "Router":
-        """Return the router, opened once however many ask at the same time."""
+        """Return the router. Concurrent callers open it once."""
         async with self._opening:
             if self._router is None:
                 self._router = await self._open.enter_async_context(self._make_router())
             return self._router
 
     def models(self) -> "Models | None":
-        """Return the language models, None where the worker has none. Each is asked once a time: Temporal retries."""
+        """Return the language models, or None. A request is tried once, because Temporal repeats it."""
         from orchestrator.llm.client import Models
 
         made: Any = None if self._models else self._make_models()
         if made is not None:
             if not isinstance(made, Models):
                 kind = type(made).__name__
-                raise InvalidConfig(f"models gave a {kind}: return orchestrator.llm.client.Models or None")
+                raise InvalidConfig(f"models returned a {kind}: return orchestrator.Models or None")
             made.tries = 1
             self._models = made
             self._open.push_async_callback(made.aclose)
         return self._models
 
     async def present(self, call: ToolCall) -> Tool:
-        """Return the call's tool as its server defines it now; fail where the call could not be carried out."""
+        """Return the call's tool as its server defines it now. Raise an error if the call cannot be carried out."""
         call = replace(call, arguments=await self.results.expand(call.tenant, call.arguments))
         connections = await self._connections_for(call) if call.tool.kind is Kind.MCP else None
         return await self._executors.present(call, connections)
 
     async def execute(self, call: ToolCall, confirm: Confirm | None = None) -> ToolResult:
-        """Carry out a call with its own tenant's connections."""
+        """Carry out a call with the connections of its tenant."""
         call = replace(call, arguments=await self.results.expand(call.tenant, call.arguments))
         connections = await self._connections_for(call)
         entry = connections.config.servers.get(call.tool.server) if connections else None
@@ -157,7 +163,7 @@ class Resources:
             await self._evict()
             return await self._executors.execute(call, connections, confirm)
         except (InvalidConfig, ServerUnavailable, Unauthorised):
-            # Nothing was done. The entry may be another one by now: credentials expire, addresses change.
+            # Nothing was sent. The entry may have changed, because credentials expire and addresses move.
             if call.tool.kind is Kind.MCP and connections and await self._has_changed(connections, call, entry):
                 return await self._executors.execute(call, connections, confirm)
             raise
@@ -165,10 +171,10 @@ class Resources:
             give_back()
 
     async def limited(self, decision: "Decision") -> "Decision":
-        """Return the Decision whose tools have the limits of their servers' entries, where no label of theirs says so.
+        """Return the Decision with its servers' limits as labels of its tools. A tool's own labels take precedence.
 
-        Behind it the servers begin to connect that its matches probably need, as many as `warm`.
-        A configuration that cannot be read in time costs a warning: a call meets the fault itself.
+        Afterwards, up to `warm` servers that the matches probably need begin to connect. If the configuration cannot be
+        read in time, the Decision gets a warning, and a later call reports the error.
         """
         if self._mcp_servers is None or not any(match.tool.kind is Kind.MCP for match in decision.matches):
             return decision
@@ -180,17 +186,20 @@ class Resources:
         return replace(decision, matches=matches, warnings=(*decision.warnings, *warnings))
 
     async def of_catalogue(self, call: ToolCall) -> ToolCall:
-        """Return the call with its tool as the tenant's catalogue has it: a stranger may have made one up.
+        """Return the call with the tool from the tenant's catalogue, because a caller may have invented a definition.
 
-        Raises UnknownTool where the tenant has no such tool, and ToolChanged where it is another one by now or waits to
-        be accepted.
+        Raises:
+            UnknownTool: The tenant has no such tool.
+            ToolChanged: The tool's definition has changed, or its change waits to be accepted.
         """
         router, key = await self.router(), call.tool.key
         known = (await router._index(call.tenant, key)).catalogue[key]
         if not router._offers(known):
-            raise UnknownTool(f"{key!r} is not among the servers' tools here")
+            raise UnknownTool(f"tool {key!r} belongs to a server that this worker does not offer (only_servers)")
         if known.hash != call.tool.hash or is_quarantined(known):
-            raise ToolChanged(f"{key!r} is defined otherwise than the call has it, or waits to be accepted: find again")
+            raise ToolChanged(
+                f"tool {key!r} has changed since the call was made, or its change waits to be accepted: find it again"
+            )
         labels, _ = ({}, ()) if self._mcp_servers is None else await self._limits_at_hand(call.tenant)
         return replace(call, tool=_limited(known, labels))
 
@@ -201,7 +210,7 @@ class Resources:
             task.add_done_callback(self._warming.discard)
 
     async def _connect(self, tenant: str, servers: Sequence[str]) -> None:
-        with suppress(ToolrouteError):  # A call meets the fault itself.
+        with suppress(ToolrouteError):  # A later call reports the error.
             if tenant not in self._tenants:
                 self._take_over(tenant, await self._config_of(tenant))
             if connections := self._tenants[tenant]:
@@ -209,7 +218,7 @@ class Resources:
             await self._evict()
 
     async def _limits_at_hand(self, tenant: str) -> _Limits:
-        """Return the limits of the tenant's servers, read in the last minute."""
+        """Return the limits of the tenant's servers. They are read at most once a minute."""
         if time.monotonic() - self._limits_read > _LIMITS_KEPT_S:
             self._limits, self._limits_read = {}, time.monotonic()
         if (found := self._limits.get(tenant)) is None:
@@ -217,17 +226,17 @@ class Resources:
         return found
 
     async def _limits_of(self, tenant: str) -> _Limits:
-        """Return the limits of the tenant's servers as labels, by server, and why there are none."""
+        """Return the limits of the tenant's servers as labels, by server, and a warning if they cannot be read."""
         try:
             async with asyncio.timeout(_LIMITS_IN_S):
                 config = McpConfig.of(await self._config_of(tenant) or _NONE_NOW)
         except (ToolrouteError, TimeoutError) as error:
-            why = str(error) or f"mcp_servers gave no answer within {_LIMITS_IN_S:g} s"
-            return {}, (f"without the limits of the servers' entries: {why}",)
+            why = str(error) or f"mcp_servers did not return within {_LIMITS_IN_S:g} s"
+            return {}, (f"the limits of the servers' entries are not applied: {why}",)
         return {name: spec.limits.labels for name, spec in config.servers.items() if spec.limits.labels}, ()
 
     async def sync(self, request: SyncRequest) -> "SyncReport":
-        """List the tenant's servers over connections of its own, and store their tools."""
+        """List the tenant's servers over new connections, and store their tools."""
         from orchestrator.mcp.connections import Connections
         from orchestrator.mcp.sync import sync
 
@@ -236,19 +245,19 @@ class Resources:
             self._take_over(request.tenant, config)
         if config is None or store is None:
             missing = "store" if store is None else "mcp_servers"
-            nothing = f"nothing can be listed for {request.tenant!r}"
-            raise InvalidConfig(f"{nothing}: this worker has no {missing}, give the plugin {missing}=...")
+            nothing = f"the servers of {request.tenant!r} cannot be listed"
+            raise InvalidConfig(f"{nothing}: this worker has no {missing}; give the plugin {missing}=...")
         async with Connections(config, tenant=request.tenant) as connections:
             if unknown := [name for name in request.servers if name not in connections.config.servers]:
                 raise InvalidInput(connections.config.lacks(unknown[0]))
             return await sync(connections, store, request.tenant, servers=request.servers or None)
 
     def connections(self, tenant: str) -> "Connections | None":
-        """Return the tenant's connections, for showing how they stand; None before its first call."""
+        """Return the tenant's connections, to show their state. None before the tenant's first call."""
         return self._tenants.get(tenant)
 
     async def close(self) -> None:
-        """Close router, connections and HTTP clients; a later call opens them again."""
+        """Close the router, the connections and the HTTP clients. A later call opens them again."""
         for task in self._warming:
             task.cancel()
         await asyncio.gather(*self._warming, return_exceptions=True)
@@ -264,7 +273,7 @@ class Resources:
                     stack.push_async_callback(executor.aclose)
 
     async def _config_of(self, tenant: str) -> ServerConfig | None:
-        """Return the tenant's configuration; a function that fails sent nothing to any server."""
+        """Return the tenant's configuration. An error of the function means that nothing was sent to a server."""
         if not callable(self._mcp_servers):
             return self._mcp_servers
         try:
@@ -276,15 +285,19 @@ class Resources:
             said = f"no answer within {_ANSWERS_IN_S:g} s" if isinstance(error, TimeoutError) else str(error)
             failed = f"mcp_servers failed for {tenant!r}: {type(error).__name__}: {said}"
             if isinstance(error, FAULTS):
-                raise InvalidConfig(f"{failed}; let it return None where a tenant has no servers") from error
-            raise ServerUnavailable(failed) from error  # a vault or a database, say: it may answer again
+                raise InvalidConfig(f"{failed}; return None for a tenant without servers") from error
+            raise ServerUnavailable(failed) from error  # A vault or a database may answer again.
         if not isinstance(given, McpConfig | Mapping | str | Path | None):
             kind = type(given).__name__
-            raise InvalidConfig(f"mcp_servers gave a {kind} for {tenant!r}: return an mcpServers mapping or its path")
+            raise InvalidConfig(
+                f"mcp_servers returned a {kind} for {tenant!r}: return an mcpServers mapping or its path"
+            )
         return given
 
     async def _connections_for(self, call: ToolCall) -> "Connections | None":
-        """Return the tenant's connections, its configuration read again for a server that it did not name so far."""
+        """Return the tenant's connections. If they do not have the call's server, the configuration is read again
+        first.
+        """
         tenant = call.tenant
         known = tenant in self._tenants and (call.tool.kind is not Kind.MCP or self._entry(tenant, call.tool.server))
         if not known:
@@ -293,7 +306,7 @@ class Resources:
         return self._tenants[tenant]
 
     def _take_over(self, tenant: str, config: ServerConfig | None) -> None:
-        """Make this the tenant's configuration, of connections that exist already as well."""
+        """Make this the tenant's configuration, also for existing connections."""
         if (connections := self._tenants.get(tenant)) is not None:
             connections.renew(_NONE_NOW if config is None else config)
             return
@@ -303,23 +316,25 @@ class Resources:
         self._tenants[tenant] = made
 
     async def _has_changed(self, connections: "Connections", call: ToolCall, entry: "ServerSpec | None") -> bool:
-        """Return whether the configuration, read again, has another entry for the call's server."""
+        """Read the configuration again and return True if the entry of the call's server has changed."""
         try:
             config = await self._config_of(call.tenant)
             connections.renew(_NONE_NOW if config is None else config)
         except ToolrouteError:
-            return False  # It is broken, or being written: the call's own error says more.
+            return False  # The configuration is broken or being written. The call's own error says more.
         return connections.config.servers.get(call.tool.server) != entry
 
     async def _evict(self) -> None:
-        """Close the connections of the tenants used longest ago, beyond the most; never one with a call in flight."""
+        """Close the connections of the least recently used tenants, above the maximum. Connections with a running call
+        stay.
+        """
         idle = [tenant for tenant in self._tenants if not self.calls_limit.taken(tenant)]
-        # All are taken out before any is waited for: meanwhile others evict too, and any tenant may call again.
+        # All are removed before the first wait, because other calls evict too, and any tenant may call again.
         leaving = [self._tenants.pop(tenant) for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]]
         await asyncio.gather(*(connections.close() for connections in leaving if connections is not None))
 
     async def _keep(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
-        """Take over what a server lists, at a connect or after it changed, where the store knows the server."""
+        """Store the tools that a server lists when it connects or after a change, if the store knows the server."""
         from orchestrator.mcp.sync import keep_current
 
         router = await self.router()
@@ -328,13 +343,13 @@ class Resources:
             await keep_current(router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
 
     def _entry(self, tenant: str, server: str) -> str:
-        """Return the identity of the tenant's entry for a server; "" where it has none."""
+        """Return the identity of the tenant's entry for a server. Otherwise empty."""
         connections = self._tenants.get(tenant)
         spec = connections.config.servers.get(server) if connections else None
         return spec.identity if spec else ""
 
 
 def _limited(tool: Tool, labels: Mapping[str, dict[str, str]]) -> Tool:
-    """Return the tool with its server's labels, where it has none of the same name."""
+    """Return the tool with its server's labels. The tool's own labels take precedence."""
     own = labels.get(tool.server) if tool.kind is Kind.MCP else None
     return replace(tool, labels={**own, **tool.labels}) if own else tool

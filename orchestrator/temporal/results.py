@@ -1,7 +1,8 @@
-"""Whole results of tools that a history holds cut: kept for their tenant, and handed on as a reference.
+"""Whole results that are too long for a history, which contains a cut result. They are kept for their tenant and passed
+on as references.
 
-Where the worker's client has external storage, that keeps them, for as long as it does. Else they are files of the
-store, for a week, and of at most 256 MiB a tenant: what is oldest goes first.
+If the worker's client has external storage, the results are kept there, as long as it keeps them. Otherwise they are
+files in the store, for a week, with at most 256 MiB per tenant. The oldest are removed first.
 """
 
 import asyncio
@@ -27,18 +28,18 @@ from orchestrator.temporal.payload import MAX_RESULT_BYTES
 REFERENCE = "toolroute-result:"
 KEPT_S, MOST_BYTES = 7 * 24 * 3600.0, 256 * 1024 * 1024
 MOST_REFERENCE = 2_048
-"""Bytes: a payload that stays larger was not put into the external storage."""
+"""The maximum number of bytes of a reference. A larger payload was not put into the external storage."""
 _FILE = re.compile(r"[0-9a-f]{32}")
 
 
 class Results:
-    """Keeps texts by tenant. `root` gives the store's folder, where a file has to be written or read."""
+    """Keeps texts by tenant. `root` returns the store's folder when a file has to be written or read."""
 
     def __init__(self, root: Callable[[], str | Path]) -> None:
         self._root = root
 
     async def keep(self, tenant: str, text: str) -> str:
-        """Return the reference of a text. Raises OSError where the folder does not take it."""
+        """Store a text and return its reference. It raises OSError if the folder cannot be written."""
         text = text.encode("utf-8", "replace").decode()
         converter = _external()
         if converter is not None:
@@ -48,18 +49,22 @@ class Results:
         return REFERENCE + await asyncio.to_thread(self._write, tenant, text)
 
     async def text(self, tenant: str, reference: str) -> str:
-        """Return the text that is kept under a reference. Raises InvalidInput where this tenant has none there."""
+        """Return the text of a reference.
+
+        Raises:
+            InvalidInput: The tenant has no text with this reference.
+        """
         named = reference.removeprefix(REFERENCE)
         text = await (_fetched(tenant, named[1:]) if named.startswith("/") else self._read(tenant, named))
         if text is None:
             raise InvalidInput(
-                f"{reference[:60]!r}: no such result is kept for {tenant!r}; one is kept for a week, in the store of "
-                "its worker: let workers on other machines share the folder, or use external storage"
+                f"result {reference[:60]!r} not found for {tenant!r}: a worker's store keeps results for a week; share "
+                "its folder with workers on other machines, or use external storage"
             )
         return text
 
     async def page(self, request: PageRequest) -> ResultPage:
-        """Return a part of a kept text, as much from the offset on as the tokens allow, and where the next begins."""
+        """Return a part of a text, from the offset on and within the tokens, with the offset of the next part."""
         text = await self.text(request.tenant, request.whole)
         piece = text[request.offset : request.offset + min(4 * request.max_tokens, MAX_RESULT_BYTES)]
         while (tokens := count_tokens(piece)) > request.max_tokens and len(piece) > 1:
@@ -68,7 +73,7 @@ class Results:
         return ResultPage(text=piece, characters=len(text), next=end if end < len(text) else None)
 
     async def expand(self, tenant: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments with whole results in place of their references."""
+        """Return the arguments with whole results instead of their references."""
         return {
             name: await self.text(tenant, value) if isinstance(value, str) and value.startswith(REFERENCE) else value
             for name, value in arguments.items()
@@ -80,7 +85,7 @@ class Results:
     def _write(self, tenant: str, text: str) -> str:
         folder, name = self._folder(tenant), digest(text, 32)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # another worker sweeps, too
+        with suppress(FileNotFoundError):  # Another worker may remove files at the same time.
             _sweep(folder)
         part = folder / f"{name}.{time.monotonic_ns()}"
         part.touch(mode=0o600)
@@ -103,7 +108,7 @@ def _whole(path: Path) -> str:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what is too old, and the oldest beyond the most."""
+    """Remove old files, and the oldest files above the maximum size."""
     left, oldest = MOST_BYTES, time.time() - KEPT_S
     found = [(path, path.stat()) for path in folder.iterdir()]
     for path, about in sorted(found, key=lambda one: -one[1].st_mtime):
@@ -113,8 +118,8 @@ def _sweep(folder: Path) -> None:
 
 
 def _external() -> DataConverter | None:
-    """Return the client's converter where it has an external storage, which takes results of any size."""
-    with suppress(RuntimeError):  # outside an activity, or in a test's that has no client
+    """Return the client's converter if it has external storage, set to store results of any size."""
+    with suppress(RuntimeError):  # Outside of an activity, or in a test's activity without a client.
         converter = activity.client().data_converter
         if storage := converter.external_storage:
             return replace(converter, external_storage=replace(storage, payload_size_threshold=0))
@@ -122,7 +127,7 @@ def _external() -> DataConverter | None:
 
 
 async def _fetched(tenant: str, encoded: str) -> str | None:
-    """Return what the external storage keeps; None where it is another tenant's, or no result at all."""
+    """Return a text from the external storage. None if it belongs to another tenant or is not a result."""
     converter = _external()
     if converter is None:
         return None
@@ -131,5 +136,5 @@ async def _fetched(tenant: str, encoded: str) -> str | None:
         [kept] = await converter.decode([payload], [dict])
         return str(kept["text"]) if kept["tenant"] == tenant else None
     except Exception as error:
-        activity.logger.warning("a kept result can't be read from the external storage: %r", error)
+        activity.logger.warning("a result could not be read from the external storage: %r", error)
         return None

@@ -1,6 +1,6 @@
-"""A run inside a workflow: route once, plan from the same matches, then the steps, each behind the budget guard.
+"""A run inside a workflow: route once, plan from the same matches, then carry out the steps within the budget.
 
-All state is plain data, so a run can stop between steps and go on in a new execution from its Checkpoint.
+All state is plain data, so a run can stop between two steps and continue in a new execution from its Checkpoint.
 """
 
 import asyncio
@@ -25,11 +25,13 @@ from orchestrator.temporal.step import MAX_REASON, Steps
 from orchestrator.temporal.stubs import ActivityStubs, call_config
 
 _WENT_WRONG = {StepStatus.FAILED, StepStatus.REFUSED, StepStatus.CANCELLED, StepStatus.OUTCOME_UNKNOWN}
-"""The ends of a step after which a run does not speak for its tools."""
+"""The final states of a step after which the run's Outcome does not count as a success."""
 
 
 class Run:
-    """One run of one task, its request valid. `stopping` says, after some steps, whether to give a Checkpoint."""
+    """One run of one task, with a valid request. `stopping` decides, after each step, whether the run stops with a
+    Checkpoint.
+    """
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Run:
         )
 
     async def advance(self) -> RunResult | Checkpoint:
-        """Return the result once all steps have ended; a Checkpoint once the run stops and those under way have."""
+        """Carry out the run. Return the result, or a Checkpoint if the run stops."""
         try:
             return await self._advance()
         except (FailureError, ToolrouteError, asyncio.CancelledError) as error:
@@ -57,14 +59,14 @@ class Run:
             raise
 
     def failed(self, error: BaseException) -> None:
-        """Note for the progress that the run is over, and why unless it was cancelled."""
+        """Note for the progress that the run has ended, and the reason if it was not cancelled."""
         cancelled = was_cancelled(error)
         self._phase = "done" if cancelled else "failed"
         self._reason = "" if cancelled else described(error)[:MAX_REASON]
 
     @property
     def under_way(self) -> bool:
-        """Return True until the run has ended, well or not."""
+        """True until the run has ended."""
         return self._phase not in ("done", "failed")
 
     async def _advance(self) -> RunResult | Checkpoint:
@@ -79,7 +81,7 @@ class Run:
         return await self._result(plan, steps)
 
     async def _plan(self) -> Plan:
-        """Route and plan; one further route for steps outside the matches. No model is paid for what can't start."""
+        """Route and plan, with one further route for steps without a tool. If no step can start, no model is asked."""
         check_size("the task", self._request.task, MAX_TASK_BYTES)
         plan = await self._routed(self._request.task)
         self._budget.charge("planning", plan.usage.total, self._budget.for_planning)
@@ -98,7 +100,7 @@ class Run:
             self._decisions[-1],
             arguments=self._request.arguments,
             min_confidence=self._request.min_confidence,
-            without_model="" if self._budget.steps_left else "the run's limits let no step start",
+            without_model="" if self._budget.steps_left else "the run's limits are too low for any step",
             max_tokens=self._budget.for_planning,
             conversation=() if first else self._request.conversation,
             first=first,
@@ -130,7 +132,7 @@ class Run:
         )
 
     async def _record(self, plan: Plan, steps: Steps, outcomes: tuple[StepOutcome, ...]) -> list[str]:
-        """Have the tools that were called remembered, once a run; return why that failed."""
+        """Record the called tools once per run. Return the reason if that failed."""
         ends = {StepStatus.DONE: True, StepStatus.FAILED: False}
         used = tuple(Use(tool=end.tool, ok=ends[end.status]) for end in outcomes if end.tool and end.status in ends)
         if not used:
@@ -143,22 +145,22 @@ class Run:
                 self._decisions[0], used, ok=ok, actor=actor, name=name, source="run", chosen=chosen
             )
         except FailureError as error:
-            return [f"the outcome is not remembered: {described(error)[:MAX_REASON]}"]
+            return [f"the outcome was not recorded: {described(error)[:MAX_REASON]}"]
         return []
 
     def check(self, word: Approval) -> None:
-        """Raise InvalidInput for a word on a step that does not wait for it, or on other arguments."""
+        """Raise InvalidInput for an answer about a step that does not wait for it, or about other arguments."""
         if self._steps is None:
-            raise InvalidInput(f"step={word.step!r} does not wait for approval: there is no plan yet")
+            raise InvalidInput(f"step={word.step!r} does not wait for approval: the run has no plan yet")
         self._steps.check(word)
 
     def take(self, word: Approval) -> None:
-        """Take a word that passed `check`."""
+        """Take an answer that passed `check`."""
         if self._steps is not None:
             self._steps.take(word)
 
     def progress(self) -> Progress:
-        """Return where the run stands: for queries, so without results."""
+        """Return the progress of the run, for queries. It contains no results."""
         steps = self._steps.progress() if self._steps else ()
         return Progress(phase=self._phase, steps=steps, budget=self._budget.report(), reason=self._reason)
 

@@ -1,4 +1,4 @@
-"""RunClient: one tenant's runs on a Temporal server, and a person's decisions on their steps."""
+"""RunClient: one tenant's runs on a Temporal server, and people's decisions on their steps."""
 
 import shlex
 from collections.abc import AsyncIterator
@@ -28,14 +28,20 @@ from orchestrator.temporal.call import why_failed
 SOON = timedelta(seconds=10)
 _WAITS = "waiting for approval"
 _RUNS = f"(WorkflowType = '{names.RUN}' OR TemporalChangeVersion = '{names.RUN}')"
-"""The runs of `toolroute.run`, and workflows of users whose ToolRouter carries one out."""
+"""The runs of `toolroute.run`, and users' workflows whose ToolRouter carries out a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A run as lists show it: `waiting` are the steps that wait for approval, each with its tool.
+    """A run, as lists show it.
 
-    `workflow` is the type of the workflow that carries it out: `toolroute.run`, or one of a user's own.
+    Attributes:
+        id: The id of the workflow.
+        status: Its status.
+        started: The time when it started.
+        waiting: The steps that wait for approval, each with its tool.
+        link: The address of its page in Temporal's web UI.
+        workflow: The type of the workflow: `toolroute.run` or a user's own.
     """
 
     id: str
@@ -47,45 +53,49 @@ class Listed:
 
     @property
     def under_way(self) -> bool:
-        """Return True until the run has ended."""
+        """True until the run has ended."""
         return self.status in ("running", _WAITS)
 
 
 @dataclass(frozen=True, slots=True)
 class RunClient:
-    """A tenant's view of a Temporal namespace; `pages`: where its UI shows workflows, "" where that is not known."""
+    """A tenant's view of a Temporal namespace. `pages` is the address of its UI's workflow pages, or "" if unknown."""
 
     client: Client
     tenant: str
     pages: str = ""
 
     async def runs(self, *, ended: bool) -> list[Listed]:
-        """Return the tenant's runs, the latest first; those that ended only where wanted."""
+        """Return the tenant's runs, newest first. Ended runs are included only if `ended` is True."""
         query = _RUNS + ("" if ended else " AND ExecutionStatus = 'Running'")
         try:
             listed = self.client.list_workflows(query, rpc_timeout=SOON)
             found = [(one, await _memo(one)) async for one in listed]
         except RPCError as error:
-            raise Unavailable(f"the Temporal server does not list its runs: {error.message}") from None
+            raise Unavailable(f"the Temporal server could not list its runs: {error.message}") from None
         return [self._listed(one, its) for one, its in found if its and its.tenant == self.tenant]
 
     async def run(self, run_id: str) -> Listed:
-        """Return one run; InvalidInput where the tenant has none of this id."""
+        """Return one run.
+
+        Raises:
+            InvalidInput: The tenant has no run with this id.
+        """
         try:
             found = await self.client.get_workflow_handle(run_id).describe(rpc_timeout=SOON)
             memo = await _memo(found)
         except RPCError as error:
             if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
-                raise Unavailable(f"the Temporal server does not say how {run_id!r} stands: {error.message}") from None
+                raise Unavailable(f"the Temporal server could not describe run {run_id!r}: {error.message}") from None
             memo = None
         if memo is None or memo.tenant != self.tenant:
             raise InvalidInput(
-                f"{self.tenant} has no run {run_id!r}: `{self.command('list', '--all')}` shows those it has"
+                f"tenant {self.tenant} has no run {run_id!r}: list its runs with `{self.command('list', '--all')}`"
             )
         return self._listed(found, memo)
 
     async def progress(self, run_id: str) -> Progress | None:
-        """Return how a run's steps stand; None where no worker answers."""
+        """Return a run's progress. None if no worker answers."""
         try:
             handle = self.client.get_workflow_handle(run_id)
             asked: Progress = await handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=SOON)
@@ -94,38 +104,46 @@ class RunClient:
         return asked
 
     async def follow(self, run_id: str) -> AsyncIterator[Progress]:
-        """Yield each change of a run until it ends, from its beginning on: the steps that changed, without arguments.
+        """Yield each change of a run from its beginning to its end: the changed steps, without arguments.
 
-        Each wait is an update of the workflow, and so an event of its history; `progress` leaves no trace there.
-        Raises InvalidInput for a workflow of a user's that makes no stream, and Unavailable where no worker answers.
+        Each wait is an update of the workflow, so it adds an event to its history. `progress` does not.
+
+        Raises:
+            InvalidInput: The run is in a user's workflow without a stream.
+            Unavailable: No worker answers.
         """
         if await self.progress(run_id) is None:
-            raise Unavailable(f"{run_id}: no worker answers for this run; start one with `toolroute worker`")
+            raise Unavailable(f"run {run_id}: no worker answers; start one with `toolroute worker`")
         stream = WorkflowStreamClient.create(self.client, run_id)
         try:
             async for item in stream.topic(names.PROGRESS, type=Progress).subscribe():
                 yield item.data
         except (WorkflowUpdateFailedError, WorkflowQueryFailedError):
             raise InvalidInput(
-                f"{run_id} cannot be followed: its workflow makes no stream; ask `toolroute runs show`"
+                f"run {run_id} cannot be followed: its workflow has no stream; use `toolroute runs show`"
             ) from None
         except RPCError as error:
-            raise Unavailable(f"{run_id} cannot be followed any longer: {error.message}") from None
+            raise Unavailable(f"run {run_id} can no longer be followed: {error.message}") from None
 
     async def say(self, run_id: str, word: Approval) -> None:
-        """Give a word on a step; InvalidInput where it does not count."""
+        """Approve or reject a step.
+
+        Raises:
+            InvalidInput: The step does not wait for this answer.
+            Unavailable: No worker answers.
+        """
         handle = self.client.get_workflow_handle(run_id)
         try:
             await handle.execute_update(names.APPROVE, word, rpc_timeout=SOON)
         except WorkflowUpdateFailedError as error:
             raise InvalidInput(f"{run_id}: {why_failed(error.cause)[1]}") from None
         except WorkflowUpdateRPCTimeoutOrCancelledError:
-            raise Unavailable(f"{run_id}: no worker takes the word; start one with `toolroute worker`") from None
+            raise Unavailable(f"run {run_id}: no worker answers; start one with `toolroute worker`") from None
         except RPCError as error:
-            raise InvalidInput(f"{run_id} takes no word on a step: {error.message}") from None
+            raise InvalidInput(f"run {run_id}: its steps cannot be approved: {error.message}") from None
 
     def command(self, *words: str) -> str:
-        """Return a `toolroute runs` command for this tenant and server, as a shell takes it."""
+        """Return a `toolroute runs` command for this tenant and server, for a shell."""
         where = ["--address", self.client.service_client.config.target_host]
         if self.tenant != "local":
             where += ["--tenant", self.tenant]
@@ -147,10 +165,10 @@ class RunClient:
 
 
 async def _memo(found: WorkflowExecution) -> RunMemo | None:
-    """Return what a run's memo says; None where there is no such memo, as no worker has taken the run up yet."""
+    """Return a run's memo. None if no worker has started the run yet."""
     try:
         memo: RunMemo | None = await found.memo_value(names.RUN, None, type_hint=RunMemo)
-    except (LookupError, TypeError, ValueError, RuntimeError):  # somebody else's, or of a client with a codec
+    except (LookupError, TypeError, ValueError, RuntimeError):  # Another program's memo, or one with a codec.
         return None
     return memo
 
@@ -174,5 +192,5 @@ def failed_result(error: BaseException) -> RunResult | None:
 
 
 def page_of(pages: str, workflow_id: str) -> str:
-    """Return the page of a workflow among these; "" where there are none."""
+    """Return the address of a workflow's page. Empty if `pages` is empty."""
     return f"{pages}/{quote(workflow_id, safe='')}" if pages else ""

@@ -44,7 +44,7 @@ async def schedule_sync(
 
     Args:
         client: A client of the namespace in which workers with an OrchestratorPlugin run.
-        tenant: The tenant whose servers are listed.
+        tenant: The tenant that has the servers.
         every: The interval. A random delay of up to a tenth of it is added.
         servers: The names of the servers to list. Default: all servers that the worker's `mcp_servers` has for the
             tenant.

@@ -1,4 +1,7 @@
-"""Route stage by stage from inside a workflow: an activity each, the semantic one only where the gate is closed."""
+"""Routing stage by stage from inside a workflow, with an activity for each stage. The semantic stage runs only if the
+gate
+is closed.
+"""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,24 +17,31 @@ from orchestrator.temporal.call import Config, described, was_cancelled, why_fai
 from orchestrator.temporal.payload import read
 
 WAITS_S = (1, 2, 4, 8, 10, 10, 10)
-"""Between the attempts of a route whose catalogue changes meanwhile: workers see a change within seconds."""
+"""Seconds between the attempts of a route whose catalogue changes. Workers notice a change within seconds."""
 UNTAKEN = timedelta(seconds=30)
-"""How long the semantic stage waits for a worker, which may be on a queue of its own; keywords alone answer then."""
+"""The time that the semantic stage waits for a worker, which may use another task queue. After it, only the keyword leg
+answers.
+"""
 _FINAL = {error.__name__ for error in (CatalogueChanged, InvalidInput, UnknownTenant)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingsHead:
-    """What the workflow reads of Findings; all else is handed on unread."""
+    """The fields of Findings that the workflow reads. The others are passed on unread."""
 
     gate_open: bool
     skips: tuple[str, ...] = ()
 
 
 async def route_staged(request: Any, config: Config, semantic: Config) -> RawValue:
-    """Return the Decision's payload for a RouteRequest; `semantic` is set over `config` for that stage.
+    """Return the Decision's payload for a RouteRequest.
 
-    Where the catalogue changes between two stages the route starts again, seven times at most.
+    If the catalogue changes between two stages, the route starts again, at most seven times.
+
+    Args:
+        request: The request.
+        config: The activity options.
+        semantic: Further options for the semantic stage.
     """
     for wait_s in (*WAITS_S, None):
         try:

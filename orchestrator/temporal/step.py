@@ -1,4 +1,6 @@
-"""The steps of a plan on their way: each waits for those before it, a person, a slot and the budget. Deterministic."""
+"""The steps of a plan. Each waits for earlier steps, for a person, for a slot and for the budget. This module is
+deterministic.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,15 +33,18 @@ from orchestrator.temporal.model import Complete, fill
 from orchestrator.temporal.tracing import step_ended
 
 MAX_REASON = 1000
-"""Characters; the whole of a tool's own error stands in the result."""
+"""The maximum number of characters of a reason. The result has the whole text of a tool's own error."""
 
 Work = Callable[[Step, Tool, int], Awaitable[tuple[StepOutcome | None, int]]]
-"""What a step does in its slot with its allowance: how it ended, if it did, and the tokens that it used."""
+"""The work of a step in its slot. It gets the step's tokens, and returns how the step ended (or None) and the tokens
+that
+it used.
+"""
 
 
 @dataclass(eq=False)
 class Steps:
-    """Carries out the steps of one run and owns how they stand. `stopping` is asked before each of them starts."""
+    """Carries out the steps of one run and keeps their state. `stopping` is asked before each step starts."""
 
     request: RunRequest
     plan: Plan
@@ -60,14 +65,14 @@ class Steps:
         self._status: dict[str, StepStatus] = {name: outcome.status for name, outcome in self.outcomes.items()}
 
     async def carry_out(self) -> None:
-        """Return once all steps have ended or, when the run stops, those under way have."""
+        """Carry out all steps. If the run stops, only the steps that run are finished."""
         todo = [step for step in self.plan.steps if step.id not in self.outcomes]
         try:
             ended = await asyncio.gather(*map(self._carry_out, todo), return_exceptions=True)
         except asyncio.CancelledError:
-            for step in todo:  # each has stopped by now
+            for step in todo:  # Each step has stopped by now.
                 if step.id not in self.outcomes:
-                    self._note(step, _end(step, StepStatus.CANCELLED, "the run was cancelled before it"))
+                    self._note(step, _end(step, StepStatus.CANCELLED, "the run was cancelled before this step"))
             raise
         for error in ended:
             if error is not None:
@@ -77,7 +82,7 @@ class Steps:
         return tuple(map(self._progress, self.plan.steps))
 
     def check(self, word: Approval) -> None:
-        """Raise InvalidInput unless the step waits for a word, and a given digest is that of its arguments."""
+        """Raise InvalidInput unless the step waits for approval and a given digest is that of its arguments."""
         waiting = {step.step: step for step in self.progress() if step.digest}
         found = waiting.get(word.step)
         if found is None:
@@ -85,12 +90,12 @@ class Steps:
             raise InvalidInput(f"step={word.step!r} does not wait for approval; waiting: {others}")
         if word.digest and word.digest != found.digest:
             raise InvalidInput(
-                f"digest={word.digest!r}: {word.step} would call {found.tool} with arguments whose digest is "
-                f"{found.digest!r}: look at them, then approve with that"
+                f"digest={word.digest!r}: the call of {found.tool} by step {word.step} now has the digest "
+                f"{found.digest!r}: look at its arguments, then approve with that digest"
             )
 
     def take(self, word: Approval) -> None:
-        """Take a word that passed `check`; it is final."""
+        """Take an answer that passed `check`. It is final."""
         self.words[word.step] = word.allowed
 
     async def _carry_out(self, step: Step) -> None:
@@ -98,7 +103,7 @@ class Steps:
             self._note(step, replace(ended, tokens=ended.tokens + self._spent(step)))
 
     async def _way(self, step: Step) -> StepOutcome | None:
-        """Return how the step ends; None when the run stops before it starts."""
+        """Return how the step ends. None if the run stops before the step starts."""
         self._status[step.id] = StepStatus.PENDING
         await workflow.wait_condition(lambda: self._stopping() or self.outcomes.keys() >= set(step.depends_on))
         if not self.outcomes.keys() >= set(step.depends_on):
@@ -107,7 +112,7 @@ class Steps:
         unready = self._unready(step)
         if tool is None or unready:
             return unready or _end(step, StepStatus.FAILED, f"no tool of the catalogue fits {step.task!r}")
-        if step.late and step.id not in self.filled:  # before the approval: a person sees what would be called
+        if step.late and step.id not in self.filled:  # Before the approval, so that a person sees the whole call.
             ended = await self._in_slot(step, tool, self._fill)
             if ended or step.id not in self.filled:
                 return ended
@@ -120,16 +125,17 @@ class Steps:
         failed = [name for name in step.depends_on if self.outcomes[name].status is not StepStatus.DONE]
         if failed:
             ends = ", ".join(f"{name} ended {self.outcomes[name].status}" for name in failed)
-            return _end(step, StepStatus.SKIPPED, f"it follows a step that was not done: {ends}")
+            return _end(step, StepStatus.SKIPPED, f"it depends on a step that was not done: {ends}")
         if step.missing:
             needed = ", ".join(f"{step.id}.{name}" for name in step.missing)
             return _end(step, StepStatus.NEEDS_INPUT, f"missing: {needed}")
         return None
 
     async def _allowed(self, step: Step, tool: Tool) -> StepOutcome | None:
-        """Call the tool, once a person has allowed it where that is needed; None when the run stops before that.
+        """Call the tool, after a person has approved it if that is needed. None if the run stops before that.
 
-        The person is asked about the tool as its server defines it now, and again where that changes before the call.
+        The person sees the tool as its server defines it now, and is asked again if the definition changes before the
+        call.
         """
         asks, approved = needs_approval(tool, self.request.approve), self.request.approved.get(step.id)
         while True:
@@ -149,29 +155,31 @@ class Steps:
                 self.words.pop(step.id, None)
 
     async def _approval(self, step: Step, tool: Tool, shown: str | None) -> StepOutcome | None:
-        """Wait for a person's word. Return how the step ends without a yes; None also when the run stops."""
+        """Wait for a person's answer. Return how the step ends if it is not approved. None if it is, or if the run
+        stops.
+        """
         arguments = self._arguments(step)
         digest = call_digest(tool, arguments)
         if self.words.get(step.id) and self.asked.get(step.id) != digest:
-            del self.words[step.id]  # It was about another call, before the run continued as new.
+            del self.words[step.id]  # That answer was for another call, before the run continued as new.
         self.asked[step.id] = digest
         if shown == digest:
             self.words.setdefault(step.id, True)
         self._status[step.id] = StepStatus.NEEDS_APPROVAL
         timeout = timedelta(seconds=self.request.approval_timeout_s)
         try:
-            if step.id not in self.words:  # as a run has it that continued as new
+            if step.id not in self.words:  # A run that continued as new may have the answer already.
                 await workflow.wait_condition(lambda: self._stopping() or step.id in self.words, timeout=timeout)
         except TimeoutError:
-            why = f"what was approved ({shown}) is another call" if shown else "nobody approved it in time"
+            why = f"the approved digest ({shown}) belongs to another call" if shown else "nobody approved it in time"
             ended = _end(step, StepStatus.NEEDS_APPROVAL, why)
             return replace(ended, arguments=arguments, digest=digest)
         if self.words.get(step.id) is False:
-            return _end(step, StepStatus.REFUSED, f"approval: {tool.key} was rejected")
+            return _end(step, StepStatus.REFUSED, f"a person rejected the call of {tool.key}")
         return None
 
     async def _in_slot(self, step: Step, tool: Tool, work: Work) -> StepOutcome | None:
-        """Do the work with a slot and tokens reserved; None also when the run stops before it."""
+        """Do the work with a slot and reserved tokens. None if the run stops before that."""
         self._status[step.id] = StepStatus.WAITING
         async with self._slots:
             grant = await self._grant(step)
@@ -187,7 +195,7 @@ class Steps:
             return ended
 
     async def _grant(self, step: Step) -> Grant | None:
-        """Return the budget's answer; a step that could fit after others settle waits for them."""
+        """Return the budget's answer. A step that could fit after others have settled waits for them."""
         while not self._stopping():
             grant = self.budget.reserve(step.id, self.request.limits.max_tokens_per_step - self._spent(step))
             if grant.verdict is not Verdict.WAIT:
@@ -252,11 +260,11 @@ class Steps:
         )
 
     def _changed(self, step: Step) -> str:
-        """Return how a step's tool is defined now, where it is not as the Decision has it."""
+        """Return the new description of a step's tool, if the tool has changed since the Decision."""
         chosen, now = self._chosen(step), self._present.get(step.id)
         if now is None or chosen is None or now.hash == chosen.hash:
             return ""
-        return f"its server has changed the tool since it was found, it says now: {as_json(now.description)}"
+        return f"the server has changed the tool since it was found. Its new description: {as_json(now.description)}"
 
     def _status_of(self, step: Step) -> StepStatus:
         return self._status.get(step.id, StepStatus.PENDING)
@@ -271,7 +279,7 @@ class Steps:
 
 
 class _Changed(Exception):
-    """Nothing was called: the tool is another one than a person has allowed."""
+    """Nothing was called, because the tool differs from the one that was approved."""
 
 
 def _end(step: Step, status: StepStatus, reason: str = "") -> StepOutcome:
@@ -279,10 +287,10 @@ def _end(step: Step, status: StepStatus, reason: str = "") -> StepOutcome:
 
 
 def _broken(step: Step, call: ToolCall, error: BaseException) -> StepOutcome:
-    """Return a step whose call failed or was cancelled, with what may have happened all the same."""
+    """Return the end of a step after its call failed or was cancelled. A lost call may still have taken effect."""
     if was_cancelled(error) and call.replayable:
         return _end(step, StepStatus.CANCELLED, "cancelled while it ran")
     if was_cancelled(error) or outcome_is_unknown(error, call):
-        reason = f"it was sent and its answer was lost ({described(error)}): check whether it took effect"
+        reason = f"the call was sent and its answer was lost ({described(error)}): check whether it took effect"
         return _end(step, StepStatus.OUTCOME_UNKNOWN, reason)
     return _end(step, StepStatus.FAILED, described(error))

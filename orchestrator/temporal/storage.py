@@ -1,4 +1,6 @@
-"""External storage of large payloads in a bucket, for workers on several machines: Temporal's own drivers by a URL."""
+"""External storage of large payloads in a bucket, for workers on several machines. A URL selects one of Temporal's
+drivers.
+"""
 
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -9,27 +11,27 @@ if TYPE_CHECKING:
     from temporalio.converter import ExternalStorage
 
 KINDS = {"s3": "s3", "gs": "gcs"}
-"""The scheme of each kind of bucket, and the extra that it needs."""
+"""The extra that each kind of bucket needs, by its URL scheme."""
 
 
 def external_storage(url: str) -> "ExternalStorage":
     """Return the external storage in a bucket, for the data converter of clients and workers.
 
-    The cloud's own variables and files give region, endpoint and keys. A connection is opened for each payload, so that
-    there is nothing to close.
+    The region, the endpoint and the keys come from the cloud's own variables and files. Each payload opens a
+    connection, so nothing needs to be closed.
 
-    converter = dataclasses.replace(DataConverter.default, external_storage=external_storage("s3://payloads"))
-    client = await Client.connect(address, data_converter=converter, plugins=[plugin])
+        converter = dataclasses.replace(DataConverter.default, external_storage=external_storage("s3://payloads"))
+        client = await Client.connect(address, data_converter=converter, plugins=[plugin])
 
     Args:
-        url: `s3://BUCKET` or `gs://BUCKET`. The bucket has to exist.
+        url: `s3://BUCKET` or `gs://BUCKET`. The bucket must exist.
 
     Returns:
-        An ExternalStorage for payloads from 256 KiB on, Temporal's default.
+        An ExternalStorage for payloads of 256 KiB or more, which is Temporal's default.
 
     Raises:
-        InvalidConfig: The URL is of another form.
-        MissingExtra: The package of this kind of bucket is not installed: `toolroute[s3]` or `toolroute[gcs]`.
+        InvalidConfig: The URL is malformed.
+        MissingExtra: The package for this kind of bucket is not installed: `toolroute[s3]` or `toolroute[gcs]`.
     """
     parts = urlsplit(url)
     if parts.scheme not in KINDS or not parts.netloc or parts.path.strip("/"):

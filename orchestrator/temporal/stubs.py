@@ -108,7 +108,7 @@ class ActivityStubs:
         max_tokens: int | None = None,
         **options: Unpack[Config],
     ) -> Plan:
-        """Return a plan whose steps are bound to the Decision's matches. Nothing is searched.
+        """Return a plan with steps for the Decision's matches. Nothing is searched.
 
         Args:
             decision: The Decision.

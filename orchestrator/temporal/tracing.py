@@ -1,4 +1,6 @@
-"""Traces over Temporal: what links a client's with its workflows' and activities', and a run's steps."""
+"""Traces over Temporal: the links from a client's trace to its workflows and activities, and a span for each step of a
+run.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +14,7 @@ _LINKING = ("interceptors", "plugins")
 
 
 def step_ended(ended: StepOutcome) -> None:
-    """Trace a run's step, as it ends in a workflow, where the client's span is known; replays trace nothing."""
+    """Trace a step of a run at its end in a workflow, if the client's span is known. Replays trace nothing."""
     if traces() and not workflow.unsafe.is_replaying():
         from temporalio.contrib.opentelemetry.workflow import completed_span
 
@@ -21,9 +23,9 @@ def step_ended(ended: StepOutcome) -> None:
 
 
 def interceptors(config: Mapping[str, Any]) -> list[Any]:
-    """Return what links traces over Temporal, for the settings of a client or a worker.
+    """Return the interceptors that link traces over Temporal, for the configuration of a client or a worker.
 
-    It is nothing without a provider, or where the client or the worker does so by itself.
+    The list is empty without a tracer provider, or if the client or the worker links traces itself.
     """
     if not traces():
         return []

@@ -35,7 +35,7 @@ class ToolRouter(ActivityStubs):
 
     The options are Temporal's own activity options, such as `task_queue`, `start_to_close_timeout` and `retry_policy`.
     Each call may override them by name. No retry policy repeats a call that may not be repeated. A failed activity
-    raises Temporal's `ActivityError`, whose `cause.type` is the name of a class of `orchestrator.errors`.
+    raises Temporal's `ActivityError`. Its `cause.type` is the name of a class of `orchestrator.errors`.
 
     Args:
         tenant: The tenant of requests that name none.
