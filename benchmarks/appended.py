@@ -1,6 +1,6 @@
 """The share of a prompt that a provider's cache keeps when tools are appended.
 
-Run: `python -m benchmarks.appended [--write docs/how-to/integrations.md]`.
+Run: `python -m benchmarks.appended [--write docs/how-to/append-tools.md]`.
 
 A conversation of 12 turns on the sample catalogue, each with a call and its result. A request is read as providers read
 it, tool definitions first; what it has in common with the request before it, from the first byte on, is cached.
