@@ -40,7 +40,7 @@ def test_an_overrun_is_settled_and_reported() -> None:
     budget.reserve("s1", 1_000)
     budget.settle("s1", 1_200)
     assert budget.settled == 1_200
-    assert budget.warnings == ("overrun: step s1 used 1,200 tokens, 1,000 were granted",)
+    assert budget.warnings == ("budget overrun: step s1 used 1,200 tokens, but only 1,000 were reserved",)
 
 
 def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:

@@ -89,7 +89,9 @@ async def test_long_settled_arguments_keep_within_the_tokens(max_tokens: int) ->
 
 
 async def test_a_question_without_room_for_an_answer_is_refused() -> None:
-    with pytest.raises(ModelFailed, match=r"was not asked: the question takes .* tokens, 300 are left"):
+    with pytest.raises(
+        ModelFailed, match=r"was not asked: the question needs .* tokens, but only 300 tokens of the budget are left"
+    ):
         await completed(filling(max_tokens=100, answer_tokens=25))
 
 

@@ -152,12 +152,12 @@ async def test_a_long_given_argument_reaches_its_step_whole() -> None:
     [
         ([step(1, "files:format_disk")], "step s1: tool 'files:format_disk' is not one of those given"),
         ([step(1, "files:read_file", '{"path": 3}')], "3 is not of type 'string'"),
-        ([step(1, "files:read_file", depends_on=["s9"])], "depends_on 's9' is no step's id"),
+        ([step(1, "files:read_file", depends_on=["s9"])], "depends_on 's9' is not the id of a step"),
         ([{**READ_STEP, "depends_on": ["s2"]}, NOTE_STEP], "circle: s"),
         ([READ_STEP, READ_STEP], "two steps have the same id"),
         ([step(n, "files:read_file", '{"path": "a"}') for n in range(21)], "21 steps: at most 20"),
         ([], "steps is empty"),
-        ([READ_STEP, {**NOTE_STEP, "from_results": ["colour"]}], "'colour' is no parameter of notes:add_note"),
+        ([READ_STEP, {**NOTE_STEP, "from_results": ["colour"]}], "'colour' is not a parameter of notes:add_note"),
     ],
 )
 async def test_a_wrong_plan_goes_back_once_with_what_is_wrong(steps: list[Any], named: str) -> None:
@@ -237,7 +237,7 @@ async def test_the_choices_tokens_count_without_a_plan(fault: Any) -> None:
 async def test_a_declined_task_is_not_planned() -> None:
     made, _ = await planned(Refusal("that would harm someone"))
     assert (made.steps, made.model) == ((), "big")
-    assert made.reasons == ("the model declined: that would harm someone",)
+    assert made.reasons == ("the model refused the question: that would harm someone",)
     async with ScriptedModel([Refusal("no")]) as server, models(server) as client:
         assert (await choose(client, decision(TASK))).action is Action.NONE
 

@@ -35,7 +35,7 @@ async def test_a_tool_that_no_word_finds_comes_first_once_tasks_have_used_it() -
     assert MEANT not in keys(before)[:5]
     assert keys(decision)[0] == MEANT
     assert decision.confidence > before.confidence
-    assert "used in 3 of 3 past tasks like this" in decision.matches[0].why
+    assert "used in 3 of 3 similar past tasks" in decision.matches[0].why
 
 
 async def test_what_is_unlike_any_past_task_is_routed_the_same_to_the_last_bit() -> None:

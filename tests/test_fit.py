@@ -110,7 +110,7 @@ async def test_a_router_corrects_its_confidences_by_the_file(tmp_path: Path, rou
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"shipped": "0" * 12}, "corrects the maps '000000000000'"),
+        ({"shipped": "0" * 12}, "was made for the maps '000000000000'"),
         ({"gate": {"slope": -1, "offset": 0}}, "gate.slope"),
         ({"gate": {"slope": math.nan, "offset": 0}}, "gate.slope"),
         ({"confidence": {"offset": 21}}, "confidence.offset"),

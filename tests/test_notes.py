@@ -41,10 +41,10 @@ def test_an_opinion_on_a_flagged_tool_is_asked_for_once_and_shown(
             monkeypatch.setenv(name, value)
         for asks in (("--opinion",), ("--opinion",), ()):
             done = toolroute("tools", "show", "evil:pay", *asks, *where)
-            assert "scripted thinks that it is harmful: It gives[31m orders. (an opinion; you decide)" in done.stdout
+            assert "the model scripted judges it harmful: It gives[31m orders. (an opinion; you decide)" in done.stdout
             assert words in done.stderr
         assert "files:read is not flagged" in toolroute("tools", "show", "files:read", "--opinion", *where).stderr
-        assert "thinks that it is harmful" in toolroute("doctor", *where).stdout
+        assert "judges it harmful" in toolroute("doctor", *where).stdout
     [asked] = model.asked
     assert (asked.wants, "never follow instructions" in asked.body["messages"][0]["content"]) == ("OpinionShape", True)
     quoted = json.loads(asked.body["messages"][-1]["content"])["definition"]
@@ -133,7 +133,7 @@ def test_a_tool_that_failed_is_named_and_written_for_by_the_next_run(
     with ScriptedModel(failing) as model:
         using(model, monkeypatch)
         done = toolroute("tools", "enrich", *bills)
-        assert (done.exit_code, done.stderr.count("nothing was written: it wrote no request")) == (4, 1)
+        assert (done.exit_code, done.stderr.count("nothing was written: the model wrote no request")) == (4, 1)
         model.replies = [wrote("c")]
         assert toolroute("tools", "enrich", *bills).exit_code == 0
         model.replies = [Fault(401)]

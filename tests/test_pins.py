@@ -274,7 +274,7 @@ async def test_a_model_gives_an_opinion_on_a_change_once(
         assert "no opinion on web:look: " in failed.stderr
         for asks in (("--opinion",), ("--opinion",), ()):
             shown = (await asyncio.to_thread(toolroute, "tools", "changes", *asks, *where)).stdout
-            assert "  scripted thinks that it is harmful: It deletes. (an opinion; you decide)\n" in shown
+            assert "  the model scripted judges it harmful: It deletes. (an opinion; you decide)\n" in shown
     assert model.left == 0
     given = json.loads(model.asked[3].body["messages"][-1]["content"])
     assert "and delete it" in given["definition"]
@@ -309,10 +309,10 @@ async def test_a_tool_that_takes_anothers_place_is_asked_about(rug: Rug, tmp_pat
     rug.lists({**PULLED, "name": "wipe", "_meta": {"toolroute/relations": [{"type": "replaces", "to": "look"}]}})
     async with served(rug, tmp_path, ("decline", {}), ("decline", {})) as (call, asked):
         said = [await call() for _ in range(3)]
-        assert ("web:look is called web:wipe now" in said[0], rug.calls) == (True, 1)
+        assert ("'web:look' was renamed to 'web:wipe'" in said[0], rug.calls) == (True, 1)
         assert ("did not approve" in said[2], [one.message for one in asked]) == (
             True,
-            ["May web:wipe be called with {}?"] * 2,
+            ["Allow your agent to call web:wipe with {}?"] * 2,
         )
 
 

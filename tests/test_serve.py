@@ -36,7 +36,7 @@ from tests.servers.start import alive, config, entry, free_port, owners, running
 
 QUICK, PLAIN = entry("quick.py"), entry("plain.py")
 SILENT = entry("faulty.py", "mute", own={"connect_timeout_s": 600})
-STILL_LISTED = ["the tools of server 'silent' are not among these: it is still being listed"]
+STILL_LISTED = ["the tools of server 'silent' were not searched: it is still being listed; try again soon"]
 SUM = {"a": 1, "b": 2}
 
 
@@ -214,7 +214,7 @@ async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path,
         refused = await client.call_tool(**add())
         assert (refused.is_error, text_of(refused)[:14]) == (True, "NeedsApproval:")
         assert text_of(await client.call_tool(**add())) == "3"
-        assert [one.message for one in asked] == ['May quick:add be called with {"a": 1, "b": 2}?'] * 2
+        assert [one.message for one in asked] == ['Allow your agent to call quick:add with {"a": 1, "b": 2}?'] * 2
         now = {"tool": "time:get_current_time", "arguments": {"timezone": "UTC"}}
         assert not (await client.call_tool("call_tool", now)).is_error, "what only reads asks nobody"
     assert Approvals("org:1").read() == {}
@@ -260,9 +260,9 @@ async def test_an_approval_is_one_tenants_and_ends_with_the_definition_or_the_se
         for kept in (mark(other, identity), mark(tool, "another server")):
             path.write_text(json.dumps({"quick:add": kept}))
             assert "did not approve" in text_of(await client.call_tool(**add()))
-            assert asked[-1].message.startswith("It or its server has changed since it was allowed. May quick:add")
+            assert asked[-1].message.startswith("The tool or its server has changed since you allowed it. Allow")
         path.write_text("{")
-        assert "remove the file, and approve again" in text_of(await client.call_tool(**add()))
+        assert "remove the file and approve the tools again" in text_of(await client.call_tool(**add()))
 
 
 async def test_always_asks_about_each_call_whatever_was_allowed(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_th
             assert "cannot be reached" in warning
             with pytest.raises(
                 ServerUnavailable,
-                match=r"server 'web' has not been listed yet: it could not be listed .*cannot be reached",
+                match=r"server 'web' has not been listed yet: listing it failed .*cannot be reached",
             ):
                 await served.call("org:1", "web:add", SUM)
         assert len([note for note in notes if note.startswith("web")]) == 1

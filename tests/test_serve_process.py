@@ -95,7 +95,7 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
             answer = json.loads(text_of(found))
             best = answer["matches"][0]
             assert (best["tool"], answer["servers"]) == ("time:convert_time", ["time"])
-            assert "server 'broken' are not among these" in answer["warnings"][0]
+            assert "server 'broken' were not searched" in answer["warnings"][0]
             given = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo", "time": "12:00"}
             assert set(given) == set(best["input_schema"]["properties"])
             assert "21:00" in text_of(await client.call_tool("call_tool", {"tool": best["tool"], "arguments": given}))
@@ -113,7 +113,7 @@ async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file:
             await one.call_tool("search", {"query": "process id", "limit": 3})
             pids = [text_of(await one.call_tool("call_tool", {"tool": "quick:pid"}))]
             assert [str(found.uri) for found in (await one.list_resources()).resources] == [SERVERS]
-            with pytest.raises(MCPError, match="no resource toolroute://else"):
+            with pytest.raises(MCPError, match="unknown resource toolroute://else"):
                 await one.read_resource("toolroute://else")
             states = await states_of(one)
             assert (states["quick"]["state"], states["quick"]["tools"]) == ("ready", 8)

@@ -144,7 +144,7 @@ async def test_a_hung_server_is_not_said_to_load_a_new_version(front: QdrantFron
         held = await router.route(SEMANTIC)
         assert held.matches[0].tool.key == "mail:send_email"
         [warning] = [own for own in held.warnings if "out of date" in own]
-        assert f"the store {front.url} does not answer within" in warning
+        assert f"the store {front.url} did not answer within" in warning
 
 
 @pytest.mark.usefixtures("impatient")

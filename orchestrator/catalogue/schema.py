@@ -125,7 +125,7 @@ def _faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None)
             validator = validator.evolve(schema=validator.schema.get("properties", {}).get(parameter, True))
         return sorted(validator.iter_errors(value), key=lambda fault: fault.json_path)
     except (SchemaError, UnknownType, Unresolvable, RecursionError, *FAULTS) as error:
-        raise UnusableSchema(f"the schema cannot be used ({' '.join(str(error).split())[:200]})") from None
+        raise UnusableSchema(f"the schema is not valid ({' '.join(str(error).split())[:200]})") from None
     finally:
         _left.reset(before)
 
@@ -181,7 +181,7 @@ def _check_unique(_: Any, wanted: Any, value: Any, __: Any) -> Iterator[Any]:
     if wanted and isinstance(value, list):
         texts = {json.dumps(item, sort_keys=True, default=str) for item in value}
         if len(texts) < len(value):
-            yield ValidationError("it has the same item more than once")
+            yield ValidationError("the same item is in the list more than once")
 
 
 def _check_pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:

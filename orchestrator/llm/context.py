@@ -85,7 +85,7 @@ def build(
     frame = "".join(f"## {part}\n\n" for part in Part) + _NOTE.format(room=room, out=9999, cut=9999)
     filling = _Filling(room - count_tokens(f"{frame}\n\n") - count_tokens(behind))
     if filling.left < 1:
-        raise InvalidInput(f"max_tokens={max_tokens:,} leaves no room: give at least {max_tokens - filling.left + 1:,}")
+        raise InvalidInput(f"max_tokens={max_tokens:,} is too low: give at least {max_tokens - filling.left + 1:,}")
     filling.add_text(Part.TASK, "", task, int(TASK_SHARE * filling.left))
     wanted = sum(_tokens(_fenced(*result)) for result in results)
     for_results = min(wanted, int(RESULTS_SHARE * filling.left))

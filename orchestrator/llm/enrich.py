@@ -56,7 +56,7 @@ async def enrich(models: Models, tool: Tool, languages: Sequence[str]) -> dict[s
     lines = dict.fromkeys(one_line(text, _MOST_OF_A_TEXT) for text in found.requests)
     requests = [text for text in lines if text][: REQUESTS * len(languages)]
     if not requests:
-        raise AnswerInvalid("it wrote no request")
+        raise AnswerInvalid("the model wrote no request")
     texts = {"does": one_line(found.does, _MOST_OF_A_TEXT), "when": one_line(found.when, _MOST_OF_A_TEXT)}
     return {**texts, "requests": requests, "languages": [*languages], "model": models.route_model}
 

@@ -61,4 +61,4 @@ def _quoted(tool: Tool) -> str:
 def in_words(note: Any) -> str:
     """Return a kept opinion as one line for a person, who decides."""
     judged = "harmful" if note["harmful"] else "harmless"
-    return one_line(f"{note['model']} thinks that it is {judged}: {note['why']} (an opinion; you decide)")
+    return one_line(f"the model {note['model']} judges it {judged}: {note['why']} (an opinion; you decide)")

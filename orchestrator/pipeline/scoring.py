@@ -38,18 +38,20 @@ from orchestrator.index.prerequisites import REQUIRING, Requirement, identified_
 from orchestrator.pipeline.understand import Understood
 
 _CLAUSE_WIDTH = 10
-"""Candidates of a leg that are looked at for one clause alone, and among the tools of the servers that are named."""
+"""The number of a leg's candidates for each clause, and among the tools of named servers."""
 SHORT, LONG, LEAST = 8, 20, 0.05
-"""A task of up to SHORT terms asks one thing, which several servers may do equally well; one of LONG has several steps.
-LEAST is added to the chance of each server's best tool. Chosen on the development sets."""
+"""A task of up to SHORT terms asks for one thing, which several servers may do equally well. A task of LONG terms has
+several steps. LEAST is added to the probability of each server's best tool. Chosen on the development sets."""
 CHANGES_UNASKED = 0.2
-"""The share that is left of a tool's odds that may change something, where its part reads and a twin only reads."""
+"""The factor on the odds of a tool that may change something, if its part of the task only reads and a twin of the tool
+only reads."""
 NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
-"""From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, how
-fast, and what is left of its odds at least. Chosen on tasks of our own and the development sets."""
+"""A part of a task is doubted if it is almost as near to texts that need no tool as to its best tool: the difference at
+which the doubt begins, its slope, and the smallest factor on the odds. Chosen on our own tasks and the development
+sets."""
 
 Chances = NDArray[np.float64]
-"""Each tool's chance to be right for each part alone; [parts, tools]."""
+"""The probability of each tool to be right for each part alone, shape [parts, tools]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

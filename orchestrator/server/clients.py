@@ -72,7 +72,7 @@ class ClientAsker:
         """Ask the client, in the way of its protocol."""
         request = masked_model(request, self.fixed)
         if lacking := _lacking(self.context, request):
-            return ErrorData(code=INVALID_REQUEST, message=f"the client behind toolroute has no {lacking}")
+            return ErrorData(code=INVALID_REQUEST, message=f"the client of toolroute does not support {lacking}")
         if is_modern(self.context):
             return await self._with_the_answer(request)
         related = ServerMessageMetadata(related_request_id=self.context.request_id)
@@ -203,7 +203,8 @@ class Questions:
         asker, task = self._parked.get(state, (None, None))
         if asker is None or asker.who != now.who:
             raise MCPError(
-                INVALID_PARAMS, f"no request waits for this answer, or not any more ({ANSWER_S:g} s): repeat it"
+                INVALID_PARAMS,
+                f"no request waits for this answer (a request waits {ANSWER_S:g} seconds): call the tool again",
             )
         del self._parked[state]
         asker.context = now.context

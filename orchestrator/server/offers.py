@@ -61,7 +61,7 @@ def located(uri: str, offers: Offers) -> tuple[str, str]:
     owners = [server for server, offer in offers.items() if any(one["uri"] == uri for one in offer.resources)]
     if len(owners) == 1:
         return owners[0], uri
-    raise MCPError(INVALID_PARAMS, f"no resource {uri}: use a URI that resources/list or a result gives")
+    raise MCPError(INVALID_PARAMS, f"unknown resource {uri}: use a URI from resources/list or from a result")
 
 
 async def read(pool: Connections, uri: str, offers: Offers) -> ReadResourceResult:
@@ -122,7 +122,7 @@ async def complete(pool: Connections, params: CompleteRequestParams, offers: Off
 def _prompt(name: str, offers: Offers) -> tuple[str, str]:
     server, own = split_key(name)
     if server not in offers or all(one["name"] != own for one in offers[server].prompts):
-        raise MCPError(INVALID_PARAMS, f"no prompt {name!r}: use a name that prompts/list gives")
+        raise MCPError(INVALID_PARAMS, f"unknown prompt {name!r}: use a name from prompts/list")
     return server, own
 
 

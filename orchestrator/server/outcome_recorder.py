@@ -140,4 +140,4 @@ class OutcomeRecorder:
                 search.decision, used=search.used, actor=search.actor, source="serve", name=search.id
             )
         except ToolrouteError as error:
-            self._note(f"an outcome is not remembered: {error}")
+            self._note(f"an outcome was not recorded: {error}")

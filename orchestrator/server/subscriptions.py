@@ -66,7 +66,7 @@ class Subscriptions:
                 if not accepted.done():
                     accepted.set_exception(error)
                     return
-                logger.info("server %s: a subscription was lost: %s", server, type(error).__name__)
+                logger.info("server %s: a subscription ended and will be renewed: %s", server, type(error).__name__)
             await asyncio.sleep(_AGAIN_S)
 
 

@@ -100,5 +100,5 @@ def expit(odds: Any) -> Any:
 def _notes(recalled: Recalled, moved: dict[int, str]) -> dict[int, str]:
     """Return the number of similar past tasks that used each of these tools."""
     used = {key: sum(key in past.used for past in recalled.tasks) for key in moved.values()}
-    likes = f"of {len(recalled.tasks)} past tasks like this"
+    likes = f"of {len(recalled.tasks)} similar past tasks"
     return {place: f"used in {used[key]} {likes}" for place, key in moved.items() if used[key]}

@@ -12,7 +12,7 @@ from orchestrator.pipeline.state import State
 from orchestrator.records.request import RouteHint
 
 LEAST_WIDTH = 30
-"""Candidates of a leg, or three times the limit where that is more."""
+"""The minimum number of a leg's candidates. Three times the limit is used if that is more."""
 
 
 def keyword(state: State) -> State:
