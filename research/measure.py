@@ -1,7 +1,8 @@
-"""Recall@5 and @10 of the model on the development query sets: `python -m research.measure --data ../shared`.
+"""Measures the model's recall@5 and @10 on the development sets: `python -m research.measure --data ../shared`.
 
-Ways of ranking: BM25 (keyword); the model over whole cards (static); both summed, each scaled within the query; the
-model over fields and clauses (fine); and with the evidence of the tool's server."""
+The rankings are BM25 (keyword), the model over whole cards (static), the sum of both scaled within the query, the model
+over fields and clauses (fine), and the last with the evidence of the tool's server.
+"""
 
 import argparse
 import re
@@ -51,7 +52,7 @@ def by_field(model: StaticEmbedder, tools: list[Tool]) -> np.ndarray:
 
 
 def clauses(text: str) -> list[str]:
-    """The text's clauses of three words or more; else the text itself."""
+    """Return the text's clauses of three words or more, or the text itself."""
     return [part for part in _CLAUSE_END.split(text) if part and len(part.split()) >= 3] or [text]
 
 

@@ -618,5 +618,7 @@ def _listing(server: str, entry: str) -> str:
 
 def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
     if wrong := next((tool for tool in tools if tool.server != server), None):
-        raise InvalidCatalogue(f"tool {wrong.key!r} is not of server {server!r}: give each server its own tools")
+        raise InvalidCatalogue(
+            f"tool {wrong.key!r} does not belong to server {server!r}: give each server its own tools"
+        )
     return {tool.name: tool.hash for tool in tools}
