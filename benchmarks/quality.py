@@ -180,7 +180,7 @@ def of_sets(
     return [
         "Recall at 5 / at 10:",
         table((*PEERS, *WAYS), {**recall_rows, "**mean**": means}),
-        "What the confidence is worth (event: `matches[0]` is relevant):",
+        "Confidence of `auto` (a query is right if `matches[0]` is relevant):",
         table(columns, claim_rows),
     ]
 
