@@ -30,7 +30,15 @@ CARE = 0.15
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
-    """Weights and bias of a logistic regression on standardised columns, given back for raw columns."""
+    """Return the weights and the bias of a logistic regression. The columns are standardized for the fit, and the
+    weights
+    are for raw columns.
+
+    Args:
+        rows: The features, shape [rows, columns].
+        target: 1 for right rows and 0 for wrong ones, shape [rows].
+        weight: The weight of each row, shape [rows].
+    """
     mean, scale = rows.mean(axis=0), rows.std(axis=0) + 1e-9
     inputs = np.hstack([(rows - mean) / scale, np.ones((len(rows), 1))])
     weight = weight / weight.mean()
