@@ -69,7 +69,15 @@ def semantic_alone(maps: Calibration) -> Calibration:
 async def routed(
     catalogue: Catalogue, queries: Sequence[Query], maps: Calibration, embedder: Embedder, way: str
 ) -> list[Decision]:
-    """Return each query's Decision, ranked in one way."""
+    """Return each query's Decision, ranked in one way.
+
+    Args:
+        catalogue: The tools.
+        queries: The queries.
+        maps: The fitted maps.
+        embedder: The embedder.
+        way: The name of the way, a key of `WAYS`.
+    """
     hint, fusion = WAYS[way]
     maps = semantic_alone(maps) if way == "semantic" else maps
     async with Router(catalogue, embedder=embedder, calibration=maps) as router:
@@ -141,7 +149,15 @@ def _cell(value: object) -> str:
 def of_sets(
     data: Path, names: Sequence[str], maps: Mapping[str, Calibration], embedder: Embedder, keep: Path | None
 ) -> list[str]:
-    """Return the tables of recall and of confidence."""
+    """Return the tables of recall and of confidence.
+
+    Args:
+        data: The folder with `bench/`.
+        names: The names of the sets.
+        maps: The fitted maps for each set.
+        embedder: The embedder.
+        keep: A file of earlier results of the peers.
+    """
     recall_rows: dict[str, list[Recalls]] = {}
     claim_rows: dict[str, list[float]] = {}
     pooled: tuple[list[Decision], list[Query]] = ([], [])
@@ -164,7 +180,7 @@ def of_sets(
     return [
         "Recall at 5 / at 10:",
         table((*PEERS, *WAYS), {**recall_rows, "**mean**": means}),
-        "What the confidence is worth (event: `matches[0]` is relevant):",
+        "Confidence of `auto` (a query is right if `matches[0]` is relevant):",
         table(columns, claim_rows),
     ]
 

@@ -64,7 +64,13 @@ def catalogue_of(data: Path, size: int) -> list[Tool]:
 
 
 def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> list[Measured]:
-    """Every contender on one catalogue."""
+    """Measure every contender on one catalogue.
+
+    Args:
+        tools: The tools.
+        queries: The queries.
+        rounds: The number of rounds.
+    """
     catalogue = Catalogue(tools)
     loop = asyncio.new_event_loop()
     router = Router(catalogue)

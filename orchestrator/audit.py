@@ -164,9 +164,8 @@ class Audit:
         if head and first > head["first"]:
             problems.append(f"the first line has number {first} instead of {head['first']}: lines were removed")
         if head and (head["n"], head["hash"]) != (number, before):
-            problems.append(
-                f"the last line (number {number}) is not the written one (number {head['n']}): lines were removed or changed"
-            )
+            written = f"the written one (number {head['n']})"
+            problems.append(f"the last line (number {number}) is not {written}: lines were removed or changed")
         return Verified(lines, first, tuple(problems))
 
     def _append(self, fields: Mapping[str, Any]) -> None:

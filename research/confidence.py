@@ -22,14 +22,23 @@ from research.sources import SETS
 
 REMOVED = 0.02
 """How much a query without its relevant tools weighs against the real one; one that no tool answers weighs in full
-(docs/decisions.md)."""
+(docs/decisions/confidence-learns-absence.md)."""
 RIDGE = 1.0
 CARE = 0.15
-"""Taken off the gate's fitted log-odds: where it opens wrongly the other leg does not count (docs/decisions.md)."""
+"""Taken off the gate's fitted log-odds: if it opens wrongly, the other leg does not count
+(docs/decisions/the-gate-is-careful.md)."""
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
-    """Weights and bias of a logistic regression on standardised columns, given back for raw columns."""
+    """Return the weights and the bias of a logistic regression. The columns are standardized for the fit, and the
+    weights
+    are for raw columns.
+
+    Args:
+        rows: The features, shape [rows, columns].
+        target: 1 for right rows and 0 for wrong ones, shape [rows].
+        weight: The weight of each row, shape [rows].
+    """
     mean, scale = rows.mean(axis=0), rows.std(axis=0) + 1e-9
     inputs = np.hstack([(rows - mean) / scale, np.ones((len(rows), 1))])
     weight = weight / weight.mean()

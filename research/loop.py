@@ -41,7 +41,13 @@ class Taught:
     projected: np.ndarray
 
     def draw(self, rng: np.random.Generator, size: int, foreign_share: float) -> tuple[np.ndarray, np.ndarray]:
-        """Text numbers and rows [size] of a lesson."""
+        """Return the numbers of the texts and the rows of a lesson, shape [size].
+
+        Args:
+            rng: The random generator.
+            size: The number of texts.
+            foreign_share: The share of texts in other languages.
+        """
         native = len(self.texts) - self.foreign
         foreign_size = int(size * foreign_share)
         chosen = np.concatenate(
@@ -87,7 +93,15 @@ def gradient(
 def train(
     matrix: np.ndarray, bags: sparse.csr_matrix, families: list[Family], taught: Taught, settings: Settings
 ) -> None:
-    """Trains matrix [V, D] in place; bags [N, V] holds the bags of all texts by number."""
+    """Train the matrix in place.
+
+    Args:
+        matrix: The vectors of the tokens, shape [V, D].
+        bags: The bags of all texts by number, shape [N, V].
+        families: The pairs of texts, by family.
+        taught: The teacher's vectors.
+        settings: The settings of the training.
+    """
     rng = np.random.default_rng(settings.seed)
     adam = RowAdam(matrix)
     shares = np.array([family.share for family in families])

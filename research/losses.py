@@ -12,14 +12,25 @@ def unit(y: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def through_unit(z: Matrix, length: Matrix, dz: Matrix) -> Matrix:
-    """The gradient at y from the one at z = y / |y|."""
+    """Return the gradient at y from the gradient at z = y / |y|.
+
+    Args:
+        z: The unit vectors, shape [B, D].
+        length: The lengths of y, shape [B, 1].
+        dz: The gradient at z, shape [B, D].
+    """
     gradient: Matrix = (dz - z * (z * dz).sum(1, keepdims=True)) / length
     return gradient
 
 
 def contrastive(a: Matrix, b: Matrix, same: Matrix, scale: float) -> tuple[float, Matrix, Matrix]:
-    """Return the symmetric InfoNCE loss of a and b [B, D]. `same` [B, B] marks pairs that are not negatives. Its
-    diagonal is ignored.
+    """Return the symmetric InfoNCE loss, with the gradients at a and at b.
+
+    Args:
+        a: The unit vectors of the left texts, shape [B, D].
+        b: The unit vectors of the right texts, shape [B, D].
+        same: Marks pairs that are not negatives, shape [B, B]. Its diagonal is ignored.
+        scale: The factor of the cosines.
     """
     logits = scale * (a @ b.T)
     np.copyto(logits, -1e4, where=same & ~np.eye(len(a), dtype=bool))

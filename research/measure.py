@@ -31,7 +31,13 @@ def scaled(scores: np.ndarray) -> np.ndarray:
 
 
 def recall(scores: np.ndarray, gold: list[np.ndarray], cut: int) -> float:
-    """The mean share of a query's tools among its best `cut`."""
+    """Return the mean share of a query's tools among its best tools.
+
+    Args:
+        scores: The scores, shape [queries, tools].
+        gold: The numbers of each query's tools.
+        cut: The number of best tools.
+    """
     best = np.argsort(-scores, axis=1, kind="stable")[:, :cut]
     return float(np.mean([np.isin(wanted, row).mean() for wanted, row in zip(gold, best, strict=True)]))
 
@@ -57,7 +63,13 @@ def clauses(text: str) -> list[str]:
 
 
 def by_clause(model: StaticEmbedder, texts: list[str], documents: np.ndarray) -> np.ndarray:
-    """[Q, N]: cosine of the whole task plus that of its best clause."""
+    """Return the cosine of the whole task plus that of its best clause, shape [queries, tools].
+
+    Args:
+        model: The embedder.
+        texts: The tasks.
+        documents: The unit vectors of the tools, shape [tools, dimension].
+    """
     parts = [clauses(text) for text in texts]
     starts = np.cumsum([0, *map(len, parts[:-1])])
     each = model.embed([part for text in parts for part in text]) @ documents.T

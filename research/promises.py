@@ -1,9 +1,9 @@
 """Measures the gain of a fit to one's own queries on sets that the maps have not seen.
 
-    python -m research.promises --data ../shared [--write docs/how-to]
+    python -m research.promises --data ../shared [--write docs/measured]
 
 Each development set is one's own catalogue in turn, with maps fitted on the others. `--write` rewrites the tables of
-docs/how-to/calibration.md.
+docs/measured/calibration.md.
 """
 
 import argparse

@@ -48,11 +48,20 @@ def lines(text: str) -> list[str]:
     return [re.sub(r"\d", "0", " ".join(line.split())) for line in text.splitlines()]
 
 
+def with_cursor(home: Path) -> dict[str, str]:
+    """The environment of a user of Cursor with the example servers."""
+    servers = (ROOT / "examples/mcp.json").read_text(encoding="utf-8").replace("${toolroutePython}", sys.executable)
+    servers = servers.replace("examples", str(ROOT / "examples")).replace(".toolroute", str(home))
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").write_text(servers, encoding="utf-8")
+    return fresh_home(home)
+
+
 def _commands(page: str, only: str) -> list[tuple[str, list[str]]]:
     """The page's commands that show their output, with the lines of it."""
     blocks = re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     commands = (part.partition("\n") for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE))
-    return [(first, lines(shown)) for first, _, shown in commands if first.startswith(only) and shown]
+    return [(first, lines(shown)) for first, _, shown in commands if f"{first}\n".startswith(only) and shown]
 
 
 def prints_what_it_shows(page: str, environment: Mapping[str, str], only: str = "toolroute ") -> None:
@@ -63,7 +72,7 @@ def prints_what_it_shows(page: str, environment: Mapping[str, str], only: str = 
         ran = subprocess.run(
             ["bash", "-c", command],
             cwd=ROOT,
-            env={**os.environ, **environment},
+            env=dict(environment),  # Nothing of the tester's: `setup` writes into the folders that variables name.
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -71,4 +80,5 @@ def prints_what_it_shows(page: str, environment: Mapping[str, str], only: str = 
             check=False,
         )
         assert ran.returncode == 0, ran.stderr
-        assert {*shown} - {"..."} <= {*lines(ran.stdout)}, command
+        printed = f"{ran.stdout}\n{ran.stderr}".replace(environment.get("HOME", "~"), "~")
+        assert {*shown} - {"..."} <= {*lines(printed)}, command

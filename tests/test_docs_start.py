@@ -1,10 +1,10 @@
-"""The pages that begin somebody's first five minutes print what they show."""
+"""The commands of the tutorials and of pages about servers print the output that the pages show."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT, fresh_home, lines, printed, prints_what_it_shows, python_of
+from tests.pages import ROOT, fresh_home, lines, printed, prints_what_it_shows, python_of, with_cursor
 
 
 def test_the_prepass_prints_what_its_page_shows(tmp_path: Path) -> None:
@@ -30,3 +30,13 @@ def test_a_task_runs_on_temporal_as_the_page_shows(tmp_path: Path, temporal_addr
     [code] = python_of("docs/tutorials/temporal-workflow.md")
     ran = printed(code.replace("localhost:7233", temporal_address), tmp_path, environment)
     assert ran.startswith('s1 done\n{\n  "lines": ')
+
+
+@pytest.mark.slow
+def test_servers_are_connected_as_the_page_shows(tmp_path: Path) -> None:
+    prints_what_it_shows("docs/how-to/mcp.md", fresh_home(tmp_path))
+
+
+@pytest.mark.slow
+def test_setup_shows_the_plan_of_the_page(tmp_path: Path) -> None:
+    prints_what_it_shows("docs/how-to/clients.md", with_cursor(tmp_path), only="toolroute setup\n")

@@ -1,13 +1,10 @@
 """The README's code blocks run as they stand, and print what it shows."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT, fresh_home, lines, printed, prints_what_it_shows, python_of
+from tests.pages import ROOT, fresh_home, lines, printed, prints_what_it_shows, python_of, with_cursor
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = python_of("README.md")
@@ -41,22 +38,7 @@ def test_the_prepass_prints_what_the_page_shows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_setup_takes_the_servers_over_as_the_page_shows(tmp_path: Path) -> None:
-    servers = (ROOT / "examples/mcp.json").read_text(encoding="utf-8").replace("${toolroutePython}", sys.executable)
-    servers = servers.replace("examples", str(ROOT / "examples")).replace(".toolroute", str(tmp_path))
-    (tmp_path / ".cursor").mkdir()
-    (tmp_path / ".cursor/mcp.json").write_text(servers, encoding="utf-8")
-    shown = TEXT.split("$ toolroute setup --write\n")[1].split("```")[0]
-    ran = subprocess.run(
-        [sys.executable, "-m", "orchestrator", "setup", "--write"],
-        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    assert {*lines(shown)} <= {*lines(ran.stdout + ran.stderr)}
+    prints_what_it_shows("README.md", with_cursor(tmp_path), only="toolroute setup")
 
 
 @pytest.mark.slow

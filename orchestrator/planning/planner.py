@@ -45,7 +45,7 @@ def plan(request: PlanRequest) -> Plan:
 
 
 def _unfit_for_plan(request: PlanRequest) -> str:
-    """Return why nothing is planned for a task. Empty if a plan is possible."""
+    """Return the reason for planning nothing. Empty if a plan is possible."""
     decision = request.decision
     if is_too_long(decision.query):
         size = f"{len(decision.query):,} characters, limit {MAX_CUT:,}"

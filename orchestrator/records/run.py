@@ -170,7 +170,7 @@ class RunRequest:
         check(self)
         if not self.task.strip():
             raise InvalidInput("task is empty: give the task in words")
-        self.as_routed(self.task, self.tenant or "local").check_settings()  # A ToolRouter has a tenant of its own.
+        self.as_routed(self.task, self.tenant or "local").check_settings()  # A ToolRouter has its own tenant.
         self.limits.validate()
 
     def as_routed(self, task: str, tenant: str) -> RouteRequest:

@@ -155,7 +155,7 @@ class IndexCache:
             self._kept.popitem(last=False)
 
     def _read_all(self, tenant: str, known: _Kept | None) -> _Kept:
-        """Read what there is now; a new index also gets the texts that the user's model wrote about its tools."""
+        """Read the current tools. A new index also gets the texts that the user's model wrote about its tools."""
         now = self._read(tenant, known)
         is_new = known is None or now.index is not known.index
         if is_new and isinstance(self._store, Store) and isinstance(now.index, Index):

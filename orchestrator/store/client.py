@@ -181,7 +181,7 @@ class ServerPoints(Points):
                 failure = error
                 if error.status_code != _ABSENT:
                     raise
-            if not self._exists(name):  # This fails where no Qdrant server answers.
+            if not self._exists(name):  # This raises an error if no Qdrant server answers.
                 return None
             # Another writer created it between our two requests.
         raise failure

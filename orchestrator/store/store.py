@@ -235,7 +235,7 @@ class Store:
         return {one: (len(tools), own.files.get(one, ())) for one, tools in own.tools.items() if ":" in one}
 
     def failures(self, tenant: str) -> dict[str, str]:
-        """Return why the last listing of a server failed, by server. Servers that were listed are left out."""
+        """Return the reason of the last failed listing, by server. Servers that were listed are left out."""
         check_tenant(tenant, shared=True)
         return self.qdrant.read(tenant, lambda points: manifest.failed(points, tenant, self._entries))
 
@@ -395,7 +395,7 @@ class Store:
         return {listings[listing]: offer for listing, offer in found.items()}
 
     def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
-        """Return why servers could not be listed, if the same entry was tried in the last seconds.
+        """Return the reasons of listings that failed in the last seconds, by server, if the same entry was used.
 
         Args:
             tenant: The tenant.
@@ -437,7 +437,7 @@ class Store:
         try:
             return self.load(tenant).catalogue
         except InvalidConfig:
-            with self.qdrant.writing(tenant, mends=True):  # Raises what no write mends.
+            with self.qdrant.writing(tenant, mends=True):  # Raises errors that no write can repair.
                 return Catalogue()
 
     def drop(self, tenant: str) -> None:

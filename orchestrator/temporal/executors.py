@@ -302,7 +302,7 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
     text, truncated = cut(result.text, max_tokens)
     structured = result.structured
     if structured is not None:
-        written = compact(structured)  # what no history holds is not counted first
+        written = compact(structured)  # A value that is too large for a history is not counted first.
         if plain_size(written) > MAX_RESULT_BYTES or count_tokens(written) > max_tokens:
             structured, truncated = None, True
     held = hold_bytes(replace(result, text=text, structured=structured, truncated=truncated or result.truncated))
