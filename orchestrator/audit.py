@@ -26,12 +26,12 @@ from orchestrator.errors import InvalidConfig
 logger = logging.getLogger(__package__)
 
 MAX_BYTES, MAX_FILES = 10 * 2**20, 20
-"""The size from which on a new file is begun, and the files that are kept."""
+"""The size in bytes at which a new file begins, and the number of files that are kept."""
 _FILE, _HEAD, _LOCK = "audit.jsonl", "head.json", "lock"
 _WAIT_S = 5.0
 _LONGEST_LINE = 64 * 2**10
 _LONGEST = 300
-"""Characters of a name that a client or a server gives."""
+"""The maximum number of characters of a name from a client or a server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,7 +145,7 @@ async def test_a_source_that_is_late_is_named_and_counts_once_it_has_answered(ow
     late = filled(tmp_path / "late", "org:1", FILES, kind=HeldStore)
     async with Router(stores=[own, Source(store=late, name="late", deadline_s=0.05)]) as router:
         decision = await router.route("delete a file", tenant="org:1")
-        assert "source late: its tools are missing: no answer within 0.05 s" in decision.warnings
+        assert "source late: its tools are missing: no answer within 0.05 seconds" in decision.warnings
         assert {match.tool.server for match in decision.matches} == {"mail"}
         HeldStore.gate.set()
         while decision.warnings:

@@ -188,5 +188,5 @@ def test_a_wrong_address_gets_the_remedy_that_fits(front: QdrantFront) -> None:
                 Store(url, embedder=shipped(), timeout_s=30).load("local")
             assert remedy in str(failure.value), url
     front.stalled = True
-    with pytest.raises(StoreUnavailable, match=r"no answer within 1 s; check if the server is overloaded"):
+    with pytest.raises(StoreUnavailable, match=r"no answer within 1 s; check whether the server is overloaded"):
         Store(front.url, embedder=shipped(), timeout_s=1).load("local")

@@ -31,7 +31,8 @@ _ROUNDS = 4
 """The maximum number of times that arguments are read again. A text may contain an object with further texts."""
 _MEMBERS_A_STEP = 50
 _MATCHED_A_STEP = 100
-"""The characters of a text multiplied with those of a pattern, with its repetitions written out."""
+"""The size of a pattern match that counts as one step: the text's characters multiplied by the pattern's, with
+repetitions written out."""
 
 _PYTHONS = {"True": True, "False": False, "None": None}
 """Python's values as models write them. They are not JSON."""

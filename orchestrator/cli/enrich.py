@@ -16,7 +16,7 @@ from orchestrator.store.notes import keep, notes
 from orchestrator.store.store import Store
 
 _ENDS_ALL = (InvalidConfig, NoCredit, StoreUnavailable, Unauthorised)
-"""Errors that every further tool would meet, too."""
+"""Errors that would occur for every further tool too."""
 _AT_ONCE, _MOST_OF_A_LANGUAGE = 4, 40
 
 

@@ -25,7 +25,7 @@ from orchestrator.store.outcomes import StoredOutcomes
 from orchestrator.store.store import Store
 
 _TOGETHER = 256
-"""Tasks that are recorded at a time, so that the store writes them together."""
+"""The number of tasks that are recorded at a time, so that the store writes them together."""
 _SHOWN_TOOLS = 20
 
 

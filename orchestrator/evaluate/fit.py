@@ -15,7 +15,8 @@ from orchestrator.records.request import RouteHint
 from orchestrator.runtime.router import Router
 
 PRIOR = 10.0
-"""Queries that the built-in map counts as: chosen on the development sets (docs/how-to/calibration.md)."""
+"""The number of queries that the built-in map counts as. Chosen on the development sets
+(docs/how-to/calibration.md)."""
 LEAST_QUERIES = 20
 FOLDS = 5
 

@@ -83,7 +83,7 @@ def blend(keyword: Probabilities, semantic: Probabilities, fitted: Probabilities
 
 
 def log_odds(chance: Any, least: float = 1e-4) -> Any:
-    """Return the log-odds of a chance, or of an array of them, kept that far off 0 and 1."""
+    """Return the log-odds of a probability, or of an array of probabilities, kept this far from 0 and 1."""
     clipped = np.minimum(np.maximum(chance, least), 1 - least)
     return np.log(clipped / (1 - clipped))
 

@@ -40,9 +40,10 @@ Shape = TypeVar("Shape", bound=BaseModel)
 Message = dict[str, str]
 
 LONGEST_WAIT_S = 30.0
-"""A Retry-After beyond this is not waited for: the caller continues without the model."""
+"""The maximum Retry-After, in seconds, that a call waits for. After a longer one, the caller continues without the
+model."""
 LEAST_ANSWER = 100
-"""Tokens: with fewer left, a model is not asked."""
+"""The minimum number of tokens for an answer. With fewer tokens left, the model is not asked."""
 MOST_CHARS_PER_TOKEN, MOST_CHARS = 20, 96_000
 """Longer answers are cut, because some endpoints ignore the limit and a workflow history must have room for them."""
 _CONNECT_S = 5.0

@@ -17,7 +17,7 @@ from orchestrator.records.tool import Tool
 from orchestrator.records.usage import Usage
 
 PROMPT_TOKENS = 400
-"""For the instructions (130 at most) and the answer's shape (120), apart from the context."""
+"""The tokens for the instructions (at most 130) and the schema of the answer (120), without the context."""
 
 
 class FilledShape(BaseModel):

@@ -21,9 +21,9 @@ from orchestrator.records.tool import Tool
 MAX_TOKENS = 8_000
 ANSWER_TOKENS = 2_000
 RELATED_SHARE, GRAPH_SHARE = 0.3, 0.1
-"""Of the room for tools."""
+"""Shares of the tokens for tools."""
 RESULTS_SHARE, TASK_SHARE, SECTION_SHARE = 1 / 3, 0.5, 0.2
-"""Of the whole room."""
+"""Shares of all tokens."""
 _NOTE = "[to stay within {room:,} tokens: {out} left out, {cut} shortened]"
 
 

@@ -35,14 +35,15 @@ from orchestrator.records.usage import Usage
 logger = logging.getLogger(__package__)
 
 PROMPT_TOKENS = 900
-"""For the instructions and the answer's shape, apart from the context."""
+"""The tokens for the instructions and the schema of the answer, without the context."""
 TURNS = 6
 TURNS_TOKENS = 1_500
-"""For the latest turns together; the matches already hold what they are about."""
+"""The maximum number of tokens of the latest turns together. The matches already show their subject."""
 _PLACEHOLDER = re.compile(r"\{\{|\$\{|<(?:result|output|from)\b|\bs\d+\.(?:result|output)\b", re.IGNORECASE)
 
 GiveUp = Callable[[ToolrouteError], bool]
-"""Decides whether to continue without the model after an error; an activity raises it for Temporal to try again."""
+"""Returns True to continue without the model after an error. An activity raises the error instead, so that Temporal
+retries."""
 
 
 # Defaults come from factories: OpenAI's strict mode refuses a schema that states them.

@@ -96,7 +96,7 @@ def _behind_best(chances: NDArray[np.float64], support: NDArray[np.float64]) -> 
 
 
 def _raised(scores: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scores, at least PART of each one's chance for the clause it serves best, but below the best score."""
+    """Return the scores, at least PART of a tool's best probability for a clause, but below the best score."""
     if len(chances) < 2 or not len(scores):
         return scores
     below_best = np.nextafter(scores.max(), 0)

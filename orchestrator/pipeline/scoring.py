@@ -89,7 +89,7 @@ class Candidates:
     no_tool_similarity: float = UNKNOWN_NO_TOOL_SIMILARITY
 
     def of_clauses(self, positions: Positions, *, with_server_prior: bool = True) -> Chances:
-        """Return the chance of each of these tools for each clause alone, [clauses, positions]."""
+        """Return the probability of each of these tools for each clause alone, shape [clauses, positions]."""
         chances = np.zeros((len(self.clauses), len(positions)))
         for row, clause in zip(chances, self.clauses, strict=True):
             places, known = places_among(clause.chosen, positions)
@@ -99,13 +99,13 @@ class Candidates:
 
     @property
     def gate_confidence(self) -> float:
-        """The chance that the keyword leg's best tool is right, of the least sure clause, as words support it."""
+        """The keyword leg's confidence in its best tool: the lowest of all clauses, limited by the words."""
         every = (self.whole, *self.clauses)
         words = min(most_by_words(own.chances, own.rows, own.query) for own in every)
         return min(words, *(own.sure for own in every))
 
     def confidence(self, mask: NDArray[np.bool_] | None = None) -> float:
-        """Return the chance that the best candidate is right, if only those of the mask [candidates] can be."""
+        """Return the confidence in the best candidate among those in the mask [candidates]."""
         whole, kept = self.whole, slice(None) if mask is None else mask
         chances, rows, maps = whole.chances[kept], whole.rows[kept], self.search.calibration
         if whole.semantic is None:

@@ -156,7 +156,7 @@ def _matches(state: State, overlap: Overlap, count: int) -> list[Match]:
 
 
 def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[float, ...]]:
-    """Return each tool's chance to be right for each clause alone, at least that of a capability it asks for."""
+    """Return each tool's probability for each clause alone, at least the probability of a requested capability."""
     if state.candidates is None or not state.candidates.clauses:
         return {}
     said = state.task.understood.said
@@ -171,7 +171,7 @@ def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[floa
 
 
 def _best_of_clauses(state: State) -> tuple[str, ...]:
-    """Return the keys of the tools that named servers or clauses have as their best, the surest first."""
+    """Return the keys of the best tools of named servers and of clauses, the highest probability first."""
     tools = state.task.index.catalogue.tools
     if state.candidates is None:
         return tuple(tools[position].key for position in state.order)

@@ -42,9 +42,9 @@ Context = ServerRequestContext[Any, Any]
 R = TypeVar("R")
 _LEVELS: tuple[str, ...] = LoggingLevel.__args__  # type: ignore[attr-defined]
 _NO_URLS = "2025-06-18"
-"""The protocol that has elicitation, and not by URL."""
+"""The protocol version that has elicitation, but not by URL."""
 _NOTIFY_S = 5.0
-"""How long a client may take to accept a notification; a client that does not read loses it."""
+"""Seconds that a client has to accept a notification. A client that does not read loses the notification."""
 _MOST_QUESTIONS = 1_000
 
 logger = logging.getLogger(__name__)

@@ -55,18 +55,18 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
-"""Returns how it came that the tool may be called with these arguments, and raises where it may not."""
+"""Returns the reason why the tool may be called with these arguments. Raises an error if it may not."""
 
 _REMEMBERED = 10_000
 _MOST_TOKENS = 8_000
-"""Of the definitions that a search shows, as of a call's result."""
+"""The maximum number of tokens of the definitions in a search's answer, the same as for a call's result."""
 _PINNED_S = 20.0
-"""How long a list of tools waits for the servers of pinned tools to be listed."""
+"""Seconds that a list of tools waits until the servers of pinned tools are listed."""
 _READY_S = 5.0
 _WATCH_S = 2.0
-"""How often the configuration file is looked at while clients that hear of changes are connected."""
+"""Seconds between two checks of the configuration file, while clients are connected that are notified of changes."""
 _LOOKS = 40
-"""How often a catalogue is read again that does not hold yet what was listed."""
+"""The number of times that a catalogue is read again until it has the newly listed tools."""
 
 
 class Gateway:
@@ -129,7 +129,7 @@ class Gateway:
     async def search(
         self, tenant: str, query: str, limit: int, hint: RouteHint, actor: str = "", session: str = ""
     ) -> dict[str, Any]:
-        """Return the best tools for a task as JSON, each with its schema, score and why, and how sure the whole is.
+        """Return the best tools for a task as JSON, each with its schema, probability and reason, and the confidence.
 
         Args:
             tenant: Whose tools are searched.

@@ -40,13 +40,13 @@ PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _SHORTEST = 16
 _GRACE_S = 5.0
-"""How long requests under way may take after the signal."""
+"""Seconds that requests in progress get to finish after the signal to stop."""
 
 _IDLE_S = 30 * 60.0
-"""How long a session lasts without a request or an open stream."""
+"""Seconds that a session lasts without a request or an open stream."""
 
 _QUEUE = 1024
-"""Connections that wait to be accepted, which cost nothing here."""
+"""The number of connections that may wait to be accepted."""
 
 new_token = secrets.token_urlsafe
 

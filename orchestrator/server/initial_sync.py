@@ -13,11 +13,11 @@ from orchestrator.store.store import Store
 Note = Callable[[str], None]
 
 _WAIT_S = 20.0
-"""How long the first search waits for its servers to be listed."""
+"""Seconds that the first search waits until its servers are listed."""
 _WAIT_KNOWN_S = 2.0
-"""The same where other servers are known already."""
+"""The same, if other servers are already known."""
 _AGAIN_S = 60.0
-"""How long after a listing that failed the next one is tried."""
+"""Seconds between a failed listing and the next attempt."""
 
 
 class InitialSync:
@@ -29,9 +29,9 @@ class InitialSync:
     def __init__(self, pool: Connections, store: Store, tenant: str, note: Note) -> None:
         self._pool, self._store, self._tenant, self._note = pool, store, tenant, note
         self.why: dict[str, str] = {}
-        """The servers whose tools the store does not hold now, each with the reason."""
+        """The servers whose tools are not in the store now, with the reason for each."""
         self.stored: set[str] = set()
-        """Servers that were listed since the catalogue was last read, and have tools."""
+        """Servers with tools that were listed after the catalogue was last read."""
         self._missing: set[str] = set()
         self._noted: set[str] = set()
         self._listing: asyncio.Task[None] | None = None

@@ -15,7 +15,7 @@ from orchestrator.errors import FAULTS, InvalidArguments
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS
 
 Who = tuple[str, str]
-"""A tenant, and the client that called."""
+"""The tenant and the client of a call."""
 
 _MOST, _MOST_CHARACTERS = 200, 64 * 2**20
 _AROUND, _MOST_FOUND = 200, 20

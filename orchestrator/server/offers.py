@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     pass
 
 Offers = Mapping[str, Offer]
-"""Offers by server."""
+"""The offers of each server, by server."""
 
 
 def resources(offers: Offers) -> list[Resource]:

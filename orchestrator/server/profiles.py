@@ -12,7 +12,7 @@ from orchestrator.mcp.profiles import Profile
 
 _WHOLE = Profile()
 _CURRENT: ContextVar[Profile] = ContextVar("profile", default=_WHOLE)
-"""Set for each request, before anything is looked up for it."""
+"""The profile of the current request. It is set at the start of each request."""
 _MOST_TOKENS = 10_000
 
 

@@ -20,7 +20,7 @@ LEGS = {
 
 
 MOST_SHOWN = 200
-"""The members of each list that a page shows. A request asks for 50 matches at most."""
+"""The maximum number of members of each list on a page. A request has at most 50 matches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,7 +93,7 @@ def calibrate(state: State) -> State:
 
 
 def expit(odds: Any) -> Any:
-    """Return the chance of log-odds, or of an array of them."""
+    """Return the probability of log-odds, or of an array of log-odds."""
     return 1 / (1 + np.exp(-odds))
 
 
