@@ -98,7 +98,7 @@ def test_a_line_that_was_cut_off_ends_no_later_one(log: Audit) -> None:
 def test_what_cannot_be_written_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     Audit(tmp_path / "file").note(Entry(event="call", tenant="org:1"))
-    assert "lacks a line (call of org:1)" in caplog.text
+    assert "was not written (call of org:1)" in caplog.text
 
 
 async def test_serve_writes_searches_calls_and_approvals_without_values(

@@ -66,7 +66,7 @@ def test_limits_that_mean_nothing_are_refused_by_name_and_value(limits: dict[str
 def test_a_step_needs_room_for_its_result(most: int, left: int, fits: bool) -> None:
     reason = Budget(Limits(max_tokens_per_step=most)).no_room("s1", left)
     assert (reason == "") is fits
-    assert fits or f"leave {left} of {most:,} tokens for its result" in reason
+    assert fits or f"leave only {left} of {most:,} tokens for its result" in reason
 
 
 LIMITS = st.builds(

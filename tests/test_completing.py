@@ -63,7 +63,7 @@ async def test_a_model_reads_a_cut_result_on() -> None:
     rest = {"read": title, "at": len(LONG) - 100}
     found, server = await completed(request, unknown, rest, {"arguments": '{"body": "4711"}'})
     assert (found.arguments, found.missing) == ({"body": "4711"}, ())
-    assert "what can be read on is s1 files:read_file" in server.asked[1].text
+    assert "only these results can be read further: s1 files:read_file" in server.asked[1].text
     assert ["the code is 4711" in asked.text for asked in server.asked] == [False, False, True]
     assert f"[from character {len(LONG) - 100:,} of {len(LONG):,}]" in server.asked[2].text
 

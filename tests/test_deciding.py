@@ -72,7 +72,7 @@ async def test_a_model_chooses_among_the_matches_alone() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (chosen("tool", tool="files:format_disk"), "not one of those given; they are time:get_current_time"),
+        (chosen("tool", tool="files:format_disk"), "not one of the listed tools: time:get_current_time"),
         (chosen("tool", tool="files:read_file", arguments='{"path": 3}'), "3 is not of type 'string'"),
         (chosen("tool", tool="files:read_file", arguments="a.txt"), "not JSON"),
         (chosen("tool", tool="notes:add_note", arguments='{"title": "{{s1.result}}"}'), "placeholder"),
@@ -124,7 +124,7 @@ async def test_one_tool_is_one_step() -> None:
     assert (none.steps, none.reasons, none.model) == ((), ("because",), "small")
     unsure, server = await planned(chosen("plan", confidence=0.2))
     assert (unsure.steps, len(server.asked)) == ((), 1)
-    assert "confidence of small: 20% (needed: 30%)" in unsure.reasons[-1]
+    assert "the confidence of small is 20%, but a plan needs 30%" in unsure.reasons[-1]
 
 
 async def test_given_arguments_go_before_the_models() -> None:
@@ -150,7 +150,7 @@ async def test_a_long_given_argument_reaches_its_step_whole() -> None:
 @pytest.mark.parametrize(
     ("steps", "named"),
     [
-        ([step(1, "files:format_disk")], "step s1: tool 'files:format_disk' is not one of those given"),
+        ([step(1, "files:format_disk")], "step s1: tool 'files:format_disk' is not one of the listed tools"),
         ([step(1, "files:read_file", '{"path": 3}')], "3 is not of type 'string'"),
         ([step(1, "files:read_file", depends_on=["s9"])], "depends_on 's9' is not the id of a step"),
         ([{**READ_STEP, "depends_on": ["s2"]}, NOTE_STEP], "circle: s"),

@@ -231,5 +231,5 @@ async def test_a_router_hangs_up_on_the_endpoint_that_it_opened_and_on_no_others
 def test_openai_without_a_key_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     embedder = OpenAIEmbedder("text-embedding-3-small")
-    with pytest.raises(Unauthorised, match="no key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL"):
+    with pytest.raises(Unauthorised, match="no key for OpenAI: set OPENAI_API_KEY, or set OPENAI_BASE_URL"):
         embedder.embed(["refund a charge"])

@@ -220,7 +220,7 @@ def test_no_one_persons_tasks_drive_out_what_others_did_or_claimed() -> None:
 
 async def test_what_can_not_be_recorded_says_so() -> None:
     router = Router(sample())
-    with pytest.raises(UnknownTool, match=r"'nobody:nothing' is not in the catalogue"):
+    with pytest.raises(UnknownTool, match=r"unknown tool 'nobody:nothing'"):
         await router.record("any task", used=["nobody:nothing"])
     for at in (float("nan"), 1e30, time.time() * 1000, -1.0):
         with pytest.raises(InvalidInput, match=r"at=.*milliseconds"):

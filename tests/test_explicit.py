@@ -129,7 +129,7 @@ async def test_an_unknown_name_near_a_servers_is_asked_about(router: Router, que
     (name,) = [own.said for own in decision.named_servers]
     assert f"the task names the server {name!r}, which is unknown; similar names: jira" in decision.warnings
     assert plan(PlanRequest(decision=decision)).needs_input == (
-        f"the task names the server {name!r}, but its tools are not listed",
+        f"the task names the server {name!r}, but its tools are not listed yet: run `toolroute tools sync`",
     )
 
 

@@ -94,7 +94,7 @@ async def test_an_error_holds_the_tokens_spent_before_it(
         (Fault(403), Unauthorised, "HTTP 403"),
         (Fault(404, "no such model"), InvalidConfig, "TOOLROUTE_MODEL"),
         (Fault(422, f"odd {KEY}"), InvalidInput, r"odd \*\*\*"),
-        (NO_CREDIT, NoCredit, "quota is used up"),
+        (NO_CREDIT, NoCredit, "no quota left"),
         (Refusal("not that"), ModelRefused, "refused the question: not that"),
     ],
 )
@@ -147,7 +147,7 @@ async def test_an_endpoint_that_trickles_is_given_up_too() -> None:
     async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         async with Models(Options(model="m", model_url=url, model_timeout_s=0.5), tries=1) as client:
-            with pytest.raises(ModelUnavailable, match=r"no whole answer within 0\.5 s"):
+            with pytest.raises(ModelUnavailable, match=r"did not finish its answer within 0\.5 s"):
                 await client.write("m", ASK)
 
 
@@ -181,7 +181,7 @@ async def test_an_endless_answer_is_cut() -> None:
         text, _ = await client.write("m", ASK, max_output_tokens=50)
         with pytest.raises(AnswerInvalid, match="be brief"):
             await client.ask("m", ASK, Sky, max_output_tokens=50)
-        with pytest.raises(AnswerInvalid, match="nothing"):
+        with pytest.raises(AnswerInvalid, match="empty answer"):
             await client.write("m", ASK)
     assert text.endswith("\n[cut: the answer reached its limit]")
     assert len(text) < 50 * MOST_CHARS_PER_TOKEN + 50

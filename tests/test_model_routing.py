@@ -153,7 +153,7 @@ async def test_a_stage_without_its_model_is_refused() -> None:
             Router(Catalogue(MAPS), options=options)
     with pytest.raises(InvalidConfig, match="TOOLROUTE_RERANK_URL"):
         Router(Catalogue(MAPS), options=Options(decide="rerank"))
-    with pytest.raises(InvalidConfig, match="begin it with http"):
+    with pytest.raises(InvalidConfig, match="start it with http"):
         Router(Catalogue(MAPS), options=Options(decide="rerank", rerank_url="localhost:8080"))
 
 

@@ -238,7 +238,9 @@ async def test_a_leg_or_refiner_that_fails_is_named_and_the_others_answer(stage:
 async def test_a_fusion_of_ones_own_that_fails_has_no_other_to_answer() -> None:
     with pytest.raises(RuntimeError, match="boom"):
         await routed(replace(DEFAULT, fusion=raises))
-    with pytest.raises(InvalidInput, match="pipeline 'default': nothing returned None: let it return the state"):
+    with pytest.raises(
+        InvalidInput, match="pipeline 'default': nothing returned None, but a stage must return the State"
+    ):
         await routed(replace(DEFAULT, fusion=nothing))
 
 

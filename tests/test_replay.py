@@ -122,10 +122,10 @@ def test_the_tools_are_embedded_before_a_task_is_replayed(
     [
         ({"confidence": "high"}, ":2: then.confidence: .* number.*; give Decisions"),
         ({"query": " "}, ":2: query: .*; give Decisions"),
-        ({"matches": [{"tool": {"name": "x"}}]}, ":2: cannot be read .no 'server'.; give Decisions"),
+        ({"matches": [{"tool": {"name": "x"}}]}, ":2: not a Decision or a history .no 'server'.; give Decisions"),
         (None, ":2: not a Decision or a history .None is not a JSON object"),
         ([1], ":2: not a Decision or a history .\\[1\\] is not a JSON object"),
-        ("{", ":2: cannot be read "),
+        ("{", ":2: not a Decision or a history "),
     ],
 )
 def test_a_record_that_is_no_decision_is_named_with_its_line(

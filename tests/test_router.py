@@ -110,7 +110,10 @@ async def test_an_open_gate_or_the_keyword_hint_embeds_nothing() -> None:
         (BrokenEmbedder(Unauthorised("the key was refused")), "the key was refused"),
         (BrokenEmbedder(KeyError("word")), "embedder 'broken' failed (KeyError: 'word')"),
         (BrokenEmbedder(), "the embedder knows no word of the task"),
-        (BrokenEmbedder(seconds=0.3, remote=True), "the embedder did not answer within 0.05 seconds"),
+        (
+            BrokenEmbedder(seconds=0.3, remote=True),
+            "the embedder did not answer within 0.05 seconds (semantic_timeout_s)",
+        ),
     ],
 )
 async def test_a_failing_embedder_leaves_the_keyword_answer_and_a_warning(
@@ -201,7 +204,7 @@ async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Rou
     for cap in (whole.tokens.after - 1, whole.tokens.after // 2, 60, 1):
         decision = await router.route(request("create an issue", token_cap=cap))
         assert decision.tokens.after <= cap
-        dropped = [item for item in decision.rejected if "does not fit" in item.why]
+        dropped = [item for item in decision.rejected if "its definition is larger" in item.why]
         assert len(decision.matches) + len(dropped) >= len(whole.matches)
     assert decision.matches == ()
 

@@ -69,7 +69,7 @@ async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         await search(served)
         await stored(served, "org:1", quick=[])
-        with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
+        with pytest.raises(UnknownTool, match="unknown tool 'quick:add'"):
             await served.call("org:1", "quick:add", SUM)
         assert text_of(await served.call("org:2", "quick:add", SUM)) == "3"
     assert owners() == []
@@ -78,7 +78,7 @@ async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
 async def test_a_tool_that_a_call_has_just_added_is_callable_at_once(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(library=PLAIN)) as served:
         await search(served)
-        with pytest.raises(UnknownTool, match="no tool 'library:extended'"):
+        with pytest.raises(UnknownTool, match="unknown tool 'library:extended'"):
             await served.call("org:1", "library:extended", {"text": "a"})
         await served.call("org:1", "library:extend", {})
         assert text_of(await served.call("org:1", "library:extended", {"text": "a"})) == "a"
@@ -92,7 +92,7 @@ async def test_one_tenants_tool_is_unknown_to_another(tmp_path: Path) -> None:
         await stored(served, "org:1", time=[tool("time:payroll", "Show the payroll of the company")])
         assert (await search(served, "show the payroll"))["matches"][0]["tool"] == "time:payroll"
         assert "time:payroll" not in keys(await search(served, "show the payroll", 50, "user:1"))
-        with pytest.raises(UnknownTool, match="no tool 'time:payroll'") as error:
+        with pytest.raises(UnknownTool, match="unknown tool 'time:payroll'") as error:
             await served.call("user:1", "time:payroll", {})
         assert "did you mean" not in str(error.value)
 
@@ -104,7 +104,7 @@ async def test_tools_that_cannot_be_called_here_are_not_offered_and_crowd_out_no
         await stored(served, "org:1", **{one.server: [one] for one in (*agents, foreign)})
         assert "quick:add" in keys(await search(served, limit=3))
         assert {key.partition(":")[0] for key in keys(await search(served, limit=50))} <= {"quick", "time"}
-        with pytest.raises(UnknownTool, match="not called through MCP"):
+        with pytest.raises(UnknownTool, match="cannot be called through the gateway"):
             await served.call("org:1", "agent1:add_1", {})
 
 
@@ -241,7 +241,7 @@ async def test_an_approval_lasts_as_far_as_the_user_says(
         assert shown["properties"]["allow"]["enum"] == ["this call", "this session", "this tool", "this server"]
         for tool in ("quick:add", "quick:pid"):
             await client.call_tool("call_tool", {"tool": tool, "arguments": SUM if tool == "quick:add" else {}})
-        assert [one.message.split()[1] for one in asked[1:]] == asked_again
+        assert [one.message.split()[5] for one in asked[1:]] == asked_again
     assert {*kept} <= Approvals("org:1").read().keys()
     assert bool(kept) == bool(Approvals("org:1").read())
     async with asking(tmp_path, mode, no) as (client, asked, _):
@@ -444,7 +444,7 @@ async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
         assert {"library:add", "quick:add"} <= keys(await search(served))
         assert text_of(await served.call("org:1", "quick:pid", {})) == pid
         write(file, library=PLAIN)
-        with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
+        with pytest.raises(UnknownTool, match="unknown tool 'quick:add'"):
             await served.call("org:1", "quick:add", SUM)
         assert [state["server"] for state in await served.states("org:1")] == ["library"]
         await until(lambda: not alive(pid))
@@ -456,7 +456,9 @@ async def test_a_file_that_cannot_be_read_takes_nothing_away(tmp_path: Path, cap
         file.write_text('{"mcpServers": {', encoding="utf-8")
         for _ in range(2):
             assert text_of(await served.call("org:1", "quick:add", SUM)) == "3"
-        assert [message.rpartition("; ")[2] for message in caplog.messages] == ["what it named before stays in use"]
+        assert [message.rpartition("; ")[2] for message in caplog.messages] == [
+            "the previous configuration stays in use"
+        ]
         write(file, quick=PLAIN)
         assert not (await served.call("org:1", "quick:change", {})).is_error
 

@@ -88,7 +88,7 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
         transport = stdio_client(StdioServerParameters(command=SERVE[0], args=arguments), errlog=errlog)
         async with Client(transport) as client:
             assert client.server_info == Implementation(name="toolroute", version=version("toolroute"))
-            assert (client.instructions or "").endswith("The servers: broken, quick, time.")
+            assert (client.instructions or "").endswith("Servers: broken, quick, time.")
             assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "call_tool"]
             found = await client.call_tool("search", {"query": "convert the time 12:00 from UTC to Tokyo"})
             assert (len(found.content), found.structured_content) == (1, None), "the answer comes once"
@@ -278,7 +278,7 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
     [
         ("{", "not JSON"),
         ("[]", "give an object"),
-        ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "'org:1' stands twice"),
+        ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "the name 'org:1' is twice"),
         ('{"acme": "0123456789abcdef"}', "give org:ID or user:ID"),
         ('{"org:1": "short"}', "16 or more"),
         ('{"org:1": "${NO_SUCH_TOKEN}"}', "not set in the environment: NO_SUCH_TOKEN"),

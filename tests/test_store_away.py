@@ -168,7 +168,7 @@ def test_an_import_outlasts_a_server_that_fails_or_hangs(front: QdrantFront, cap
 
 
 def test_a_server_that_never_answered_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(StoreUnavailable, match="start the server, or name another"):
+    with pytest.raises(StoreUnavailable, match="start the server, or give another"):
         Store(f"http://127.0.0.1:{_free_port()}", embedder=shipped()).replace_server("local", "mail", MAIL)
     assert "asked again" not in caplog.text
 
@@ -181,7 +181,7 @@ def test_a_wrong_address_gets_the_remedy_that_fits(front: QdrantFront) -> None:
             other: "give the address of its REST interface",
             f"http://127.0.0.1:{tls.getsockname()[1]}": "write https:// if the server has TLS",
             f"http://127.0.0.1:{http2.getsockname()[1]}": "6333, not 6334",
-            f"http://127.0.0.1:{_free_port()}": "start the server, or name another",
+            f"http://127.0.0.1:{_free_port()}": "start the server, or give another",
         }
         for url, remedy in remedies.items():
             with pytest.raises(StoreUnavailable) as failure:

@@ -207,7 +207,9 @@ async def test_limits_without_room_for_a_model_do_without_it_and_say_so(serve: S
     async with assisted(serve, [ONE]) as at:
         result, _ = await at.run("Read the file a.txt", limits=Limits(max_total_tokens=1))
         assert (statuses(result), at.model.asked) == (["refused"], [])
-        assert result.warnings == ("decided without a model: the run's limits are too low for any step",)
+        assert result.warnings == (
+            "decided without a model: the run's limits are too low for any step: raise max_total_tokens",
+        )
         result, _ = await at.run("Read the file a.txt", limits=Limits(reserve_for_synthesis=500))
     assert result.answer == "read_file a.txt"
     assert "reserve_for_synthesis=500" in result.warnings[0]

@@ -135,7 +135,7 @@ def _warn_of_unknown(found: QuerySet) -> None:
     known = found.catalogue.positions
     if unknown := {key for query in found.queries for key in query.relevant if key not in known}:
         number = counted(len(unknown), "relevant tool is", "relevant tools are")
-        warn([f"{number} not in tools.jsonl and count as not found: for example {min(unknown)!r}"])
+        warn([f"{number} not in tools.jsonl; such tools count as not found, for example {min(unknown)!r}"])
 
 
 def _write_lines(path: Path, answers: list[Answer]) -> None:

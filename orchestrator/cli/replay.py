@@ -69,7 +69,7 @@ async def replay(
     result = summary(found)
     present(output, result, lambda: _show(result, found))
     for reason, number in result["semantic_failures"].items():
-        warn([f"the semantic leg failed for {counted(number, 'task')}, compared by keyword search alone: {reason}"])
+        warn([f"semantic search failed for {counted(number, 'task')}, compared by keyword search only: {reason}"])
     return 1 if result["semantic_failures"] else 6 if result["lost"] else 0
 
 
