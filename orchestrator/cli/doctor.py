@@ -25,6 +25,8 @@ from orchestrator.mcp.config import McpConfig, ServerSpec
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.sync import left_over
 from orchestrator.options import Options, misspelt, model_key
+from orchestrator.records.tool import Tool
+from orchestrator.store.notes import notes
 
 _MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!"), "flagged": ("yellow", "??")}
 
@@ -94,17 +96,27 @@ def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Find
     yield _checked("store", store, "name a folder or a Qdrant URL with --store")
     yield from (one for one in [_checked("", left, "")] if one.state == "flagged")
     yield _checked("calibration", lambda: _calibration(options, known), "correct or unset TOOLROUTE_CALIBRATION")
-    yield from _flagged(suspects(known.tools, known.tools))
+    flags = suspects(known.tools, known.tools)
+    yield from _flagged(flags, _opinions(place, options, [known[key] for key in flags]))
     yield _checked("temporal", lambda: _temporal(options), "correct the settings, or start the server")
     yield _model(options)
     if file := place.file:
         yield from _servers(file, connects=connects)
 
 
-def _flagged(flags: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+def _opinions(place: Place, options: Options, tools: Sequence[Tool]) -> dict[str, str]:
+    """Return the opinions of the user's model that the store has on these tools."""
+    from orchestrator.llm.opinion import in_words
+
+    with closing(place.open_store(options)) as store:
+        return {key: in_words(note) for key, note in notes(store, place.tenant, "opinion", tools).items()}
+
+
+def _flagged(flags: Mapping[str, Sequence[str]], opinions: Mapping[str, str] = {}) -> Iterator[Finding]:
     for key, reasons in flags.items():
         remedy = f"it is never recommended. Remove it, or read it and accept it with `toolroute tools accept {key}`"
-        yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", remedy)
+        said = f". {opinions[key]}" if key in opinions else ""
+        yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}{said}", remedy)
 
 
 def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:

@@ -3,8 +3,8 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,21 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.audit import audited
 from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
-from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn_of_flagged
+from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn, warn_of_flagged
 from orchestrator.common.lines import as_json, inline, one_line
-from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
-from orchestrator.index.safety import VOUCHED
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput, ToolrouteError
+from orchestrator.index.safety import VOUCHED, suspects
 from orchestrator.mcp.config import McpConfig
+from orchestrator.options import Options
 from orchestrator.records.tool import Tool
+from orchestrator.store.notes import Note, keep, notes
 
 _SECONDS = click.FloatRange(min=0.1)
 _MOST_OF_A_TEXT = 2_000
 _ALL_SHOWN = "`toolroute tools list` shows all tools"
+_OPINION = click.option(
+    "--opinion", is_flag=True, help="Ask your model about each doubtful definition, once. You decide."
+)
 
 
 @click.group()
@@ -147,19 +152,55 @@ def _list(found: Iterable[Tool]) -> None:
 
 @tools.command("show")
 @click.argument("key", metavar="SERVER:NAME")
-@taking("catalogue", "config", "sources", "output")
-def show_tool(key: str, place: Place, output: str) -> None:
-    """Show one tool: its definition, and its approval."""
+@_OPINION
+@taking("catalogue", "config", "sources", "model", "output")
+def show_tool(key: str, place: Place, opinion: bool, options: Options, output: str) -> None:
+    """Show one tool: its definition, its approval and opinions on it."""
     known = place.catalogue_or_store()
     if key not in known.positions:
         raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
     tool = known[key]
-    present(output, tool_to_json(tool), lambda: _show(tool))
+    flags = suspects([tool], known.tools).get(key, ())
+    if opinion and not flags:
+        note(f"{key} is not flagged: no opinion is asked for")
+    given = _opinions(place, {key: (tool, flags, None)} if flags else {}, options, asks=opinion)
+    shown = tool_to_json(tool) | ({"opinion": given[key]} if key in given else {})
+    present(output, shown, lambda: _show(tool, given.get(key)))
     warn_of_flagged([tool], known.tools)
 
 
-def _show(tool: Tool) -> None:
+def _opinions(
+    place: Place, doubtful: Mapping[str, tuple[Tool, Sequence[str], Tool | None]], options: Options, *, asks: bool
+) -> dict[str, Note]:
+    """Return the opinions that the store has of these definitions, by key. With `asks`, get those that are missing.
+
+    doubtful: by key the tool, why it is doubtful, and the definition that was accepted before, if there is one.
+    """
+    from orchestrator.llm.client import Models
+    from orchestrator.llm.opinion import opinion
+
+    with closing(place.open_store(options)) as store:
+        given = notes(store, place.owner, "opinion", [tool for tool, *_ in doubtful.values()])
+        missing = [key for key in doubtful if key not in given]
+
+        async def ask() -> None:
+            async with Models(options) as models:
+                for key in missing:
+                    try:
+                        given[key] = await opinion(models, *doubtful[key])
+                    except ToolrouteError as error:
+                        warn([f"no opinion on {key}: {error}"])
+                    else:
+                        keep(store, place.owner, "opinion", doubtful[key][0], given[key])
+
+        if asks and missing:
+            asyncio.run(ask())
+    return given
+
+
+def _show(tool: Tool, opinion: Note | None = None) -> None:
     from orchestrator.index.intent import reads_only
+    from orchestrator.llm.opinion import in_words
 
     shown = {
         "tool": tool.key,
@@ -170,6 +211,7 @@ def _show(tool: Tool) -> None:
         "labels": ", ".join(f"{name}={value}" for name, value in tool.labels.items()),
         "approval": "not needed, it only reads" if reads_only(tool) else "needed, unless --approve says otherwise",
         "definition": tool.hash,
+        "opinion": in_words(opinion) if opinion else "",
     }
     for name, value in shown.items():
         if value:
@@ -213,23 +255,34 @@ def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: st
 
 
 @tools.command("changes")
-@taking("config", "tenant", "output")
-def show_changes(place: Place, output: str) -> None:
+@_OPINION
+@taking("config", "tenant", "model", "output")
+def show_changes(place: Place, opinion: bool, options: Options, output: str) -> None:
     """Show the changed definitions that wait for you.
 
     A tool whose definition waits is not recommended, and each of its calls is asked about, until you accept it.
     """
+    from orchestrator.llm.opinion import in_words
     from orchestrator.mcp.pins import waiting
 
     found = waiting(place.known_store(), place.owner)
+    doubtful = {one.tool.key: (one.tool, [one.why], one.before) for one in found}
+    given = _opinions(place, doubtful, options, asks=opinion)
     rows = [
-        {"tool": one.tool.key, "why": one.why, "differences": [part._asdict() for part in one.differences]}
+        {
+            "tool": one.tool.key,
+            "why": one.why,
+            "differences": [part._asdict() for part in one.differences],
+            **({"opinion": given[one.tool.key]} if one.tool.key in given else {}),
+        }
         for one in found
     ]
 
     def show() -> None:
         for one in found:
             click.echo(one_line(f"{one.tool.key}: {one.why}"))
+            if one.tool.key in given:
+                click.echo(f"  {in_words(given[one.tool.key])}")
             for part in one.differences:
                 click.echo(f"  {one_line(part.part)}{' (waits for it)' if part.risk else ''}")
                 for sign, text in (("-", part.before), ("+", part.now)):

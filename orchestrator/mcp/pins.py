@@ -29,11 +29,12 @@ _MOST_PINS = 5_000
 
 
 class Waiting(NamedTuple):
-    """A changed definition that waits: why, and how it differs from the accepted one, if that is known."""
+    """A changed definition that waits: why, how it differs from the accepted one, and that one, if it is known."""
 
     tool: Tool
     why: str
     differences: Sequence[Difference]
+    before: Tool | None = None
 
 
 def judged(
@@ -90,8 +91,9 @@ def waiting(store: Store, tenant: str) -> list[Waiting]:
         own = [tool for tool in store.of_server(tenant, server) if is_quarantined(tool)]
         pins = store.accepted(tenant, server, entries.get(server, "")) if own else {}
         for tool in own:
-            shown = differences(plain(pins[tool.name]), plain(tool)) if tool.name in pins else ()
-            found.append(Waiting(tool, tool.labels[QUARANTINED], shown))
+            pin = pins.get(tool.name)
+            shown = differences(plain(pin), plain(tool)) if pin else ()
+            found.append(Waiting(tool, tool.labels[QUARANTINED], shown, pin))
     return found
 
 

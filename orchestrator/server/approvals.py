@@ -16,14 +16,15 @@ _KEPT = TypeAdapter(dict[str, str])
 
 
 def mark(tool: Tool, entry: str) -> str:
-    """Return what an approval is bound to: the tool's definition, and the server that its entry starts or reaches."""
+    """Return the value that an approval is bound to: the tool's definition, and the server of its entry."""
     return digest(f"{entry[:OF_SERVER]} {tool.hash}", 32)
 
 
 class Approvals:
-    """A tenant's approvals, each a tool's key and mark; another definition, or another server, is asked about again.
+    """A tenant's lasting approvals, each with a tool's key and mark.
 
-    They stand outside the store, which a server's listing changes, in a file that only the user can read.
+    If the definition or the server changes, the tool needs approval again. The approvals are in a file that only the
+    user can read, separate from the store, because a server's listing changes the store.
     """
 
     def __init__(self, tenant: str, folder: Path | None = None) -> None:
@@ -33,14 +34,14 @@ class Approvals:
         self.path = folder / f"{digest(tenant, 16)}.json"
 
     def read(self) -> dict[str, str]:
-        """Return the marks by key; InvalidConfig for a file that cannot be read."""
+        """Return the marks by key. Raises InvalidConfig if the file cannot be read."""
         if not self.path.exists():
             return {}
         with reading(self.path, "remove the file, and approve again", InvalidConfig):
             return _KEPT.validate_python(read_json(self.path.read_text(encoding="utf-8")))
 
     def allow(self, tools: Iterable[Tool], entry: str) -> None:
-        """Allow these tools of a server, as they are defined now, until this is withdrawn."""
+        """Allow these tools of a server with their present definitions, until the approval is withdrawn."""
         self._write({**self.read(), **{tool.key: mark(tool, entry) for tool in tools}})
 
     def withdraw(self, names: Collection[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The clients of the gateway while they are connected: whom servers ask, and who hears of changes."""
+"""The connected clients of the gateway, which servers ask and which receive notifications of changes."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_modern(context: Context) -> bool:
-    """Return whether the client speaks 2026-07-28 or later, where only answers carry questions."""
+    """Return True if the client uses protocol 2026-07-28 or later, where questions are part of answers."""
     return context.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
@@ -138,7 +138,7 @@ async def _sent(sending: Awaitable[None]) -> None:
 
 
 class Questions:
-    """Requests of 2026-07-28 that go on while their client answers a server's question."""
+    """Requests of protocol 2026-07-28 that continue while their client answers a server's question."""
 
     def __init__(self) -> None:
         self._parked: dict[str, tuple[ClientAsker, asyncio.Task[Any]]] = {}
@@ -146,7 +146,13 @@ class Questions:
     async def answered(
         self, asker: ClientAsker, params: Any, answer: Callable[[], Awaitable[R]]
     ) -> R | InputRequiredResult:
-        """Return the answer to a request, or a question that its client answers first."""
+        """Return the answer to a request, or a question for its client.
+
+        Args:
+            asker: The client of the request.
+            params: The request's parameters. They may contain answers to questions.
+            answer: Makes the answer.
+        """
         if not is_modern(asker.context):
             return await self._with_asker(asker, answer)
         if (state := params.request_state) is not None:
@@ -193,7 +199,7 @@ class Questions:
             parked[1].cancel()
 
     def _resumed(self, state: str, now: ClientAsker, answers: dict[str, InputResponse]) -> tuple[ClientAsker, Any]:
-        """Give a request that comes again the answers, and let it go on; nobody else's request is found."""
+        """Pass the answers to the waiting request and let it continue. Requests of other clients are not found."""
         asker, task = self._parked.get(state, (None, None))
         if asker is None or asker.who != now.who:
             raise MCPError(
@@ -210,7 +216,7 @@ class Questions:
 
 
 class Sessions:
-    """The connected clients, by tenant: what they subscribed to, and their log levels."""
+    """The connected clients of each tenant, with their subscriptions and log levels."""
 
     def __init__(self) -> None:
         self._open: defaultdict[str, WeakKeyDictionary[Any, Any]] = defaultdict(WeakKeyDictionary)
@@ -220,17 +226,17 @@ class Sessions:
         self._buses = defaultdict[str, InMemorySubscriptionBus](InMemorySubscriptionBus)
 
     def bus(self, tenant: str) -> InMemorySubscriptionBus:
-        """Return the tenant's bus, whose events go to clients of 2026-07-28 that listen."""
+        """Return the tenant's bus. Its events go to listening clients of protocol 2026-07-28."""
         return self._buses[tenant]
 
     def opened(self, tenant: str, context: Context) -> None:
-        """Note a client of an earlier protocol, which hears of changes unasked, for as long as it is connected."""
+        """Register a client of an earlier protocol, which receives notifications while it is connected."""
         self._open[tenant][_connection(context)] = context.session
         if context.request is None:
             self._alone = ClientAsker(context, "stdio", "")
 
     def alone(self) -> ClientAsker | None:
-        """Return the client over stdio, which is the only one and may be asked at any time; None over HTTP."""
+        """Return the client over stdio, which is the only client and can always be asked. None over HTTP."""
         if self._alone is not None:
             self._alone.log_level = self.level(self._alone.context)
         return self._alone
@@ -239,7 +245,7 @@ class Sessions:
         self._levels[_connection(context)] = level
 
     def level(self, context: Context) -> str:
-        """Return the least severe log message that the client wants, "" where it did not say."""
+        """Return the lowest level of log messages that the client wants, or ""."""
         if is_modern(context):
             return str((context.meta or {}).get(LOG_LEVEL_META_KEY) or "")
         return self._levels.get(_connection(context), "")
@@ -249,7 +255,7 @@ class Sessions:
         return self._wanted.setdefault(_connection(context), set())
 
     async def publish(self, tenant: str, *events: ServerEvent) -> None:
-        """Tell the tenant's clients that hear of such events."""
+        """Send an event to the tenant's clients that receive such events."""
         for event in events:
             await self.bus(tenant).publish(event)
             told = [
@@ -261,10 +267,10 @@ class Sessions:
 
     @property
     def tenants(self) -> list[str]:
-        """The tenants with clients that may hear of changes."""
+        """The tenants with clients that can receive notifications of changes."""
         return [*{*self._buses, *self._open}]
 
 
 def _connection(context: Context) -> Any:
-    """Return what stands for the client from its first request to its last; the library has no public name for it."""
+    """Return an object that identifies the client's connection. The library has no public name for it."""
     return context.session._connection  # noqa: SLF001

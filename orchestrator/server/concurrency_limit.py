@@ -20,10 +20,10 @@ _LOG_INTERVAL_S = 60.0
 
 
 def most_pending() -> int:
-    """Return how many connections may wait for their request: a third of the sockets.
+    """Return the number of connections that may wait for their request: a third of the sockets.
 
-    The other two thirds are for requests under way: one tenant's calls take half of these at most. Sockets take at
-    most half of the process's descriptors, because servers and stores need the others.
+    The other two thirds are for requests in progress. Calls of one tenant use at most half of them. Sockets use at most
+    half of the process's descriptors, because servers and stores need the others.
     """
     try:
         import resource
@@ -50,10 +50,10 @@ def uvicorn_settings() -> dict[str, Any]:
 
 
 class PendingConnections:
-    """The connections whose request has not arrived yet, oldest first.
+    """Connections whose request has not arrived yet, oldest first.
 
-    They are grouped by address, and by whether they have been answered before: a refused connection is closed, so an
-    answered one had a token.
+    They are grouped by address, and by whether a request on them was answered before. Refused connections are closed,
+    so an answered connection had a valid token.
     """
 
     def __init__(self, most: int) -> None:
@@ -61,7 +61,7 @@ class PendingConnections:
         self._groups: defaultdict[tuple[bool, str], dict[_TimedConnection, asyncio.TimerHandle]] = defaultdict(dict)
 
     def add(self, one: "_TimedConnection") -> None:
-        """Add a connection; if that is one too many, close the oldest of the address with the most unanswered ones."""
+        """Add a connection. Over the limit, close the oldest one of the address with the most unanswered ones."""
         one.group = one.cycle is None, one.client[0] if one.client else ""
         self._groups[one.group][one] = one.loop.call_later(_REQUEST_TIMEOUT_S, one.transport.abort)
         if sum(map(len, self._groups.values())) > self._most:
@@ -111,7 +111,7 @@ class _TimedConnection(H11Protocol):
 
 
 def close_refused(app: Any) -> Any:
-    """Return the ASGI app; it closes each connection that it refuses."""
+    """Wrap an ASGI app so that a connection is closed after a refused request."""
 
     async def closing_app(scope: Any, receive: Any, send: Any) -> None:
         async def sent(message: Any) -> None:

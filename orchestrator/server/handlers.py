@@ -52,7 +52,7 @@ _RESOURCE = Resource(
 
 
 class GatewayServer(Server[Any]):
-    """An MCP server whose clients are told of changed lists."""
+    """An MCP server that sends notifications of changed lists to its clients."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *given: Any, **named: Any
@@ -85,7 +85,13 @@ class Handlers:
         server.add_notification_handler("notifications/roots/list_changed", NotificationParams, self.roots_changed)
 
     async def answered(self, context: Context, params: Any, answer: Callable[[], Awaitable[R]]) -> Any:
-        """Return the answer to a request, whose servers may ask its client meanwhile."""
+        """Return the answer to a request. Servers may ask its client meanwhile.
+
+        Args:
+            context: The request's context.
+            params: The request's parameters.
+            answer: Makes the answer.
+        """
         asker = ClientAsker(context, self._who_of(context), self._gateway.sessions.level(context))
         return await self._gateway.questions.answered(asker, params, answer)
 
@@ -186,7 +192,7 @@ class Handlers:
         self._gateway.sessions.opened(self._tenant_of(context), context)
 
     async def roots_changed(self, context: Context, _: Any) -> None:
-        """Tell the servers, where this is the only client. Other clients' roots are asked for with each request."""
+        """Notify the servers if this is the only client. The roots of other clients are requested with each request."""
         if context.request is None:
             await self._gateway.pool(self._tenant_of(context)).each_open(
                 lambda one: one.requests.roots_changed(one.client)
@@ -194,7 +200,7 @@ class Handlers:
 
 
 def _raising_mcp(answer: Callable[[], Awaitable[R]]) -> Callable[[], Awaitable[R]]:
-    """Return the same; an error of toolroute is raised as one of the protocol, which clients show."""
+    """Wrap a handler so that a toolroute error becomes a protocol error, which clients show."""
 
     async def raising() -> R:
         try:

@@ -52,7 +52,7 @@ new_token = secrets.token_urlsafe
 
 
 class Grant(BaseModel):
-    """What a token of the file gives: a tenant's tools, or one profile of them, and so many calls a minute."""
+    """The rights of a token: a tenant, or one profile of the tenant, and a number of calls per minute."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
     tenant: str = ""
@@ -62,9 +62,10 @@ class Grant(BaseModel):
 
 
 class BearerTokens:
-    """Bearer tokens and what each gives, kept as digests: the token verifier of the MCP library.
+    """Bearer tokens with their rights, stored as digests. This is the token verifier for the MCP library.
 
-    `lasting`: a token stands for the same person after a restart, too.
+    Attributes:
+        lasting: True if a token identifies the same person after a restart.
     """
 
     def __init__(self, tokens: Mapping[str, str], *, lasting: bool = False) -> None:
@@ -73,9 +74,10 @@ class BearerTokens:
 
     @classmethod
     def read(cls, path: Path, environ: Mapping[str, str] | None = None) -> "BearerTokens":
-        """Read a JSON file, tenant to token or tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...", "..."]}`.
+        """Read a JSON file of tenants with a token or a list of tokens: `{"org:42": "${ACME_TOKEN}", "user:7": ["...",
+        "..."]}`.
 
-        In place of a token stands `{"token": "...", "profile": "support", "calls_per_minute": 60}`.
+        A token may also be `{"token": "...", "profile": "support", "calls_per_minute": 60}`.
         """
         with reading(path, error=InvalidConfig):
             value = read_json(path.read_text(encoding="utf-8-sig"))
@@ -103,7 +105,9 @@ class BearerTokens:
         return {grant.profile for grant in self._grants.values()} - {""}
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return the tenant of a token as its client, and as the subject who holds it: a lasting one by its digest."""
+        """Return the token's tenant as its client id, and its holder as its subject. The holder of a lasting token is
+        its digest.
+        """
         own = _digest(token)
         if (grant := self._grants.get(own)) is None:
             return None
@@ -144,22 +148,21 @@ def make_app(
     only: str = "",
     ready: Callable[[], Coroutine[Any, Any, bool]] | None = None,
 ) -> Any:
-    """Return the ASGI app, streamable HTTP at /mcp, and at /mcp/PROFILE for each profile.
+    """Return the ASGI app with streamable HTTP at /mcp, and at /mcp/PROFILE for each profile.
 
-    Without a token, /healthz answers while the process runs, and /readyz while requests can be answered.
-
-    It answers 401 without a known token, 421 to a foreign host, and 403 to a page of a foreign origin, such as one
-    whose name was led to this machine.
+    Without a token, /healthz answers while the process runs, and /readyz while requests can be answered. Other requests
+    get 401 without a known token, 421 for a foreign host, and 403 from a page of a foreign origin, which prevents DNS
+    rebinding.
 
     Args:
         server: The MCP server.
-        tokens: The known tokens and their tenants.
-        hosts: Further host names that clients may use.
-        origins: Further origins whose pages may call.
-        most_sessions: The sessions that a tenant keeps. One more ends its session that was idle for longest.
+        tokens: The known tokens and their rights.
+        hosts: Additional host names that clients may use.
+        origins: Additional origins whose pages may call.
+        most_sessions: The maximum number of sessions of a tenant. A further session ends the longest idle one.
         profiles: Returns the names of the profiles.
-        only: The one profile for everyone; "" for all.
-        ready: Returns whether requests can be answered now.
+        only: The profile for all clients, or "".
+        ready: Returns True if requests can be answered now.
     """
     known = [*_LOOPBACK, *hosts]
     pages = [f"{scheme}://{host}" for scheme in ("http", "https") for host in _LOOPBACK]
@@ -193,7 +196,9 @@ async def _readyz(ready: Callable[[], Coroutine[Any, Any, bool]] | None, _: Requ
 
 
 class _Profiled:
-    """The endpoint as far as a token and a path may go: a token's profile, or everyone's, is no client's to leave."""
+    """The endpoint that confines requests to the profile of their token, or of the server. Clients cannot choose
+    another one.
+    """
 
     def __init__(self, endpoint: Any, profiles: Callable[[], Collection[str]], only: str) -> None:
         self._endpoint, self._profiles, self._only = endpoint, profiles, only
@@ -212,9 +217,9 @@ class _Profiled:
 
 @dataclass(slots=True)
 class _Session:
-    """A session of a tenant's client: the scope of its first request, and the requests under way by their method.
+    """A session of a tenant's client: the scope of its first request, and its requests in progress by method.
 
-    A GET is under way for as long as the client listens for what the server says unasked.
+    A GET is in progress while the client listens for notifications.
     """
 
     scope: Any
@@ -285,7 +290,16 @@ async def serve_http(
     stop: Callable[[float], Coroutine[Any, Any, None]] = _at_once,
     path: str = PATH,
 ) -> None:
-    """Serve until a signal; `started` gets the URL. `stop` then has what is under way answered within a time."""
+    """Serve until a signal arrives. Requests in progress then have a limited time to finish.
+
+    Args:
+        app: The ASGI app.
+        host: The address to listen on.
+        port: The port, or 0 for any free port.
+        started: Receives the URL.
+        stop: Ends the requests in progress.
+        path: The path of the endpoint in the URL.
+    """
     listening = _listen(host, port)
 
     class Stoppable(uvicorn.Server):

@@ -41,9 +41,10 @@ class InitialSync:
         self._some_known = self._complete = False
 
     async def listed(self, server: str | None = None) -> None:
-        """Return when what could be listed is stored, or has taken too long; what is late is stored all the same.
+        """Wait until the tenant's unknown servers are listed and stored, or a time limit passes. Late servers are
+        stored later.
 
-        For one `server`: at once where it is stored, else when it is, whatever others take.
+        With `server`, wait only for this server.
         """
         now = asyncio.get_running_loop().time()
         signed_in = self._signed_in != sign_ins.stamp()

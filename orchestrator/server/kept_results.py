@@ -42,7 +42,7 @@ class _Kept:
 
 
 class KeptResults:
-    """The cut results of all tenants; the oldest are forgotten first. Nobody reads another client's."""
+    """The cut results of all clients. The oldest are dropped first. A client reads only its own results."""
 
     def __init__(self, max_tokens: int = MAX_RESULT_TOKENS) -> None:
         self.max_tokens = max_tokens
@@ -50,11 +50,17 @@ class KeptResults:
         self._characters = 0
 
     def of(self, who: Who) -> bool:
-        """Return whether a result of this client is kept."""
+        """Return True if a result of this client is kept."""
         return any(own == who for own, _ in self._kept)
 
     def keep(self, who: Who, text: str, structured: Any) -> str:
-        """Keep a result and return its handle."""
+        """Keep a result and return its handle.
+
+        Args:
+            who: The tenant and the client.
+            text: The whole text.
+            structured: The structured content, or None.
+        """
         handle = f"result-{secrets.token_hex(6)}"
         self._kept[who, handle] = _Kept(text, structured)
         self._characters += len(text)
@@ -64,7 +70,9 @@ class KeptResults:
         return handle
 
     def read(self, who: Who, asked: ReadArguments) -> str:
-        """Return a part of a kept result, within the limit of tokens; InvalidArguments for what is not there."""
+        """Return a part of a kept result within the token limit. Raises InvalidArguments for an unknown handle or
+        place.
+        """
         kept = self._kept.get((who, asked.handle))
         if kept is None:
             raise InvalidArguments(f"no result {asked.handle!r} is kept: call its tool again")
@@ -78,7 +86,7 @@ class KeptResults:
 
 
 def _within(text: str, max_tokens: int) -> str:
-    """Return the beginning of a text that has so many tokens at most."""
+    """Return the start of a text with at most this many tokens."""
     shown = text[: 8 * max_tokens]
     while (tokens := count_tokens(shown)) > max_tokens:
         shown = shown[: min(len(shown) - 1, len(shown) * max_tokens // tokens)]

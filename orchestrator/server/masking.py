@@ -1,4 +1,4 @@
-"""Masking: the fixed values of a profile stay out of what a client reads."""
+"""Masks the fixed values of a profile in everything that a client reads."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def masked_model(model: M, secrets: Secrets) -> M:
 
 @contextmanager
 def masking(fixed: Mapping[str, Any]) -> Iterator[Callable[[Answered], Answered]]:
-    """Yield what masks these values in a server's answer; an error on the way is masked, too."""
+    """Yield a function that masks these values in a server's answer. Errors are masked, too."""
     secrets = secrets_of(fixed)
 
     def masked(answered: Answered) -> Answered:

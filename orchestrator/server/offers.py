@@ -30,19 +30,19 @@ Offers = Mapping[str, Offer]
 
 
 def resources(offers: Offers) -> list[Resource]:
-    """Return the servers' resources, by URIs that say whose they are."""
+    """Return the servers' resources with URIs that include the server's name."""
     found = _items(offers, lambda offer: offer.resources)
     return [Resource.model_validate(one | {"uri": shown_uri(server, one["uri"])}) for server, one in found]
 
 
 def templates(offers: Offers) -> list[ResourceTemplate]:
-    """Return the servers' resource templates, by templates that say whose they are."""
+    """Return the servers' resource templates, which include the server's name."""
     found, name = _items(offers, lambda offer: offer.templates), "uriTemplate"
     return [ResourceTemplate.model_validate(one | {name: shown_uri(server, one[name])}) for server, one in found]
 
 
 def prompts(offers: Offers) -> list[Prompt]:
-    """Return the servers' prompts, by names that say whose they are."""
+    """Return the servers' prompts with names that include the server's name."""
     found = _items(offers, lambda offer: offer.prompts)
     return [Prompt.model_validate(one | {"name": f"{server}:{one['name']}"}) for server, one in found]
 
@@ -62,7 +62,13 @@ def located(uri: str, offers: Offers) -> tuple[str, str]:
 
 
 async def read(pool: Connections, uri: str, offers: Offers) -> ReadResourceResult:
-    """Read a resource from its server."""
+    """Read a resource from its server.
+
+    Args:
+        pool: The tenant's connections.
+        uri: The URI that the gateway shows.
+        offers: The servers' offers by name.
+    """
     server, own = located(uri, offers)
     result, secrets = await pool.request(server, lambda client: client.read_resource(own))
     contents: list[Any] = [
@@ -73,7 +79,14 @@ async def read(pool: Connections, uri: str, offers: Offers) -> ReadResourceResul
 
 
 async def get_prompt(pool: Connections, name: str, arguments: dict[str, str] | None, offers: Offers) -> GetPromptResult:
-    """Get a prompt from its server."""
+    """Get a prompt from its server.
+
+    Args:
+        pool: The tenant's connections.
+        name: The name that the gateway shows.
+        arguments: The prompt's arguments.
+        offers: The servers' offers by name.
+    """
     server, own = located_prompt(name, offers)
     result, secrets = await pool.request(server, lambda client: client.get_prompt(own, arguments))
     for message in result.messages:
@@ -84,7 +97,13 @@ async def get_prompt(pool: Connections, name: str, arguments: dict[str, str] | N
 
 
 async def complete(pool: Connections, params: CompleteRequestParams, offers: Offers) -> CompleteResult:
-    """Complete an argument of a prompt or a resource template; a server that completes nothing is not connected."""
+    """Complete an argument of a prompt or a resource template. A server without completions is not connected.
+
+    Args:
+        pool: The tenant's connections.
+        params: The request's parameters.
+        offers: The servers' offers by name.
+    """
     ref = params.ref
     server, own = located_prompt(ref.name, offers) if isinstance(ref, PromptReference) else located(ref.uri, offers)
     if not offers[server].completes:

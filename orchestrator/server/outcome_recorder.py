@@ -21,7 +21,7 @@ _MOST_CONVERSATIONS = 1_000
 
 
 class Conversation(NamedTuple):
-    """Whose searches and calls belong together; `session` is "" where the client has none."""
+    """Identifies a client's conversation. `session` is "" for a client without sessions."""
 
     tenant: str
     actor: str
@@ -44,11 +44,11 @@ class _Search:
 
 
 class OutcomeRecorder:
-    """Remembers which tools a client called after which search. No answer waits for it; `note` says what failed.
+    """Remembers the tools that a client called after a search. No answer waits for it. Failures are passed to `note`.
 
-    A call belongs to the latest search of its conversation that returned the tool. A search that comes after a call
-    begins other work: no later call belongs to the searches before it. Searches without a call between them all stay
-    open, because agents search for several parts of one task at once.
+    A call belongs to the latest search of its conversation that returned the tool. A search after a call begins new
+    work, so later calls do not belong to earlier searches. Searches without a call between them all stay open, because
+    agents search for several parts of a task at once.
     """
 
     def __init__(self, router: Router, note: Callable[[str], None], quiet_s: float = QUIET_S) -> None:
@@ -60,13 +60,13 @@ class OutcomeRecorder:
     def searched(
         self, decision: Decision, returned: Collection[str], who: Conversation, router: Router | None = None
     ) -> str:
-        """Keep a search that a call may follow, and return its name, which its Outcome gets.
+        """Keep a search that a call may follow. Returns its name, which its Outcome gets.
 
         Args:
             decision: The search's Decision.
-            returned: The keys of the tools that the client was given.
-            who: The conversation that the search belongs to.
-            router: The Router that made the Decision, if it is another one.
+            returned: The keys of the returned tools.
+            who: The conversation.
+            router: The Router that made the Decision, if it is not the recorder's own.
         """
         if who in self._called:
             self._end(who)
@@ -81,7 +81,7 @@ class OutcomeRecorder:
         return found.id
 
     def search_of(self, who: Conversation, key: str) -> str:
-        """Return the name of the search that a call of this tool follows; "" for none."""
+        """Return the name of the search that a call of this tool follows, or ""."""
         found = self._followed(who, key)
         return found.id if found else ""
 
@@ -90,7 +90,7 @@ class OutcomeRecorder:
 
     @contextmanager
     def call(self, who: Conversation, key: str) -> Iterator[Callable[[Use], None]]:
-        """Open a call of a tool; the function that is given keeps how it went, and without it the call is not kept."""
+        """Start a call of a tool. The call is recorded only if the yielded function is called."""
         found = self._followed(who, key)
         if self._open.get(who):
             self._called.add(who)
@@ -110,7 +110,7 @@ class OutcomeRecorder:
                 found.timer = asyncio.get_running_loop().call_later(self._quiet_s, self._quiet, who, found)
 
     async def close(self) -> None:
-        """Record what is left."""
+        """Record the remaining searches."""
         for who in list(self._open):
             self._end(who)
         await asyncio.gather(*self._recording)

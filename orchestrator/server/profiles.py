@@ -22,7 +22,7 @@ def current() -> Profile:
 
 
 def enter(config: McpConfig, name: str) -> Profile:
-    """Confine the request that is being answered to a profile; InvalidConfig where the file no longer has it."""
+    """Confine the current request to a profile. Raises InvalidConfig if the file no longer has the profile."""
     if name and name not in config.profiles:
         raise InvalidConfig(f"profile {name!r} is no longer in the configuration file: ask its operator")
     profile = config.profiles[name] if name else _WHOLE
@@ -31,11 +31,11 @@ def enter(config: McpConfig, name: str) -> Profile:
 
 
 def named(scope: Mapping[str, Any] | None, only: str) -> str:
-    """Return the name of the profile that a request's token, path or server confines it to; "" for none.
+    """Return the name of the profile for a request, from its token, its path or the server, or "".
 
     Args:
-        scope: The request's ASGI scope; None over stdio.
-        only: The profile of the whole server.
+        scope: The request's ASGI scope, or None over stdio.
+        only: The profile for all clients of the server.
     """
     if scope is None:
         return only
@@ -44,7 +44,13 @@ def named(scope: Mapping[str, Any] | None, only: str) -> str:
 
 
 def fitting(warnings: Iterable[str], profile: Profile, servers: Iterable[str]) -> list[str]:
-    """Return the warnings of a search that name no server outside the profile."""
+    """Return the warnings of a search without those that name a server outside the profile.
+
+    Args:
+        warnings: The search's warnings.
+        profile: The profile.
+        servers: All servers of the configuration.
+    """
     others = [repr(server) for server in servers if not profile.has_server(server)]
     return [warning for warning in warnings if not any(other in warning for other in others)]
 
@@ -56,7 +62,7 @@ class RateLimit:
         self._left = OrderedDict[str, tuple[float, float]]()
 
     def take(self, scope: Mapping[str, Any] | None) -> None:
-        """Count a call of a request's token. Busy says when the next one may come."""
+        """Count a call of a request's token. Raises Busy over the limit, with the time of the next allowed call."""
         token = getattr(scope.get("user"), "access_token", None) if scope else None
         if token is None or not (most := (token.claims or {}).get("calls_per_minute")):
             return

@@ -64,7 +64,15 @@ def _kind(schema: Any) -> str:
 
 
 def matches(found: list[Match], offers: Mapping[str, Offer], *, first_whole: bool) -> list[dict[str, Any]]:
-    """Return matches, the first one whole where it fits; instructions of a server stand at its first match."""
+    """Return matches in compact form, and the first one with its whole definition if it fits.
+
+    A server's instructions are included with its first match.
+
+    Args:
+        found: The matches.
+        offers: The servers' offers by name.
+        first_whole: True to include the whole definition of the first match.
+    """
     shown, seen = list[dict[str, Any]](), set[str]()
     for place, match in enumerate(found):
         server = match.tool.server

@@ -16,7 +16,7 @@ class SignInLink:
         self.done = asyncio.create_task(self._login(tenant, spec))
 
     async def url(self) -> str:
-        """Return the link to sign in with; "" where there is none."""
+        """Return the sign-in link, or "" if there is none."""
         either: set[asyncio.Future[Any]] = {self._link, self.done}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         return self._link.result() if self._link.done() else ""

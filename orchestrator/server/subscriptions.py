@@ -1,4 +1,4 @@
-"""Subscriptions to resources: each holds its server's connection open, whatever protocol its clients speak."""
+"""Subscriptions to resources. Each keeps its server's connection open, for clients of any protocol version."""
 
 import asyncio
 import logging
@@ -28,7 +28,9 @@ class Subscriptions:
         self._following: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def add(self, server: str, uri: str) -> None:
-        """Subscribe to a server's resource, and return once the server has accepted; raise what it refuses with."""
+        """Subscribe to a server's resource. Returns after the server accepted, and raises the server's error
+        otherwise.
+        """
         self._wanted[server, uri] += 1
         if (server, uri) not in self._following:
             accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()

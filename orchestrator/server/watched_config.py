@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 class WatchedConfig:
-    """An mcpServers file that is read again when it has changed; InvalidConfig where it cannot be read at first."""
+    """An mcpServers file that is read again after each change. Raises InvalidConfig if it cannot be read first."""
 
     def __init__(self, path: Path, profile: str = "") -> None:
         """profile: Only its servers."""
@@ -19,7 +19,7 @@ class WatchedConfig:
         self.config = McpConfig.read(path, profile)
 
     def changed(self) -> McpConfig | None:
-        """Return the configuration where the file has changed; one that cannot be read is logged, once."""
+        """Return the new configuration if the file changed. A file that cannot be read is logged once."""
         before, self._stamp = self._stamp, _stamp(self._path)
         if self._stamp == before:
             return None
@@ -32,7 +32,7 @@ class WatchedConfig:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """Return what differs after each change; nothing for a pipe, which can be read once alone."""
+    """Return a value that differs after each change. It is empty for a pipe, which can be read only once."""
     try:
         found = path.stat()
     except OSError:

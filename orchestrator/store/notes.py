@@ -1,0 +1,57 @@
+"""Notes: texts that the user's model wrote about a tenant's tools. They stand beside the tools and change no hash.
+
+One record holds the notes of one kind about one server's tools. A note belongs to the definition that it was written
+for: once the tool is defined otherwise, it is read no more, and the next one takes its place.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from orchestrator.index.changes import plain
+from orchestrator.records.tool import Tool
+from orchestrator.store.manifest import CATALOGUES, tool_id
+from orchestrator.store.points import Points
+from orchestrator.store.store import Store
+
+Kind = Literal["opinion", "enriched"]
+Note = Mapping[str, Any]
+_FORM = TypeAdapter(dict[str, dict[str, Any]])
+logger = logging.getLogger(__name__)
+
+
+def notes(store: Store, tenant: str, kind: Kind, tools: Iterable[Tool]) -> dict[str, Note]:
+    """Return the tenant's notes of this kind by the tool's key, as far as they were written for these definitions."""
+    own = {tool.key: tool for tool in tools}
+    if not own or not store.exists:
+        return {}
+    servers = sorted({tool.server for tool in own.values()})
+    kept = store.qdrant.read(tenant, lambda points: _read(points, tenant, kind, servers))
+    found = {key: kept.get(tool.server, {}).get(tool.name) for key, tool in own.items()}
+    return {key: note for key, note in found.items() if note and note.get("hash") == plain(own[key]).hash}
+
+
+def keep(store: Store, tenant: str, kind: Kind, tool: Tool, note: Note | None) -> None:
+    """Keep a note about a tool's definition in place of the earlier one; None removes it."""
+    with store.qdrant.writing(tenant) as points:
+        points.create(CATALOGUES)
+        kept = _read(points, tenant, kind, [tool.server]).get(tool.server, {})
+        kept.pop(tool.name, None)
+        now = kept if note is None else {**kept, tool.name: {**note, "hash": plain(tool).hash}}
+        content = json.dumps(now, ensure_ascii=False)
+        points.put(CATALOGUES, {tool_id(tenant, tool.server, kind): {"content": content}})
+
+
+def _read(points: Points, tenant: str, kind: Kind, servers: Iterable[str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the notes by server and name of the tool; a damaged record holds none."""
+    ids = {tool_id(tenant, server, kind): server for server in servers}
+    kept = dict[str, dict[str, dict[str, Any]]]()
+    for point, record in points.get(CATALOGUES, list(ids)).items():
+        try:
+            kept[ids[point]] = _FORM.validate_json(record.payload.get("content", ""))
+        except ValidationError:
+            logger.warning("the store's notes about the tools of %r are damaged: none is known", ids[point])
+    return kept
