@@ -54,8 +54,8 @@ bench: .venv-bench/installed
 	.venv-bench/bin/python -m benchmarks.quality --data ../shared --write docs/measured/quality.md --keep .venv-bench/peers.json
 	.venv-bench/bin/python -m benchmarks.temporal --data ../shared --write docs/measured/temporal.md
 	.venv-bench/bin/python -m benchmarks.learning --data ../shared --write docs/measured/learning.md
-	.venv-bench/bin/python -m research.promises --data ../shared --write docs/how-to
-	.venv-bench/bin/python -m benchmarks.appended --write docs/how-to/integrations.md
+	.venv-bench/bin/python -m research.promises --data ../shared --write docs/measured
+	.venv-bench/bin/python -m benchmarks.appended --write docs/how-to/append-tools.md
 	.venv-bench/bin/python -m benchmarks.searching --data ../shared
 	.venv-bench/bin/python -m benchmarks.calls
 	.venv-bench/bin/python -m benchmarks.connections

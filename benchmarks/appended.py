@@ -1,9 +1,9 @@
-"""The share of a prompt that a provider's cache keeps when tools are appended.
+"""Measures the share of a prompt that stays in a provider's cache when tools are appended.
 
-Run: `python -m benchmarks.appended [--write docs/how-to/integrations.md]`.
+Run: `python -m benchmarks.appended [--write docs/how-to/append-tools.md]`.
 
-A conversation of 12 turns on the sample catalogue, each with a call and its result. A request is read as providers read
-it, tool definitions first; what it has in common with the request before it, from the first byte on, is cached.
+The conversation has 12 turns on the sample catalogue, each with a call and its result. A request is read as providers
+read it, tool definitions first. The part that equals the start of the request before it is cached.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def one_list(decisions: list[Decision]) -> tuple[Any, list[str]]:
 
 
 def items(decisions: list[Decision]) -> tuple[Any, list[str]]:
-    """Each turn's new tools stand right before its task; the first turn's are the request's own."""
+    """Each turn's new tools are directly before its task. The first turn's tools are the request's own."""
     found, messages = deltas(decisions), list[str]()
     for decision, delta in zip(decisions, found, strict=True):
         later = delta.items("additional_tools") if delta is not found[0] else []

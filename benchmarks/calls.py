@@ -29,7 +29,7 @@ TASKS = (
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """Return how many functions of this package the work calls in this thread."""
+    """Return the number of functions of this package that the work calls in this thread."""
     calls = 0
 
     def seen(frame: FrameType, event: str, _: object) -> None:
@@ -46,7 +46,7 @@ def calls_of(work: Callable[[], object]) -> int:
 
 
 def counted(copies: int) -> dict[str, int]:
-    """Return the calls by route hint, among so many copies of the sample tools, each on servers of its own."""
+    """Return the calls by route hint, among this number of copies of the sample tools, each on its own servers."""
     tools = read_tools(SAMPLE)
     many = [replace(own, server=f"{own.server}{n or ''}", hash="") for n in range(copies) for own in tools]
     router, loop = Router(Catalogue(many)), asyncio.new_event_loop()

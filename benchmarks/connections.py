@@ -1,4 +1,4 @@
-"""What lazy connections cost and save. Run: `python -m benchmarks.connections [--calls N]`; prints Markdown tables.
+"""Measures the costs and savings of lazy connections: `python -m benchmarks.connections [--calls N]`. Prints Markdown.
 
 1. Knowing 1,000 tools from the store, against connecting and listing real servers.
 2. First and warm calls of each real server through the pool, against the bare MCP client.
@@ -81,7 +81,9 @@ async def knowing(folder: Path) -> None:
 
 
 async def calling(folder: Path, calls: int) -> None:
-    """Table 2; the two ways take turns, so that a busy machine slows both; the ratio is the median of theirs."""
+    """Return table 2. The two ways take turns, so that a busy machine slows both. The ratio is the median of their
+    ratios.
+    """
     print("| server | first call, bare (ms) | first call, pool | warm p50, bare | warm p50, pool | ratio |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, (spec, tool, arguments) in real_servers(folder).items():

@@ -26,7 +26,7 @@ _STYLE = {
 
 @contextmanager
 def chart(file: Path, **axes_set: Any) -> Iterator[Any]:
-    """Matplotlib's axes to draw on; what is drawn is in the file when the context ends, the same bytes each time."""
+    """Yield Matplotlib's axes. The drawing is written to the file at the end, with the same bytes each time."""
     import matplotlib as mpl
 
     mpl.use("svg")

@@ -1,4 +1,6 @@
-"""An empty activity and its workflow, the cost of Temporal itself; apart, as the sandbox loads each module again."""
+"""An empty activity and its workflow, to measure Temporal itself. It is a separate module, because the sandbox loads
+each module again.
+"""
 
 from datetime import timedelta
 

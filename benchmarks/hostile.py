@@ -1,7 +1,9 @@
-"""What servers that hang, crash, flood or lie cost the others. Run: `python -m benchmarks.hostile [--servers 100]`.
+"""Measures the effect of servers that hang, crash, flood or lie on others: `python -m benchmarks.hostile [--servers
+100]`.
 
-Three of ten go wrong, in each order. It prints how many healthy ones a sync stores and how long that takes, next to a
-sync of healthy ones alone, and the 95th percentile of a known tool's call meanwhile, next to that of calls before.
+Three of ten servers fail, in each order. It prints the number of healthy servers that a sync stores and its duration,
+compared with a sync of only healthy ones, and the 95th percentile of a known tool's calls meanwhile, compared with
+calls before.
 """
 
 import argparse
@@ -44,7 +46,13 @@ def p95(times: list[float]) -> float:
 
 
 def hostile(servers: int, bad: int, order: str) -> dict[str, Any]:
-    """Return the entries, of which `bad` go wrong."""
+    """Return the entries, of which `bad` fail.
+
+    Args:
+        servers: The number of servers.
+        bad: The number of failing ones.
+        order: The order of the failures.
+    """
     wrong = {f"{fault}_{n}": entry("faulty.py", fault) for n, fault in enumerate(islice(cycle(FAULTS.split()), bad))}
     right = {f"good_{number}": entry("faulty.py", "none") for number in range(servers - bad)}
     entries = list({**wrong, **right}.items() if order == "first" else {**right, **wrong}.items())

@@ -1,6 +1,6 @@
-"""What the core package installs: megabytes of each dependency, with the packages that only it brings.
+"""Measures the size of the core package's dependencies in megabytes, each with the packages that only it brings.
 
-python -m benchmarks.installed. Bytecode, which Python writes on first use, is left out, and so are the extras.
+Run: python -m benchmarks.installed. Bytecode, which Python writes on first use, and the extras are not counted.
 """
 
 from collections.abc import Iterable

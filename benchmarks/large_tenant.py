@@ -1,7 +1,7 @@
-"""Search in a Qdrant server beside the exact index: recall@10 of both on the development sets.
+"""Compares search in a Qdrant server with the exact index: recall@10 of both on the development sets.
 
 python -m benchmarks.large_tenant --data FOLDER [--sets api_bank ...] [--store URL]: each set is added to
-mcp_catalog_toucan. Without a URL, an HTTP server on loopback stands before Qdrant's engine in process, which is slow.
+mcp_catalog_toucan. Without a URL, an HTTP server on loopback serves Qdrant's slow in-process engine.
 """
 
 import argparse

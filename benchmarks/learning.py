@@ -1,8 +1,9 @@
-"""What past tasks are worth: `python -m benchmarks.learning --data ../shared [--write docs/measured/learning.md]`.
+"""Measures the gain from past tasks: `python -m benchmarks.learning --data ../shared [--write
+docs/measured/learning.md]`.
 
 Each development set is split into past and present. Past tasks are recorded in order, and after 20, 50, ... of them the
-present is routed: recall@5, hit@1, and how far stated confidences are off, pooled over all sets. Then the same with a
-fifth of the Outcomes wrong, and for tasks whose tools the past never used. Last the cost at 10,000 tasks.
+present is routed. It reports recall@5, hit@1, and the calibration error, pooled over all sets. Then the same with a
+fifth of the outcomes wrong, and for tasks whose tools the past never used. Last, it measures the cost at 10,000 tasks.
 """
 
 import argparse
@@ -40,7 +41,7 @@ REMEMBERED, PEOPLE, TOOLS, ADDED = 10_000, 20, 500, 65
 
 @dataclass(frozen=True)
 class Step:
-    """The present, routed after a number of tasks of the past: recalls, hits, and chances with what came true."""
+    """The present tasks, routed after a number of past tasks: recalls, hits, and probabilities with their results."""
 
     recall: float
     hit: float
@@ -58,7 +59,14 @@ async def routed(router: Router, present: list[Query]) -> Step:
 
 
 async def lived(router: Router, past: list[Query], present: list[Query], steps: tuple[int, ...]) -> dict[int, Step]:
-    """The present after each of these numbers of past tasks, as many as there are."""
+    """Return the results for the present tasks after each of these numbers of past tasks, as far as there are enough.
+
+    Args:
+        router: The Router.
+        past: The past tasks.
+        present: The present tasks.
+        steps: The numbers of past tasks.
+    """
     found, done = {}, 0
     for step in steps:
         for query in past[done:step]:
@@ -78,7 +86,7 @@ def wronged(past: list[Query], tools: list[str], chance: random.Random) -> list[
 
 
 async def measured(folder: Path, pipeline: Pipeline) -> dict[str, dict[int, Step]]:
-    """The figures of one set by scenario; the present of `unused` needs tools that its past never used."""
+    """Return the figures of one set by scenario. The present tasks of `unused` need tools that its past never used."""
     catalogue, chance = Catalogue.read(folder), random.Random(7)
     known = catalogue.positions.keys()
     queries = [query for query in read_set(folder).queries if query.relevant and query.relevant <= known]
@@ -131,9 +139,15 @@ def tables(figures: dict[str, dict[str, dict[int, Step]]]) -> str:
 
 
 def remembered(catalogue: Catalogue, embedder: Embedder, texts: list[str]) -> tuple[list[Outcome], np.ndarray]:
-    """Make a number of tasks of these texts in turn, each with ten tools and by one of PEOPLE; and their vectors.
+    """Make a number of tasks from these texts in turn, each with ten tools and one of PEOPLE, and their vectors.
 
-    A sixth to a half of them are somewhat like any other one, as in use; of random vectors hardly one would be.
+    Between a sixth and a half of them are similar to another one, as in real use. Random vectors would hardly be
+    similar.
+
+    Args:
+        catalogue: The catalogue.
+        embedder: The embedder.
+        texts: The texts.
     """
     chance = np.random.default_rng(7)
     vectors = embedder.embed(texts)[np.arange(REMEMBERED) % len(texts)]
@@ -147,8 +161,13 @@ def remembered(catalogue: Catalogue, embedder: Embedder, texts: list[str]) -> tu
 
 
 def adding(outcomes: list[Outcome], vectors: np.ndarray, embedder: Embedder) -> float:
-    """Return the milliseconds of computing that a folder takes for one more of these, in the mean of as many as one
-    packing."""
+    """Return the CPU milliseconds for adding one outcome to a folder, as the mean over one packing.
+
+    Args:
+        outcomes: The outcomes.
+        vectors: Their vectors.
+        embedder: The embedder.
+    """
     with TemporaryDirectory() as folder:
         store = Store(folder, embedder=embedder)
         store.outcomes.add("org:a", outcomes, vectors, 365)
@@ -159,7 +178,7 @@ def adding(outcomes: list[Outcome], vectors: np.ndarray, embedder: Embedder) -> 
 
 
 async def cost(data: Path) -> str:
-    """What a route takes with and without 10,000 remembered tasks, and their memory."""
+    """Return the time of a route with and without 10,000 remembered tasks, and their memory."""
     catalogue = Catalogue(Catalogue.read(data / "bench" / "bfcl").tools[:TOOLS])
     queries = read_set(data / "bench" / "bfcl").queries[:300]
     async with Router(catalogue) as router:

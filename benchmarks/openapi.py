@@ -98,7 +98,7 @@ def _schema(given: Any, document: dict[str, Any], deep: int) -> dict[str, Any]:
 
 
 def _resolved(given: Any, document: dict[str, Any]) -> dict[str, Any]:
-    """Return what a local reference leads to."""
+    """Return the target of a local reference."""
     for _ in range(10):
         if not (isinstance(given, dict) and isinstance(given.get("$ref"), str)):
             break

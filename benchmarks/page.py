@@ -1,4 +1,4 @@
-"""The pages of docs/ whose tables are made by commands, between two marks."""
+"""The pages of docs/ with tables that commands write between two marks."""
 
 from pathlib import Path
 

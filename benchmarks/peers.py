@@ -18,7 +18,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def text_of(tool: Tool) -> str:
-    """What the peers index: server, name, description and parameters."""
+    """Return the text that the peers index: server, name, description and parameters."""
     return f"{tool.server} {tool.name} {tool.description} {parameter_text(tool.input_schema)}"
 
 

@@ -1,6 +1,6 @@
-"""Quality, tokens and time of each preset on the development sets, in one process.
+"""Measures quality, tokens and time of each preset on the development sets, in one process.
 
-Run: python -m benchmarks.pipelines --data FOLDER [SET ...]; it prints the tables of docs/measured/pipelines.md.
+Run: python -m benchmarks.pipelines --data FOLDER [SET ...]. It prints the tables of docs/measured/pipelines.md.
 """
 
 import argparse

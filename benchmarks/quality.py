@@ -1,7 +1,7 @@
-"""Routing quality on the development sets, each routed with maps fitted on the others: `make bench`.
+"""Measures routing quality on the development sets, each with maps fitted on the others: `make bench`.
 
-Prints, and writes between the marks of docs/measured/quality.md: recall of each way of ranking and of the peers, what
-the confidence is worth, the tasks of our own, and how often a query that needs no tool ends in `none`.
+Prints, and writes between the marks of docs/measured/quality.md: recall of each ranking and of the peers, the quality
+of the confidence, toolroute's own tasks, and how often a query that needs no tool ends in `none`.
 """
 
 import argparse
@@ -69,7 +69,15 @@ def semantic_alone(maps: Calibration) -> Calibration:
 async def routed(
     catalogue: Catalogue, queries: Sequence[Query], maps: Calibration, embedder: Embedder, way: str
 ) -> list[Decision]:
-    """Return each query's Decision, ranked in one way."""
+    """Return each query's Decision, ranked in one way.
+
+    Args:
+        catalogue: The tools.
+        queries: The queries.
+        maps: The fitted maps.
+        embedder: The embedder.
+        way: The name of the way, a key of `WAYS`.
+    """
     hint, fusion = WAYS[way]
     maps = semantic_alone(maps) if way == "semantic" else maps
     async with Router(catalogue, embedder=embedder, calibration=maps) as router:
@@ -84,7 +92,14 @@ def recalls(ranked: Sequence[Sequence[str]], queries: Sequence[Query]) -> Recall
 
 
 def peer_recalls(name: str, tools: Sequence[Tool], queries: Sequence[Query], keep: Path | None) -> dict[str, Recalls]:
-    """Return every peer's recalls; some need seconds a query, so `keep` is a file of what was found earlier."""
+    """Return every peer's recalls. Some need seconds for a query, so `keep` is a file of earlier results.
+
+    Args:
+        name: The set's name.
+        tools: The tools.
+        queries: The queries.
+        keep: The file of earlier results.
+    """
     kept = json.loads(keep.read_text(encoding="utf-8")) if keep and keep.exists() else {}
     content = repr([[query.text for query in queries], [peers.text_of(tool) for tool in tools]])
     found: dict[str, Recalls] = {}
@@ -104,7 +119,7 @@ def keys_of(decisions: Sequence[Decision]) -> list[list[str]]:
 
 
 def claims(decisions: Sequence[Decision], queries: Sequence[Query]) -> list[float]:
-    """Return what the confidence was worth: share right, calibration error, settled, precision, gate open, area."""
+    """Return the quality of the confidence: share right, calibration error, settled, precision, gate open, area."""
     gate = Options().gate
     pairs = zip(keys_of(decisions), queries, strict=True)
     right = np.array([metrics.hit(order, query.relevant) for order, query in pairs])
@@ -134,7 +149,15 @@ def _cell(value: object) -> str:
 def of_sets(
     data: Path, names: Sequence[str], maps: Mapping[str, Calibration], embedder: Embedder, keep: Path | None
 ) -> list[str]:
-    """Return the tables of recall and of confidence."""
+    """Return the tables of recall and of confidence.
+
+    Args:
+        data: The folder with `bench/`.
+        names: The names of the sets.
+        maps: The fitted maps for each set.
+        embedder: The embedder.
+        keep: A file of earlier results of the peers.
+    """
     recall_rows: dict[str, list[Recalls]] = {}
     claim_rows: dict[str, list[float]] = {}
     pooled: tuple[list[Decision], list[Query]] = ([], [])
@@ -157,7 +180,7 @@ def of_sets(
     return [
         "Recall at 5 / at 10:",
         table((*PEERS, *WAYS), {**recall_rows, "**mean**": means}),
-        "What the confidence is worth (event: `matches[0]` is relevant):",
+        "Confidence of `auto` (a query is right if `matches[0]` is relevant):",
         table(columns, claim_rows),
     ]
 
@@ -179,7 +202,13 @@ def of_tasks(data: Path, embedder: Embedder) -> list[str]:
 
 
 def of_no_tool(data: Path, maps: Calibration, embedder: Embedder) -> list[str]:
-    """Return how many queries labelled `needs a tool` or not end in `none`."""
+    """Return the number of queries that end in `none`, among those labelled as needing a tool and the others.
+
+    Args:
+        data: The folder of the data.
+        maps: The maps.
+        embedder: The embedder.
+    """
     labels = (data / "bench" / "metatool_gate" / "labels.jsonl").read_text(encoding="utf-8").splitlines()
     records = [json.loads(line) for line in labels]
     queries = [Query(id=str(n), text=record["query"], relevant=frozenset()) for n, record in enumerate(records)]

@@ -1,4 +1,4 @@
-"""What an index costs to build, and to renew when one server has changed: from tools at hand, and from a folder."""
+"""Measures building an index, and renewing it after a change of one server, from loaded tools and from a folder."""
 
 import tempfile
 import time
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def renewal_table(tools: Sequence[Tool]) -> str:
-    """Milliseconds; for a renewal the median of several, each after a change of another server."""
+    """Return a table in milliseconds. A renewal is the median of several, each after a change of another server."""
     catalogue, embedder = Catalogue(tools), embedder_for(Options())
     rows = _at_hand(catalogue, embed_tools(embedder, catalogue.tools))
     with tempfile.TemporaryDirectory() as folder:

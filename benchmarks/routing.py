@@ -1,7 +1,7 @@
-"""Routing's speed and ranking at 100 to 13,000 tools, with its peers in the same process: `make bench`.
+"""Measures routing's speed and ranking at 100 to 13,000 tools, with its peers in the same process: `make bench`.
 
-The queries are toolalpaca's, whose 94 tools stand among distractors from a catalogue of real MCP servers. These have
-tools for the same jobs, so ranking figures are lower bounds: they compare, they do not quote.
+The queries are toolalpaca's. Its 94 tools are mixed with distractors from a catalogue of real MCP servers, which has
+tools for the same jobs. So the ranking figures are lower bounds for comparison.
 """
 
 import argparse
@@ -55,7 +55,7 @@ class Measured:
 
 
 def catalogue_of(data: Path, size: int) -> list[Tool]:
-    """toolalpaca's tools and distractors, `size` in all; smaller catalogues are parts of larger ones."""
+    """Return toolalpaca's tools with distractors, `size` in all. Smaller catalogues are parts of larger ones."""
     own = read_tools(data / "bench" / "toolalpaca")
     known = {tool.key for tool in own}
     others = [tool for tool in read_tools(data / "bench" / "mcp_catalog_toucan") if tool.key not in known]
@@ -64,7 +64,13 @@ def catalogue_of(data: Path, size: int) -> list[Tool]:
 
 
 def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> list[Measured]:
-    """Every contender on one catalogue."""
+    """Measure every contender on one catalogue.
+
+    Args:
+        tools: The tools.
+        queries: The queries.
+        rounds: The number of rounds.
+    """
     catalogue = Catalogue(tools)
     loop = asyncio.new_event_loop()
     router = Router(catalogue)

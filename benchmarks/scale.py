@@ -1,9 +1,9 @@
-"""What one tenant with many tools costs a worker: starts, a change, memory, the disk, and a route.
+"""Measures the costs of one tenant with many tools for a worker: starts, a change, memory, disk, and a route.
 
 python -m benchmarks.scale --data FOLDER [--tools 13000 97000]: the tools of all development sets, and copies of them.
-python -m benchmarks.scale --data FOLDER --openapi FOLDER: the operations of public APIs (benchmarks/openapi.py), and
-the development sets among them, with their queries. --store URL measures the same beside a Qdrant server; its tenant
-`local` is replaced.
+python -m benchmarks.scale --data FOLDER --openapi FOLDER: the operations of public APIs (benchmarks/openapi.py) with
+the development sets and their queries. --store URL measures the same with a Qdrant server. Its tenant `local` is
+replaced.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def tools_of(data: Path, size: int) -> list[Tool]:
-    """Return so many tools: those of all development sets, and copies of them on other servers."""
+    """Return this number of tools: those of all development sets, and copies of them on other servers."""
     own = {
         tool.key: tool for file in sorted((data / "bench").glob("*/tools.jsonl")) for tool in read_tools(file.parent)
     }
@@ -87,7 +87,13 @@ def tools_of(data: Path, size: int) -> list[Tool]:
 
 
 def among(data: Path, folder: Path, size: int) -> list[Tool]:
-    """Return the tools of the sets that have queries, and the operations of public APIs, so many in all; 0: all."""
+    """Return the tools of the sets with queries, and operations of public APIs.
+
+    Args:
+        data: The folder of the sets.
+        folder: The folder of the APIs.
+        size: The total number of tools. 0: all.
+    """
     own = {tool.key: tool for name in SETS for tool in read_tools(data / "bench" / name)}
     own |= {tool.key: tool for tool in openapi.tools_of(folder, max(1, size - len(own)) if size else 0)}
     return list(own.values())
@@ -126,7 +132,7 @@ def _measure(place: str, tools: Iterable[Tool], sets: dict[str, Sequence[Query]]
 
 
 def worker(place: str, queries: Sequence[str]) -> dict[str, Any]:
-    """Return what a new process took to route once, and then for each of these queries."""
+    """Return the time of a new process for its first route, and for each of these queries."""
     start = [sys.executable, "-c", WORKER, place]
     ran = subprocess.run(start, input=json.dumps(queries), capture_output=True, text=True, check=True)
     return dict(json.loads(ran.stdout))

@@ -1,7 +1,7 @@
-"""What a search through `toolroute serve` costs above its route, and how long its answer is.
+"""Measures the cost of a search through `toolroute serve` above its route, and the length of its answer.
 
-python -m benchmarks.searching --data FOLDER [--tools 13000] [--searches 100]: FOLDER/bench holds the development sets.
-The two take turns, so that a busy machine slows both; the ratio counts CPU time.
+python -m benchmarks.searching --data FOLDER [--tools 13000] [--searches 100]: FOLDER/bench has the development sets.
+The two take turns, so that a busy machine slows both. The ratio is of CPU time.
 """
 
 import argparse

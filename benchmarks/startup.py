@@ -1,4 +1,6 @@
-"""From a process's start to its first Decision, its memory, and what the store takes: each in a process of its own."""
+"""Measures the time from a process's start to its first Decision, its memory, and the size of the store, each in a
+separate process.
+"""
 
 import json
 import resource
@@ -68,13 +70,13 @@ def _timed(code: str, *arguments: str) -> tuple[float, str]:
 
 
 def _median(arguments: Sequence[str]) -> tuple[float, str]:
-    """Return the median milliseconds of CPU of several processes, and what they print."""
+    """Return the median CPU milliseconds of several processes, and their output."""
     ran = [_run(arguments) for _ in range(ROUNDS)]
     return median(took for took, _ in ran), ran[-1][1]
 
 
 def _run(arguments: Sequence[str]) -> tuple[float, str]:
-    """Return a process's milliseconds of CPU, and what it prints."""
+    """Return a process's CPU milliseconds and its output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,9 +1,9 @@
-"""The cost of a route through Temporal, of one stage by stage, and of an empty activity.
+"""Measures a route through Temporal, a staged route, and an empty activity.
 
-`python -m benchmarks.temporal --data FOLDER`; it fails where a Decision made stage by stage is another one.
+`python -m benchmarks.temporal --data FOLDER`. It fails if the Decision of a staged route differs.
 
-One process holds worker and client; the server is a dev server with the settings of
-`orchestrator.temporal.devserver`. The queries are toolalpaca's, over the catalogues of `benchmarks.routing`.
+One process runs worker and client. The server is a dev server with the settings of `orchestrator.temporal.devserver`.
+The queries are toolalpaca's, over the catalogues of `benchmarks.routing`.
 """
 
 import argparse
@@ -38,7 +38,13 @@ QUEUE = "toolroute-bench"
 
 
 async def measure(data: Path, sizes: list[int], pairs: int) -> str:
-    """Both tables, and the settings that they were taken under."""
+    """Return both tables and the settings of the measurement.
+
+    Args:
+        data: The folder of the data.
+        sizes: The sizes of the catalogues.
+        pairs: The number of pairs.
+    """
     queries = [query.text for query in read_queries(data / "bench" / "toolalpaca" / "queries.jsonl")]
     random.Random(1).shuffle(queries)
     costs, loads, server = [], [], ""
@@ -71,7 +77,7 @@ async def measure(data: Path, sizes: list[int], pairs: int) -> str:
 
 
 async def _server(client: Client) -> str:
-    """What the server says of itself."""
+    """Return the server's description of itself."""
     from temporalio.api.workflowservice.v1 import GetSystemInfoRequest
 
     info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
@@ -143,7 +149,7 @@ class Bench:
 
 
 async def _timed(action: Callable[[], Awaitable[Any]]) -> tuple[Any, float]:
-    """Return what it gives, and the milliseconds that it took."""
+    """Return the result and its milliseconds."""
     begin = time.perf_counter()
     given = await action()
     return given, (time.perf_counter() - begin) * 1000

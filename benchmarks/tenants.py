@@ -1,4 +1,5 @@
-"""What a folder store costs one tenant as others come: a first read alone, among many, and by eight processes at once.
+"""Measures the effect of other tenants on a folder store: a first read alone, among many, and by eight processes at
+once.
 
 python -m benchmarks.tenants [--tenants 1000]
 """

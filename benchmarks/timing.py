@@ -1,6 +1,6 @@
-"""Timing in interleaved pairs: every contender answers each query in turn, so that a slow moment hits all alike.
+"""Timing in interleaved pairs: every contender answers each query in turn, so that a slow moment affects all equally.
 
-Times are the process's CPU time, of all its threads: a clock on the wall would count what else a machine does, too.
+Times are the process's CPU time over all threads, because wall time would include other work on the machine.
 """
 
 import gc
@@ -18,7 +18,13 @@ Times = NDArray[np.float64]
 def interleaved(
     contenders: Mapping[str, Callable[[str], object]], queries: Sequence[str], rounds: int
 ) -> dict[str, Times]:
-    """Each contender's time for each query: the median of its rounds. The order within a query changes at random."""
+    """Return each contender's time for each query: the median of its rounds, with a random order within a query.
+
+    Args:
+        contenders: The contenders.
+        queries: The queries.
+        rounds: The number of rounds.
+    """
     chance = random.Random(1)
     names = list(contenders)
     times = {name: np.zeros((rounds, len(queries))) for name in names}

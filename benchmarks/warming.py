@@ -1,8 +1,8 @@
-"""What prewarming servers is worth: `python -m benchmarks.warming --data ../shared`; prints Markdown tables.
+"""Measures the gain from prewarming servers: `python -m benchmarks.warming --data ../shared`. Prints Markdown tables.
 
-Conversations of bfcl_multi_turn, turn by turn: a turn is routed with those before it, servers are connected by the
-Decision, then those of the turn's own tools are called. Half of the conversations are remembered before the other half
-is routed. Last the first call of real servers, cold and prewarmed.
+Conversations of bfcl_multi_turn are routed turn by turn with the turns before. Servers are connected by the Decision,
+and then those of the turn's own tools are called. Half of the conversations are remembered before the other half is
+routed. Last, it measures the first call of real servers, cold and prewarmed.
 """
 
 import argparse
@@ -30,7 +30,7 @@ WAYS: dict[str, Prewarm] = {
 
 @dataclass(frozen=True)
 class Warmed:
-    """First uses of a server in a conversation, those that found it connected, servers prewarmed, and in vain."""
+    """First uses of a server in a conversation, those that found it connected, prewarmed servers, and unused ones."""
 
     first: int
     hits: int
@@ -39,7 +39,7 @@ class Warmed:
 
 
 def conversations(folder: Path) -> list[list[Query]]:
-    """The set's queries by conversation; an id ends with the number of its turn, `-t0`."""
+    """Return the set's queries by conversation. An id ends with the number of its turn, `-t0`."""
     found: dict[str, list[Query]] = {}
     for query in read_set(folder).queries:
         found.setdefault(query.id.rpartition("-t")[0], []).append(query)

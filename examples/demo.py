@@ -42,7 +42,7 @@ DURABLE_TASK = "count the words in the file tasks.json"
 
 
 async def main() -> None:
-    """Run the whole demo; fail where a part that must work does not."""
+    """Run the whole demo. Fail if a required part does not work."""
     out = console()
     os.chdir(HERE.parent)
     shutil.rmtree(STORE, ignore_errors=True)
@@ -78,7 +78,7 @@ async def learn(out: Console, config: McpConfig) -> None:
 
 
 async def route(out: Console) -> None:
-    """Route the sample tasks, each of which shows something else."""
+    """Route the sample tasks. Each shows something different."""
     headline(out, 2, "Route tasks: which tools, by which stage, how sure, why, what to connect, what is saved")
     async with Router(store=STORE) as router:
         for task in json.loads((HERE / "tasks.json").read_text(encoding="utf-8")):
@@ -89,7 +89,7 @@ async def route(out: Console) -> None:
 
 
 async def run_on_temporal(out: Console, config: McpConfig) -> None:
-    """Route, plan and carry out one task on a Temporal dev server of its own."""
+    """Route, plan and run one task on its own Temporal dev server."""
     headline(out, 3, "Carry one out on a real Temporal server: route, plan from the same matches, call")
     plugin = OrchestratorPlugin(store=STORE, mcp_servers=config)
     try:
@@ -111,7 +111,7 @@ async def run_on_temporal(out: Console, config: McpConfig) -> None:
 
 
 async def run_in_process(out: Console, config: McpConfig) -> None:
-    """Carry it out without Temporal: nothing survives a crash, all else is the same."""
+    """Run it without Temporal. Nothing survives a crash, and everything else is the same."""
     async with Router(store=STORE) as router, Connections(config) as connections:
         decision = await router.route(RouteRequest(query=DURABLE_TASK, tenant=TENANT))
         executors = Executors()

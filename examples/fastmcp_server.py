@@ -1,4 +1,4 @@
-"""FastMCP: clients see two tools, and find the others by what they want to do. `python -m examples.fastmcp_server`."""
+"""FastMCP: clients see two tools and find the others by searching. `python -m examples.fastmcp_server`."""
 
 from fastmcp import FastMCP
 

@@ -60,7 +60,7 @@ async def main(tenant: str = "org:acme", task: str = 'Look up the record of cust
 
 
 async def new_namespace(client: Client) -> str:
-    """Do what `temporal operator namespace create` does."""
+    """Like `temporal operator namespace create`."""
     name = f"desk-{uuid4().hex[:8]}"
     keeps = Duration(seconds=24 * 3600)
     request = RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=keeps)
@@ -70,7 +70,7 @@ async def new_namespace(client: Client) -> str:
 
 @asynccontextmanager
 async def new_endpoint(client: Client, task_queue: str) -> AsyncIterator[str]:
-    """Do what `temporal operator nexus endpoint create` does, and delete it at the end."""
+    """Like `temporal operator nexus endpoint create`. Deletes the endpoint at the end."""
     target = EndpointTarget(worker=EndpointTarget.Worker(namespace=client.namespace, task_queue=task_queue))
     spec = EndpointSpec(name=f"toolroute-{uuid4().hex[:8]}", target=target)
     made = (await client.operator_service.create_nexus_endpoint(CreateNexusEndpointRequest(spec=spec))).endpoint

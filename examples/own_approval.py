@@ -1,6 +1,6 @@
-"""A workflow that asks in its own way: a query lists what waits for a person, an update takes the answer.
+"""A workflow with its own approval: a query lists the calls that wait for a person, an update takes the answer.
 
-With a Temporal server at localhost:7233, or where TEMPORAL_ADDRESS says:
+With a Temporal server at localhost:7233, or at TEMPORAL_ADDRESS:
 
     python examples/own_approval.py "add a note titled 'rent'"
 

@@ -1,4 +1,4 @@
-"""Draw docs/route.svg, the README's picture: a task as `make demo` routes it. Run that first; it stores the tools."""
+"""Draw docs/route.svg: a task as `make demo` routes it. Run `make demo` first, because it stores the tools."""
 
 import asyncio
 import io

@@ -1,1 +1,1 @@
-"""How what `orchestrator/data` holds is made; nothing here is imported at run time."""
+"""Makes the contents of `data`. Nothing here is imported at run time."""

@@ -1,8 +1,9 @@
-"""What the confidence is worth in other languages: `python -m research.abroad --data ../shared`.
+"""Measures the confidence in other languages: `python -m research.abroad --data ../shared`.
 
-Tasks of our own in ten languages (written/abroad.jsonl), among all tools of the servers that each file of tasks names.
-Each language is measured with a confidence that was fitted without it. `--folder` measures labelled queries of yours
-with the shipped maps: a subfolder a language, as `toolroute eval` reads it. `research.promises` writes the table.
+The tasks are toolroute's own in ten languages (written/abroad.jsonl), among all tools of the servers in each file of
+tasks. Each language is measured with a confidence that was fitted without it. `--folder` measures your labelled queries
+with the shipped maps: one subfolder for each language, in the form of `toolroute eval`. `research.promises` writes the
+table.
 """
 
 import argparse

@@ -1,8 +1,7 @@
-"""Counts the words that tasks and tools begin with: `python -m research.actions --data ../shared`.
+"""Counts the words that begin tasks and tools: `python -m research.actions --data ../shared`.
 
-Writes `orchestrator/data/actions.txt`. A word is an action when two of three sources say so: two servers or more name a
-tool for it and describe the tool by it; two labelled tasks or more begin with it; three command pages or more have a
-task that begins with it.
+Writes `data/actions.txt`. A word is an action if two of three sources agree: at least two servers name and describe a
+tool by it, at least two labelled tasks begin with it, or at least three command pages have a task that begins with it.
 """
 
 import argparse

@@ -10,7 +10,7 @@ UNKNOWN_ID = 1
 
 
 class TextTable:
-    """Numbers texts as they are added; `bags` gives them all as a CSR matrix [N, V] of token counts, float32."""
+    """Numbers texts as they are added. `bags` returns all of them as a CSR matrix [N, V] of token counts, float32."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

@@ -1,9 +1,9 @@
-"""Count which changed definitions wait: between the releases of public servers, tool by tool.
+"""Counts the changed definitions that would wait, between releases of public servers, tool by tool.
 
     python -m research.changes FOLDER
 
-FOLDER holds a folder for each server, with a file for each of its releases, named by the version. A file is what
-`toolroute tools list -o jsonl` writes once that release was synced.
+FOLDER has a folder for each server, with one file for each release, named by the version. The file is the output of
+`toolroute tools list -o jsonl` after a sync of that release.
 """
 
 import re
@@ -22,7 +22,7 @@ def _version(file: Path) -> list[int]:
 
 
 def count(before: Tool, now: Tool) -> Counter[str]:
-    """Return what to count of a tool that two releases have."""
+    """Return the counted properties of a tool in two releases."""
     found = Counter(tools=1, changed=before.hash != now.hash)
     if risks := [one.risk for one in differences(before, now) if one.risk]:
         found += Counter(waiting=1, parameters_alone=all("further parameter" in risk for risk in risks))

@@ -1,8 +1,8 @@
-"""Fits the maps of `orchestrator/data/calibration.json`: `python -m research.confidence --data ../shared`.
+"""Fits the maps of `data/calibration.json`: `python -m research.confidence --data ../shared`.
 
-Each map is a logistic regression, fitted by Newton's method with a small ridge. Every set of queries weighs the same,
-so that the largest does not decide; small catalogues and tasks of our own weigh less. `--leave-out SET` fits on the
-others: what `benchmarks/quality.py` measures with.
+Each map is a logistic regression, fitted by Newton's method with a small ridge. Every set of queries has the same
+weight, so that the largest does not dominate. Small catalogues and toolroute's own tasks have a lower weight.
+`--leave-out SET` fits on the other sets, for `benchmarks/quality.py`.
 """
 
 import argparse
@@ -22,14 +22,23 @@ from research.sources import SETS
 
 REMOVED = 0.02
 """How much a query without its relevant tools weighs against the real one; one that no tool answers weighs in full
-(docs/decisions.md)."""
+(docs/decisions/confidence-learns-absence.md)."""
 RIDGE = 1.0
 CARE = 0.15
-"""Taken off the gate's fitted log-odds: where it opens wrongly the other leg does not count (docs/decisions.md)."""
+"""Taken off the gate's fitted log-odds: if it opens wrongly, the other leg does not count
+(docs/decisions/the-gate-is-careful.md)."""
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
-    """Weights and bias of a logistic regression on standardised columns, given back for raw columns."""
+    """Return the weights and the bias of a logistic regression. The columns are standardized for the fit, and the
+    weights
+    are for raw columns.
+
+    Args:
+        rows: The features, shape [rows, columns].
+        target: 1 for right rows and 0 for wrong ones, shape [rows].
+        weight: The weight of each row, shape [rows].
+    """
     mean, scale = rows.mean(axis=0), rows.std(axis=0) + 1e-9
     inputs = np.hstack([(rows - mean) / scale, np.ones((len(rows), 1))])
     weight = weight / weight.mean()
@@ -131,10 +140,10 @@ def _fit_top(sets: Sequence[Collected], top: Callable[[Example], Top]) -> tuple[
 
 
 def _fit_tops(real: Tops, removed: Tops) -> tuple[Rows, float]:
-    """A map of the best candidate's chance to be right, that falls when the right tools are not there.
+    """Return a map of the best candidate's probability to be right, which falls if the right tools are missing.
 
-    Fitted with each query a second time, searched without its relevant tools and nothing right; then slope and bias are
-    fitted again on the real queries alone, which are what the confidence is about.
+    Each query is used twice, the second time without its relevant tools and with nothing right. Then slope and bias are
+    fitted again on the real queries only, because the confidence is about them.
     """
     rows, target, weight = real
     none, never, light = removed
@@ -144,7 +153,7 @@ def _fit_tops(real: Tops, removed: Tops) -> tuple[Rows, float]:
 
 
 def confidence_tops(maps: Calibration, own: Collected) -> tuple[Tops, Tops]:
-    """What the confidence is fitted to of one set, by these maps of the legs: with its right tools, and without."""
+    """Return the data for fitting the confidence on one set with these maps: with and without the right tools."""
     top = partial(top_by_both, {part: getattr(maps, part) for part in ("keyword", "semantic", "merged")})
     return _tops([own], top, removed=False), _tops([own], top, removed=True)
 
@@ -163,7 +172,8 @@ def confidence_of(sets: Sequence[tuple[Tops, Tops]]) -> LogisticMap:
 def _tops(sets: Sequence[Collected], top: Callable[[Example], Top], *, removed: bool) -> Tops:
     """Return the rows of these sets.
 
-    removed: of queries searched without their relevant tools, and of those that no tool answers at all.
+    Args:
+        removed: Rows of queries without their relevant tools, and of queries that no tool answers.
     """
     rows, target, weight = [], [], []
     for collected in sets:

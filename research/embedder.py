@@ -33,7 +33,13 @@ class Prepared:
 
 
 def prepare(data: Path, teacher: Teacher, tokenizer: Tokenizer | None = None) -> Prepared:
-    """Reads and embeds everything; without a tokenizer a new one is trained."""
+    """Read and embed everything. Without a tokenizer, train a new one.
+
+    Args:
+        data: The folder of the data.
+        teacher: The teacher model.
+        tokenizer: The tokenizer, or None.
+    """
     catalogue, translated = sources.catalogues(data), translations(data)
     lessons = texts.collections(data, catalogue, translated)
     row = {text: number for number, text in enumerate(dict.fromkeys(t for lesson in lessons.values() for t in lesson))}

@@ -1,4 +1,4 @@
-"""The features of labelled queries, collected set by set: what the maps are fitted and judged on."""
+"""Collects the features of labelled queries, set by set, for fitting and judging the maps."""
 
 import json
 import random
@@ -27,7 +27,7 @@ SMALL = 0.3
 """How much a set's small catalogues weigh against the set."""
 TASKS, TASKS_CLAIMS = 0.3, 0.11
 """How much each file of tasks of our own weighs against a set, where the tools' chances are fitted, and where the gate
-and the confidence are (docs/decisions.md)."""
+and the confidence are (docs/decisions/maps-are-fitted-by-candidate.md)."""
 ABROAD_CLAIMS = 0.11
 """How much each language weighs where the confidence is fitted; the tools' chances are not fitted to them."""
 SMALL_CATALOGUES = 40
@@ -39,7 +39,7 @@ Rows = NDArray[np.float64]
 
 @dataclass(slots=True)
 class Part:
-    """One clause's candidates: features by map, and the places of those that are candidates of the query, too (-1)."""
+    """One clause's candidates: features by map, and their places among the candidates of the query, or -1."""
 
     keyword: Rows
     semantic: Rows
@@ -50,11 +50,13 @@ class Part:
 
 @dataclass(slots=True)
 class Example:
-    """One query's candidates: features by map, which are relevant, and how many relevant tools there are.
+    """One query's candidates: features by map, the relevant ones, and the number of relevant tools.
 
-    `parts`: its clauses, where it has several. `absent`: the same query searched with its relevant tools out of the
-    catalogue; None where it has none. `no_tool_similarity`: its cosine with what needs no tool. `unfamiliar`: the
-    share of its tokens that the embedder hardly knows.
+    Attributes:
+        parts: Its clauses, if there are several.
+        absent: The same query without its relevant tools in the catalogue, or None if it has none.
+        no_tool_similarity: Its cosine with requests that need no tool.
+        unfamiliar: The share of its tokens that the embedder hardly knows.
     """
 
     keyword: Rows
@@ -69,8 +71,12 @@ class Example:
     unfamiliar: float = 0.0
 
     def of_parts(self, chances: Sequence[Rows]) -> Rows:
-        """Return what the parts give their own candidates as those of the whole [parts, candidates]; 0 where a part
-        has not found a candidate. chances: of each [its candidates]."""
+        """Return the parts' values of their own candidates for the whole query's candidates [parts, candidates], 0 if
+        missing.
+
+        Args:
+            chances: For each part, a value for each of its candidates.
+        """
         found = np.zeros((len(chances), len(self.relevant)))
         for row, part, own in zip(found, self.parts, chances, strict=True):
             row[part.places[part.places >= 0]] = own[part.places >= 0]
@@ -79,8 +85,7 @@ class Example:
 
 @dataclass(slots=True)
 class Collected:
-    """All examples of one set, and what the set weighs where the tools' chances are fitted, and where the gate and the
-    confidence are."""
+    """All examples of one set, with its weight for the tools' maps, and its weight for the gate and the confidence."""
 
     name: str
     examples: list[Example] = field(default_factory=list)
@@ -89,14 +94,20 @@ class Collected:
 
 
 def neutral() -> Calibration:
-    """Maps that say one half of everything: enough to collect features with."""
+    """Maps that always return one half, for collecting features."""
     sizes = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
     names = {**sizes, "gate": GATE, "confidence": CONFIDENCE}
     return from_json({name: {"weights": dict.fromkeys(columns, 0.0), "bias": 0.0} for name, columns in names.items()})
 
 
 def collect(folder: Path, embedder: Embedder, asked: Sequence[dict[str, Any]] | None = None) -> Collected:
-    """The features of the labelled queries of a set, of those asked for or of all that are read."""
+    """Return the features of a set's labelled queries.
+
+    Args:
+        folder: The set.
+        embedder: The embedder.
+        asked: The queries. Default: all queries of the set.
+    """
     records = sampled(folder) if asked is None else asked
     return Collected(folder.name, _examples(Index(Catalogue.read(folder)), records, embedder))
 
@@ -108,9 +119,10 @@ def sampled(folder: Path) -> list[dict[str, Any]]:
 
 
 def collect_small(folder: Path, embedder: Embedder) -> Collected:
-    """The same in catalogues of two to forty tools, drawn at random around a few queries: what many users have.
+    """Return features in small catalogues of two to forty tools, drawn at random around a few queries, as many users
+    have.
 
-    Each is asked two things besides that no tool answers.
+    Each catalogue also gets two queries that no tool answers.
     """
     draw = random.Random(folder.name)
     records, tools = _records(folder), Catalogue.read(folder)

@@ -1,7 +1,7 @@
-"""Names of servers in tasks: `python -m research.explicit --data ../shared [--catalogue mcp_catalog_toucan]`.
+"""Counts servers' names in tasks: `python -m research.explicit --data ../shared [--catalogue mcp_catalog_toucan]`.
 
-A task is misread when it names a server of its own set that holds none of its right tools, or excludes one that does.
-With `--catalogue`, all tasks are read against the servers of that catalogue, where a name stands by chance.
+A task is misread if it names a server of its own set without a right tool, or excludes a server with one. With
+`--catalogue`, all tasks are read against the servers of that catalogue, where names occur by chance.
 """
 
 import argparse

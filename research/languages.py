@@ -1,7 +1,9 @@
-"""Do tasks in other languages find English tools? `python -m research.languages --data ../shared`.
+"""Measures whether tasks in other languages find English tools: `python -m research.languages --data ../shared`.
 
-Sixteen everyday tasks in four languages against 7,627 real MCP tools; the figure is the share of the five best tools
-whose name or description speaks of the thing asked for. A coarse probe: it ranks models, it is no benchmark."""
+It uses sixteen everyday tasks in four languages against 7,627 real MCP tools. The figure is the share of the five best
+tools whose name or description mentions the requested thing. This is a coarse probe for comparing models, not a
+benchmark.
+"""
 
 import argparse
 import re

@@ -30,8 +30,9 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taught:
-    """What the teacher says: text numbers [N], the row [N] of each in the teacher's vectors (a translation has its
-    English wording's), those vectors as they are [R, 384] and projected to the student's space [R, 256]."""
+    """The teacher's data: text numbers [N], the row [N] of each in the teacher's vectors (a translation has the row of
+    its English text), these vectors [R, 384], and their projection to the student's space [R, 256].
+    """
 
     texts: np.ndarray
     rows: np.ndarray
@@ -40,7 +41,13 @@ class Taught:
     projected: np.ndarray
 
     def draw(self, rng: np.random.Generator, size: int, foreign_share: float) -> tuple[np.ndarray, np.ndarray]:
-        """Text numbers and rows [size] of a lesson."""
+        """Return the numbers of the texts and the rows of a lesson, shape [size].
+
+        Args:
+            rng: The random generator.
+            size: The number of texts.
+            foreign_share: The share of texts in other languages.
+        """
         native = len(self.texts) - self.foreign
         foreign_size = int(size * foreign_share)
         chosen = np.concatenate(
@@ -50,7 +57,13 @@ class Taught:
 
 
 def thinned(bag: sparse.csr_matrix, dropout: float, rng: np.random.Generator) -> tuple[np.ndarray, sparse.csr_matrix]:
-    """The tokens that occur [R] and the bags over those alone [B, R], without a random share of the occurrences."""
+    """Return the tokens that occur [R] and the bags over only these [B, R], without a random share of the occurrences.
+
+    Args:
+        bag: The bags.
+        dropout: The share of dropped occurrences.
+        rng: The random generator.
+    """
     tokens, places = np.unique(bag.indices, return_inverse=True)
     counts = bag.data * (rng.random(len(bag.data)) >= dropout)
     return tokens, sparse.csr_matrix((counts, places.astype(np.int32), bag.indptr), (bag.shape[0], len(tokens)))
@@ -59,7 +72,15 @@ def thinned(bag: sparse.csr_matrix, dropout: float, rng: np.random.Generator) ->
 def gradient(
     z: np.ndarray, same: np.ndarray, full: np.ndarray, projected: np.ndarray, settings: Settings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The three losses [3] and the gradient at z: n anchors, their n positives, then the lesson; same [n, n]."""
+    """Return the three losses [3] and the gradient at z.
+
+    Args:
+        z: n anchors, their n positives, and the lesson.
+        same: True for pairs that are not negatives [n, n].
+        full: The teacher's vectors of the lesson.
+        projected: The same in the student's space.
+        settings: The settings.
+    """
     n = len(same)
     dz = np.zeros_like(z)
     contrast, dz[:n], dz[n : 2 * n] = contrastive(z[:n], z[n : 2 * n], same, settings.scale)
@@ -72,7 +93,15 @@ def gradient(
 def train(
     matrix: np.ndarray, bags: sparse.csr_matrix, families: list[Family], taught: Taught, settings: Settings
 ) -> None:
-    """Trains matrix [V, D] in place; bags [N, V] holds the bags of all texts by number."""
+    """Train the matrix in place.
+
+    Args:
+        matrix: The vectors of the tokens, shape [V, D].
+        bags: The bags of all texts by number, shape [N, V].
+        families: The pairs of texts, by family.
+        taught: The teacher's vectors.
+        settings: The settings of the training.
+    """
     rng = np.random.default_rng(settings.seed)
     adam = RowAdam(matrix)
     shares = np.array([family.share for family in families])

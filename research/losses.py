@@ -6,19 +6,32 @@ Matrix = np.ndarray
 
 
 def unit(y: Matrix) -> tuple[Matrix, Matrix]:
-    """Rows at length one, and their lengths [B, 1]; an empty row stays zero."""
+    """Return unit rows and their lengths [B, 1]. An empty row stays zero."""
     length = np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-6)
     return y / length, length
 
 
 def through_unit(z: Matrix, length: Matrix, dz: Matrix) -> Matrix:
-    """The gradient at y from the one at z = y / |y|."""
+    """Return the gradient at y from the gradient at z = y / |y|.
+
+    Args:
+        z: The unit vectors, shape [B, D].
+        length: The lengths of y, shape [B, 1].
+        dz: The gradient at z, shape [B, D].
+    """
     gradient: Matrix = (dz - z * (z * dz).sum(1, keepdims=True)) / length
     return gradient
 
 
 def contrastive(a: Matrix, b: Matrix, same: Matrix, scale: float) -> tuple[float, Matrix, Matrix]:
-    """InfoNCE both ways; a, b [B, D]; same [B, B] marks pairs that are no negatives (its diagonal is ignored)."""
+    """Return the symmetric InfoNCE loss, with the gradients at a and at b.
+
+    Args:
+        a: The unit vectors of the left texts, shape [B, D].
+        b: The unit vectors of the right texts, shape [B, D].
+        same: Marks pairs that are not negatives, shape [B, B]. Its diagonal is ignored.
+        scale: The factor of the cosines.
+    """
     logits = scale * (a @ b.T)
     np.copyto(logits, -1e4, where=same & ~np.eye(len(a), dtype=bool))
     rows = np.exp(logits - scale)
@@ -38,6 +51,8 @@ def towards(z: Matrix, target: Matrix) -> tuple[float, Matrix]:
 
 
 def similarities(z: Matrix, target: Matrix) -> tuple[float, Matrix]:
-    """Mean squared error between the in-batch cosine matrices; z [B, D], target [B, any width], unit rows."""
+    """Return the mean squared error between in-batch cosine matrices of z [B, D] and target [B, any width], both unit
+    rows.
+    """
     difference = z @ z.T - target @ target.T
     return float((difference**2).mean()), 4 / difference.size * (difference @ z)

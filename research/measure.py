@@ -1,7 +1,8 @@
-"""Recall@5 and @10 of the model on the development query sets: `python -m research.measure --data ../shared`.
+"""Measures the model's recall@5 and @10 on the development sets: `python -m research.measure --data ../shared`.
 
-Ways of ranking: BM25 (keyword); the model over whole cards (static); both summed, each scaled within the query; the
-model over fields and clauses (fine); and with the evidence of the tool's server."""
+The rankings are BM25 (keyword), the model over whole cards (static), the sum of both scaled within the query, the model
+over fields and clauses (fine), and the last with the evidence of the tool's server.
+"""
 
 import argparse
 import re
@@ -30,7 +31,13 @@ def scaled(scores: np.ndarray) -> np.ndarray:
 
 
 def recall(scores: np.ndarray, gold: list[np.ndarray], cut: int) -> float:
-    """The mean share of a query's tools among its best `cut`."""
+    """Return the mean share of a query's tools among its best tools.
+
+    Args:
+        scores: The scores, shape [queries, tools].
+        gold: The numbers of each query's tools.
+        cut: The number of best tools.
+    """
     best = np.argsort(-scores, axis=1, kind="stable")[:, :cut]
     return float(np.mean([np.isin(wanted, row).mean() for wanted, row in zip(gold, best, strict=True)]))
 
@@ -51,12 +58,18 @@ def by_field(model: StaticEmbedder, tools: list[Tool]) -> np.ndarray:
 
 
 def clauses(text: str) -> list[str]:
-    """The text's clauses of three words or more; else the text itself."""
+    """Return the text's clauses of three words or more, or the text itself."""
     return [part for part in _CLAUSE_END.split(text) if part and len(part.split()) >= 3] or [text]
 
 
 def by_clause(model: StaticEmbedder, texts: list[str], documents: np.ndarray) -> np.ndarray:
-    """[Q, N]: cosine of the whole task plus that of its best clause."""
+    """Return the cosine of the whole task plus that of its best clause, shape [queries, tools].
+
+    Args:
+        model: The embedder.
+        texts: The tasks.
+        documents: The unit vectors of the tools, shape [tools, dimension].
+    """
     parts = [clauses(text) for text in texts]
     starts = np.cumsum([0, *map(len, parts[:-1])])
     each = model.embed([part for text in parts for part in text]) @ documents.T

@@ -1,9 +1,9 @@
 """Lists every string that a person can see: `python -m research.messages [FOLDER ...] [--kind KIND]`.
 
-One line for each string: its file, its line, its kind and its text. The kinds are `error` (arguments of an exception),
-`help` (of a command or an option), `output` (printed by a command), `log` (at INFO or above), `reason` (in a record,
-such as `why` of a Match), `page` (of `toolroute ui`) and `other` (a text of three words or more that is none of these).
-A value is shown as `{expression}`.
+Each line has the file, the line, the kind and the text. The kinds are `error` (arguments of an exception), `help` (of a
+command or an option), `output` (printed by a command), `log` (INFO or above), `reason` (in a record, such as `why` of a
+Match), `page` (of `toolroute ui`) and `other` (any other text of three words or more). A value is shown as
+`{expression}`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ Found = tuple[int, str, str]
 
 
 def texts(node: ast.AST, kind: str) -> Iterator[Found]:
-    """Yield line, kind and text of each string literal in an expression; an f-string is one text."""
+    """Yield line, kind and text of each string literal in an expression. An f-string is one text."""
     if isinstance(node, ast.JoinedStr):
         parts = (str(p.value) if isinstance(p, ast.Constant) else f"{{{_value(p)}}}" for p in node.values)
         yield node.lineno, kind, "".join(parts)

@@ -11,7 +11,13 @@ class RowAdam:
         self._beta1, self._beta2 = beta1, beta2
 
     def step(self, rows: np.ndarray, gradient: np.ndarray, rate: float) -> None:
-        """rows [R] unique; gradient [R, D]."""
+        """Change the given rows of the matrix by one step.
+
+        Args:
+            rows: The numbers of the rows, each once, shape [R].
+            gradient: Their gradient, shape [R, D].
+            rate: The learning rate.
+        """
         self._steps[rows] += 1
         steps = self._steps[rows]
         mean, square = self._mean[rows], self._square[rows]

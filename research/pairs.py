@@ -1,4 +1,4 @@
-"""Pairs of texts that mean the same, by family; in a batch of one family every other pair is a negative."""
+"""Pairs of texts with the same meaning, by family. In a batch of one family all other pairs are negatives."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ from research.sources import NO_TOOL, Tool
 from research.translations import Translation
 
 IDLE_TIMES = 16
-"""How often a message that needs no tool stands among the requests (docs/decisions.md)."""
+"""How often a message that needs no tool stands among the requests (docs/decisions/messages-that-need-no-tool.md)."""
 Pair = tuple[str, str, str]  # anchor, positive, and the key of what both are about: equal keys are never negatives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Pairs as text numbers: left, right [N]; key [N] says which pairs are about the same thing."""
+    """Pairs as text numbers: left, right [N]. Pairs with equal key [N] are about the same thing."""
 
     name: str
     left: np.ndarray
@@ -75,8 +75,11 @@ def of_tasks(data: Path) -> Iterator[Pair]:
 
 
 def of_requests(data: Path) -> Iterator[Pair]:
-    """Requests in everyday words with each of their tools, whole and by name and first sentence; and what needs no
-    tool, often enough to weigh, with a text that is no tool's: so it is drawn away from the tools of the batch."""
+    """Pair everyday requests with each of their tools, once as a whole and once as name and first sentence.
+
+    Requests that need no tool are paired with a text that is not a tool's, often enough to have weight. So they are
+    drawn away from the tools of the batch.
+    """
     for text, tools in chain(sources.requests(data), sources.abroad(data)):
         for tool in tools:
             yield text, views.card(tool), tool.key
@@ -86,7 +89,9 @@ def of_requests(data: Path) -> Iterator[Pair]:
 
 
 def of_stories(data: Path) -> Iterator[Pair]:
-    """Long tasks with each of their tools, their parts with their own; what only tells how things are needs none."""
+    """Pair long tasks with each of their tools, and their parts with the parts' own tools. Descriptive parts have
+    none.
+    """
     for story in sources.stories(data):
         whole = " ".join(text for text, _ in story)
         for text, tools in story:
@@ -116,7 +121,7 @@ def of_translations(translated: list[Translation]) -> Iterator[Pair]:
 
 
 def of_words(data: Path) -> Iterator[Pair]:
-    """WordNet: members with definition, with one another, with their hypernym; examples with member and definition."""
+    """Pair WordNet's words with their definition, synonyms and hypernym, and examples with word and definition."""
     for row in sources.rows(data / "train/wordnet/synsets.jsonl"):
         members, definition = row["members"], row["definition"]
         key = members[0]

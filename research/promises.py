@@ -1,9 +1,9 @@
-"""What a fit to one's own queries gains on sets that the maps have not seen.
+"""Measures the gain of a fit to one's own queries on sets that the maps have not seen.
 
-    python -m research.promises --data ../shared [--write docs/how-to]
+    python -m research.promises --data ../shared [--write docs/measured]
 
 Each development set is one's own catalogue in turn, with maps fitted on the others. `--write` rewrites the tables of
-docs/how-to/calibration.md.
+docs/measured/calibration.md.
 """
 
 import argparse
@@ -35,7 +35,7 @@ FIGURES = ("ece", "resolved", "precision")
 
 
 async def trials_of(folder: Path, maps: Calibration) -> list[Trial]:
-    """Return trials of the queries of a set whose tools are all there."""
+    """Return trials of a set's queries whose tools all exist."""
     found = read_set(folder)
     known = [query for query in found.queries if query.relevant and query.relevant <= found.catalogue.positions.keys()]
     queries = random.Random(folder.name).sample(known, min(MOST_QUERIES, len(known)))
@@ -43,14 +43,15 @@ async def trials_of(folder: Path, maps: Calibration) -> list[Trial]:
 
 
 def fits_of(trials: Sequence[Trial]) -> list[object]:
-    """Return each figure of the maps as they are, and with a fit to four fifths of the queries on the other fifth."""
+    """Return each figure of the unchanged maps, and of a fit to four fifths of the queries on the remaining fifth."""
     plain, labelled = cross_validated(trials, OPTIONS.gate)
     return [one[name] for name in FIGURES for one in (plain, labelled)]
 
 
 def kept_promises(trials: Sequence[Trial], level: float) -> list[float]:
-    """Return how often OWN queries give a threshold, and of the other queries that reach it the share that is right,
-    and their share of all; means over DRAWS draws."""
+    """Return how often OWN queries give a threshold, the share of right answers among other queries that reach it, and
+    the share of queries that reach it. All are means over DRAWS draws.
+    """
     draw, kept = random.Random(0), []
     for _ in range(DRAWS):
         mixed = draw.sample(list(trials), len(trials))

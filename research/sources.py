@@ -42,7 +42,7 @@ class Query:
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a JSON Lines file; nothing where there is no such file."""
+    """Return the records of a JSON Lines file, or nothing if it does not exist."""
     if path.exists():
         with path.open(encoding="utf-8") as lines:
             yield from map(json.loads, lines)
@@ -81,7 +81,7 @@ def abroad(data: Path) -> Iterator[Request]:
 
 
 def _labelled(folder: str, data: Path) -> Iterator[Request]:
-    """Of the files of a folder; each is called after the catalogue whose tools it names."""
+    """Return the labelled queries of a folder's files. Each file has the name of the catalogue with its tools."""
     for path in sorted((WRITTEN / folder).glob("*.jsonl")):
         yield from _asked(path, data / "bench" / path.stem)
 
@@ -108,7 +108,7 @@ NO_TOOL = "smalltalk, chitchat"
 
 
 def idle(part: str = "taught") -> list[str]:
-    """Messages of our own that need no tool: those that the embedder is taught, or others (`unseen`)."""
+    """Return toolroute's own messages that need no tool: those for training, or others (`unseen`)."""
     return (WRITTEN / "idle" / f"{part}.txt").read_text(encoding="utf-8").splitlines()
 
 

@@ -1,4 +1,4 @@
-"""The exported model at work, numpy only: what the measure uses."""
+"""The exported model with numpy only, as used by the measurements."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from research.losses import unit
 
 
 class StaticEmbedder:
-    """Unit vectors [N, 256], float32; a text without known tokens gets the zero vector."""
+    """Returns unit vectors [N, 256], float32. A text without known tokens gets the zero vector."""
 
     def __init__(self, tokenizer: Tokenizer, matrix: np.ndarray) -> None:
         self._tokenizer, self._matrix = tokenizer, matrix

@@ -1,4 +1,4 @@
-"""Queries that no tool answers: what needs none, and words that do not exist."""
+"""Queries that no tool answers: requests that need no tool, and words that do not exist."""
 
 import random
 
@@ -10,7 +10,7 @@ _SYLLABLES = ("zor", "blip", "qua", "vrr", "plo", "nk", "xil", "mur", "tav", "ee
 
 
 def stray(draw: random.Random) -> str:
-    """What needs no tool, or two to five words of random syllables."""
+    """Return a request that needs no tool, or two to five words of random syllables."""
     if draw.random() < 0.5:
         return draw.choice(IDLE)
     return " ".join("".join(draw.choices(_SYLLABLES, k=draw.randint(1, 3))) for _ in range(draw.randint(2, 5)))

@@ -18,7 +18,15 @@ def projection(sentences: np.ndarray) -> np.ndarray:
 
 
 def initial(tokenizer: Tokenizer, teacher: Teacher, project: np.ndarray, corpus: list[str]) -> np.ndarray:
-    """[V, 256]: every token through the teacher alone, projected; rare tokens weigh more (smooth inverse frequency)."""
+    """Return [V, 256]: every token's teacher embedding, projected. Rare tokens have a higher weight (smooth inverse
+    frequency).
+
+    Args:
+        tokenizer: The tokenizer.
+        teacher: The teacher model.
+        project: The projection.
+        corpus: The texts for counting tokens.
+    """
     tokens = [tokenizer.id_to_token(number) for number in range(tokenizer.get_vocab_size())]
     matrix = teacher.embed([token.removeprefix("##") for token in tokens]).astype(np.float32) @ project
     matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-6)

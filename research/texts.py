@@ -13,21 +13,21 @@ def _unique(texts: Iterable[str]) -> list[str]:
 
 
 def tasks(data: Path) -> list[str]:
-    """What people ask for: the training queries, never a benchmark's."""
+    """Return people's requests: the training queries, never a benchmark's."""
     return _unique(
         q.text for path in sorted((data / "train").glob("*/queries.jsonl")) for q in sources.queries(path.parent)
     )
 
 
 def requests(data: Path) -> list[str]:
-    """What people say in everyday words, to tools and to nobody."""
+    """Return everyday messages to tools and to nobody."""
     parts = (text for story in sources.stories(data) for text, _ in story)
     said = [*(text for text, _ in sources.requests(data)), *parts, *sources.idle()]
     return _unique(text for text in said if _latin(text))
 
 
 def _latin(text: str) -> bool:
-    """Return whether the teacher, which reads English, knows its letters."""
+    """Return True if the teacher, which reads English, knows the text's letters."""
     return sum(letter > "\u024f" for letter in text if letter.isalpha()) * 4 <= len(text)
 
 

@@ -1,5 +1,6 @@
-"""Short texts in eleven languages with their English wording, from translation catalogues of permissively licensed
-Python packages (names, actions, messages: what people also say to tools) and from tldr."""
+"""Short texts in eleven languages with their English text, from translation catalogues of permissively licensed Python
+packages (names, actions, messages, as people also write to tools) and from tldr.
+"""
 
 import gettext
 import json
@@ -26,7 +27,7 @@ class Translation:
 
 
 def package(name: str) -> Path:
-    """The folder of an installed package; it is not imported."""
+    """Return the folder of an installed package without importing it."""
     found = find_spec(name)
     if found is None or not found.submodule_search_locations:
         raise ImportError(f"package {name!r} is missing: see research/README.md")
@@ -71,7 +72,7 @@ def of_home_assistant() -> Iterator[Translation]:
 
 
 def of_gettext(name: str) -> Iterator[Translation]:
-    """A package's compiled message catalogues; the English wording is the message's key."""
+    """Return a package's compiled message catalogues. The English text is the message's key."""
     for path in sorted(package(name).rglob("LC_MESSAGES/*.mo")):
         if _language(path.parts[-3]) in LANGUAGES:
             with path.open("rb") as file:

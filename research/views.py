@@ -47,5 +47,5 @@ def parameters(tool: Tool) -> str:
 
 
 def card(tool: Tool) -> str:
-    """The whole tool in one text: what the model is asked to embed when a catalogue is indexed."""
+    """Return the whole tool as one text, which the model embeds when a catalogue is indexed."""
     return ". ".join(part for part in (name(tool), tool.description[:1000], parameters(tool)) if part)

@@ -9,7 +9,7 @@ _CAMEL = r"(?<=[a-z0-9])(?=[A-Z])"
 
 
 def build(texts: Iterable[str], size: int) -> Tokenizer:
-    """A trained tokenizer of `size` tokens; [PAD] is 0 and [UNK] is 1, and neither carries a vector."""
+    """Return a trained tokenizer of `size` tokens. [PAD] is 0 and [UNK] is 1. Neither has a vector."""
     tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN, max_input_chars_per_word=60))
     tokenizer.normalizer = normalizers.Sequence(
         [

@@ -1,6 +1,6 @@
 """`make types`: builds the wheel and type-checks what is in it, as a user's own checkers would see it.
 
-The programs of docs/how-to/models.md are checked against it, too, by mypy (strict) and by pyright.
+The programs of the pages about models are checked against it, too, by mypy (strict) and by pyright.
 """
 
 import json
@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.pages import python_of
 
 ROOT = Path(__file__).parents[1]
+PAGES = [f"docs/how-to/{name}.md" for name in ("models", "functions", "second-stage", "model-plan", "scripted-model")]
 USER = """
 from orchestrator import Misspelt  # type: ignore[attr-defined]
 from orchestrator import Catalogue, Router, RouteRequest, ToolRouter
@@ -54,7 +55,7 @@ def main() -> int:
         with zipfile.ZipFile(build_wheel(folder / "dist")) as wheel:
             wheel.extractall(folder / "site")
         pages = list[str]()
-        for number, code in enumerate(python_of("docs/how-to/models.md")):
+        for number, code in enumerate(code for page in PAGES for code in python_of(page)):
             pages.append(f"page_{number}")
             (folder / "site" / f"{pages[-1]}.py").write_text(code)
         (folder / "site" / "user.py").write_text(USER)

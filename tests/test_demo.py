@@ -1,4 +1,4 @@
-"""`make demo`, the first thing that anybody runs, and the picture that the README shows of it."""
+"""`make demo` and the picture that a tutorial shows of it."""
 
 import html
 import re
@@ -18,7 +18,7 @@ def _words(picture: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_demo_carries_out_a_task_and_is_what_the_readme_shows(tmp_path: Path) -> None:
+def test_the_demo_carries_out_a_task_and_is_what_the_picture_shows(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "examples.demo"]
     ran = subprocess.run(command, cwd=EXAMPLES.parent, capture_output=True, text=True, timeout=240, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -62,7 +62,7 @@ def test_every_page_with_python_is_run_by_a_test() -> None:
     ("code", "last", "shown"),
     [
         (python_of("docs/how-to/conversation.md")[0], "print(again.recommended)", "('github:list_pull_requests',)\n"),
-        (python_of("docs/how-to/integrations.md")[1], 'print(len((await offer("refund a charge"))[1]))', "1\n"),
+        (python_of("docs/how-to/append-tools.md")[0], 'print(len((await offer("refund a charge"))[1]))', "1\n"),
         (python_of("docs/how-to/learning.md")[0], "print(decision.query)", "friday thing for the board\n"),
     ],
 )
@@ -71,8 +71,13 @@ def test_what_a_page_does_with_a_router_runs(code: str, last: str, shown: str, t
     assert printed(f"{ROUTED}async def main():\n{body}asyncio.run(main())", tmp_path) == shown
 
 
+def test_the_agent_of_the_page_can_be_made(tmp_path: Path) -> None:
+    [code] = python_of("docs/how-to/integrations.md")
+    assert printed(f"{code}\nprint(assistant.__name__)", tmp_path) == "assistant\n"
+
+
 def test_a_server_of_the_page_is_called(tmp_path: Path) -> None:
-    [code] = python_of("docs/how-to/mcp.md")
+    [code] = python_of("docs/how-to/connections.md")
     head, body = code.replace("mcp.json", "examples/mcp.json").split("\n\n")
     block = "".join(f"    {line}\n" for line in body.splitlines())
     assert '"timezone": "UTC"' in printed(

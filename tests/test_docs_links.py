@@ -10,6 +10,8 @@ from tests.pages import ROOT, printed, python_of
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("research/*.md")])
 
+SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_leads_to_a_page_and_a_heading(page: Path) -> None:
@@ -31,8 +33,19 @@ def test_every_picture_is_shown() -> None:
 
 
 def test_every_page_is_in_the_contents_of_the_site() -> None:
-    contents = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
-    assert {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")} - {*contents} == set()
+    contents = re.findall(r"([\w/-]+\.md)$", SITE, re.MULTILINE)
+    listed = re.findall(r"\]\((decisions/[\w-]+\.md)\)", (ROOT / "docs/decisions.md").read_text(encoding="utf-8"))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in ROOT.glob("docs/**/*.md")}
+    assert pages - {*contents, *listed} == set()
+
+
+def test_a_page_has_the_title_that_the_contents_name() -> None:
+    contents = re.findall(
+        r"^ +- (.+): ((?:tutorials|how-to|reference|explanation|measured)/.+\.md)$", SITE, re.MULTILINE
+    )
+    titles = [(label, (ROOT / "docs" / page).read_text(encoding="utf-8").split("\n", 1)[0]) for label, page in contents]
+    assert len(titles) > 40
+    assert [(label, title) for label, title in titles if title != f"# {label}"] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

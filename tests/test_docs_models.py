@@ -1,4 +1,4 @@
-"""The Python of docs/how-to/models.md runs against a scripted model, and what the page names exists."""
+"""The Python of the pages about models runs against a scripted model."""
 
 import asyncio
 from dataclasses import fields
@@ -12,8 +12,13 @@ from orchestrator.testing import ModelRequest, ToolCalls, environment
 from tests.openai_api import OpenAIModel
 from tests.pages import ROOT, printed, python_of
 
-TEXT = (ROOT / "docs/how-to/models.md").read_text(encoding="utf-8")
-RESPONSES, CHAT, OWN, IN_MEMORY, RERANKED, PLAN, PLUGIN, TESTING = python_of("docs/how-to/models.md")
+FUNCTIONS = (ROOT / "docs/how-to/functions.md").read_text(encoding="utf-8")
+SETTINGS = (ROOT / "docs/reference/models.md").read_text(encoding="utf-8")
+RESPONSES, CHAT = python_of("docs/how-to/models.md")
+OWN, IN_MEMORY = python_of("docs/how-to/functions.md")
+[RERANKED] = python_of("docs/how-to/second-stage.md")
+PLAN, PLUGIN = python_of("docs/how-to/model-plan.md")
+[TESTING] = python_of("docs/how-to/scripted-model.md")
 
 
 def _said(asked: ModelRequest) -> object:
@@ -38,7 +43,7 @@ async def test_a_prepass_prints_the_checked_call(code: str, tmp_path: Path) -> N
 
 
 async def test_the_functions_of_the_page_are_called(tmp_path: Path) -> None:
-    shown = TEXT.partition("prints\n\n```\n")[2].partition("```")[0]
+    shown = FUNCTIONS.partition("prints\n\n```\n")[2].partition("```")[0]
     assert await _printed(OWN, tmp_path) == shown
 
 
@@ -70,4 +75,4 @@ def test_the_plugin_of_the_page_can_be_made() -> None:
 def test_every_setting_of_a_model_is_on_the_page() -> None:
     named = [field.name for field in fields(Options) if field.name.startswith("model")]
     assert len(named) == 5
-    assert all(f"`{name}`" in TEXT for name in [*named, "embedder"])
+    assert all(f"`{name}`" in SETTINGS for name in [*named, "embedder"])

@@ -66,7 +66,7 @@ def test_the_workflow_of_the_nexus_page_is_that_of_the_example(tmp_path: Path, m
 
 def test_the_durable_agents_of_the_page_are_those_of_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "any")
-    page = _as_module(python_of("docs/how-to/integrations.md")[0], tmp_path, monkeypatch)
+    page = _as_module(python_of("docs/how-to/durable-agents.md")[0], tmp_path, monkeypatch)
     assert {"PydanticDesk", "OpenAIDesk"} <= {*page} & {*vars(durable_agents)}
 
 

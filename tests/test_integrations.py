@@ -211,7 +211,7 @@ async def test_openai_agents_fail_on_a_hidden_tool_where_that_is_enforced(model:
         for enforce in (False, True)
     ]
     assert (await Runner.run(agents[0], WEATHER_TASK)).final_output == "Sent."
-    with pytest.raises(ModelBehaviorError, match="the model called send_email, not offered for this task"):
+    with pytest.raises(ModelBehaviorError, match="the model called send_email, which was not offered for this task"):
         await Runner.run(agents[1], WEATHER_TASK)
     with pytest.raises(ModelBehaviorError, match="the model called send_email"):
         async for _ in Runner.run_streamed(agents[1], WEATHER_TASK).stream_events():

@@ -104,7 +104,7 @@ async def test_arguments_come_from_the_sentence_of_the_action(task: str, path: s
 )
 def test_what_a_negation_stands_before_is_planned_for_reading_tools_alone(task: str) -> None:
     assert planned(decision(task, [DELETE])).steps == ()
-    assert "begins with a negation" in planned(decision(task, [DELETE])).reasons[0]
+    assert "has a negation before its first request" in planned(decision(task, [DELETE])).reasons[0]
     assert [step.tool for step in planned(decision(task, [READ])).steps] == [READ.key]
 
 

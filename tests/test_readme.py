@@ -1,52 +1,49 @@
-"""The README's code blocks run as they stand."""
+"""The README's code blocks run as they stand, and print what it shows."""
 
-import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT, printed, python_of
+from tests.pages import ROOT, fresh_home, lines, printed, prints_what_it_shows, python_of, with_cursor
 
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = python_of("README.md")
+START = """
+import asyncio
+from temporalio.client import Client
+from temporalio.worker import Worker
+from orchestrator import OrchestratorPlugin
+
+async def main() -> None:
+    client = await Client.connect("ADDRESS", plugins=[OrchestratorPlugin(mcp_servers="examples/mcp.json")])
+    async with Worker(client, task_queue="readme", workflows=[Assist]):
+        task = "count the words in the file tasks.json"
+        print(await client.execute_workflow(Assist.run, task, id="readme-1", task_queue="readme"))
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
 
 
 def test_the_readme_has_a_prepass_and_a_workflow_and_both_are_short() -> None:
-    prepass, agent, workflow = ([line for line in block.splitlines() if line.strip()] for block in BLOCKS)
-    assert len(prepass) <= 11
-    assert len(agent) <= 5
-    assert len(workflow) <= 20
+    prepass, workflow = ([line for line in block.splitlines() if line.strip()] for block in BLOCKS)
+    assert len(prepass) <= 10
+    assert len(workflow) <= 10
 
 
-def test_the_prepass_prints_a_decision(tmp_path: Path) -> None:
-    output = printed(BLOCKS[0], tmp_path)
-    assert "stripe:refund_charge" in output
-    assert "10 tools" in output
-
-
-def test_the_agent_of_the_page_can_be_defined(tmp_path: Path) -> None:
-    assert printed(f"{BLOCKS[1]}\nprint(assistant.__name__)", tmp_path) == "assistant\n"
-
-
-def _sync(store: Path) -> None:
-    command = ["-m", "orchestrator", "tools", "sync", "--config", "examples/mcp.json", "--store", str(store)]
-    subprocess.run(
-        [sys.executable, *command, "--organization", "acme"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+def test_the_prepass_prints_what_the_page_shows(tmp_path: Path) -> None:
+    shown = TEXT.split(f"{BLOCKS[0]}```\n\n```\n")[1].split("```")[0]
+    assert lines(printed(BLOCKS[0], tmp_path)) == lines(shown)
 
 
 @pytest.mark.slow
-async def test_the_workflow_carries_out_its_task(tmp_path: Path, temporal_address: str) -> None:
-    store = tmp_path / "tools"
-    await asyncio.to_thread(_sync, store)
-    code = (
-        BLOCKS[2]
-        .replace("localhost:7233", temporal_address)
-        .replace('store=".toolroute/tools"', f"store={str(store)!r}")
-    )
-    assert '"words": ' in await asyncio.to_thread(printed, code, tmp_path)
+def test_setup_takes_the_servers_over_as_the_page_shows(tmp_path: Path) -> None:
+    prints_what_it_shows("README.md", with_cursor(tmp_path), only="toolroute setup")
+
+
+@pytest.mark.slow
+def test_a_task_runs_as_the_page_shows(tmp_path: Path, temporal_address: str) -> None:
+    environment = fresh_home(tmp_path) | {"TEMPORAL_ADDRESS": temporal_address}
+    prints_what_it_shows("README.md", environment, only="toolroute run")
+    ran = printed(f"{BLOCKS[1]}\n{START.replace('ADDRESS', temporal_address)}", tmp_path, environment)
+    assert '"words": ' in ran

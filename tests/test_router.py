@@ -247,7 +247,7 @@ async def test_concurrent_requests_share_one_index_and_do_not_mix(router: Router
     ("wrong", "error"),
     [
         ({"query": " \n\t "}, "query is empty"),
-        ({"query": "x" * 100_001}, "100,001 characters: at most 100,000"),
+        ({"query": "x" * 100_001}, "100,001 characters, limit 100,000"),
         ({"limit": 0}, "limit=0: give 1 to 50"),
         ({"limit": 51}, "limit=51"),
         ({"token_cap": 0}, "token_cap=0"),
@@ -332,7 +332,7 @@ print(decision.resolve({"name": "stripe__refund_charge", "arguments": {"charge":
     assert done.stdout == "ResolvedCall('stripe:refund_charge', {'charge': 'ch_3PqX'})\n"
     assert Decision.from_json(text) == Decision.from_json(decision.to_json()) == decision
     for wrong in (decision.to_json(definitions=False), "[]", {}):
-        with pytest.raises(InvalidInput, match=r"it holds no definitions: write it with to_json\(definitions=True\)"):
+        with pytest.raises(InvalidInput, match=r"it has no definitions: write it with to_json\(definitions=True\)"):
             Decision.from_json(wrong)
     with pytest.raises(InvalidInput, match="query: Field required; give what"):
         Decision.from_json({"matches": []})

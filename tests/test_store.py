@@ -146,7 +146,7 @@ def test_progress_counts_up_to_the_tools_that_are_written(store: Store) -> None:
 
 
 def test_a_tool_of_another_server_is_refused(store: Store) -> None:
-    with pytest.raises(InvalidCatalogue, match="'files:read_file' is not of server 'mail'"):
+    with pytest.raises(InvalidCatalogue, match="'files:read_file' does not belong to server 'mail'"):
         store.replace_server("org:1", "mail", FILES)
 
 

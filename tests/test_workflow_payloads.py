@@ -80,7 +80,7 @@ NESTED = b'{"task": "x", "query": "x", "arguments": {"path": %b%b}}' % (b"[" * 6
         (ROUTE, {"query": "x", "tenant": "org:1", "route_hint": "huh"}, "InvalidInput", "or 'graph', not 'huh'"),
         (ROUTE, {"query": "x", "tennant": "org:1"}, "InvalidInput", "'tennant' (did you mean 'tenant'?). Its fields"),
         (ROUTE, {"query": "x", "tenant": "org:1", "fresh": 1}, "InvalidInput", "unknown field 'fresh'. Its fields"),
-        (ROUTE, {"query": 2 * LARGE, "tenant": "org:1"}, "InvalidInput", "at most 100,000"),
+        (ROUTE, {"query": 2 * LARGE, "tenant": "org:1"}, "InvalidInput", "limit 100,000"),
         (ROUTE, _raw(b'{"task": '), "InvalidInput", "Invalid JSON"),
         (RUN, _raw(b'{"task": "\xff"}'), "InvalidInput", "RunRequest: "),
         (RUN, _raw(NESTED), "InvalidInput", "recursion limit exceeded"),

@@ -1,4 +1,4 @@
-"""One of the servers of tools.json, over stdio: answers each call with what it was given. Run: `-m ... NAME`."""
+"""One of the servers of tools.json over stdio. It answers each call with its arguments. Run: `-m ... NAME`."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The 200 tasks of tasks.tsv: what is asked, the tool that it was written for, and that call's arguments."""
+"""The 200 tasks of tasks.tsv: the request, the tool that it was written for, and the arguments of that call."""
 
 import json
 import subprocess
@@ -51,7 +51,7 @@ def entries() -> dict[str, dict[str, Any]]:
 
 
 def furnish(folder: Path) -> None:
-    """The files and the git repository that the tasks speak of."""
+    """Create the files and the git repository that the tasks mention."""
     for name, content in {
         "notes.txt": "the first note\n",
         "todo.txt": "taxes\nwindows\ngarden\n",

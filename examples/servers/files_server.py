@@ -1,9 +1,9 @@
-"""An MCP server over stdio that works with the files of one folder, and never with anything outside it.
+"""An MCP server over stdio for the files of one folder. It never accesses anything outside the folder.
 
     python examples/servers/files_server.py --root DIR
 
-The folder comes from ``--root``, else from the environment's ``FILES_ROOT``. Text is UTF-8.
-A failure that a caller can act on (no such file, a path outside the root) is a ToolError with a plain message.
+The folder comes from ``--root`` or from the environment's ``FILES_ROOT``. Text is UTF-8. A failure that a caller can
+correct (no such file, a path outside the root) is a ToolError with a plain message.
 """
 
 import argparse
@@ -197,7 +197,7 @@ class Files:
         return target
 
     def _entry(self, path: str) -> Path:
-        """The entry itself, a link not followed: what is moved, copied or deleted is the link."""
+        """Return the entry itself without following a link: moving, copying and deleting apply to the link."""
         self._refuse(self._inside(path) == self.root, "the root folder itself can't be moved, copied or deleted")
         plain = Path(os.path.normpath(self.root / path))
         entry = self._inside(str(plain.parent)) / plain.name
@@ -232,7 +232,7 @@ class Files:
         Path(file.name).replace(target)
 
     def _walk(self, folder: str) -> Iterator[Path]:
-        """Every real file below a folder; no links, so nothing from outside, and nothing twice."""
+        """Yield every real file below a folder once, without links, so that nothing is outside."""
         paths = sorted(self._existing(folder, "folder").rglob("*"))
         return (path for path in paths if path.is_file() and not path.is_symlink())
 
@@ -253,7 +253,7 @@ ENSURES = ADDS.model_copy(update={"idempotent_hint": True})
 
 
 def _anticipated(tool: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn what the file system refuses into a message; any other exception would be hidden from the caller."""
+    """Convert errors of the file system to messages. Any other exception would be hidden from the caller."""
 
     @functools.wraps(tool)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -268,7 +268,7 @@ def _anticipated(tool: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def build_server(root: Path) -> MCPServer:
-    """The server for one folder; also usable in process with `mcp.Client(build_server(root))`."""
+    """Return the server for one folder. It also works in process with `mcp.Client(build_server(root))`."""
     files = Files(root)
     server = MCPServer("files", instructions="Files of one folder; all paths are relative to it.", log_level="WARNING")
     for tools, hints in (

@@ -2,7 +2,7 @@
 
     python examples/servers/notes_server.py --file NOTES.sqlite
 
-The file comes from ``--file``, else from the environment's ``NOTES_FILE``; it and its folder are made on first use.
+The file comes from ``--file`` or from the environment's ``NOTES_FILE``. It and its folder are created on first use.
 Several servers may use one file at the same time: each call is one transaction, and a writer waits for the other.
 """
 
@@ -205,7 +205,7 @@ class Notes:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One connection a call, as calls come in threads; the write lock is taken first, and waited for."""
+        """Yield one connection for each call, because calls come from threads. The write lock is acquired first."""
         try:
             with closing(sqlite3.connect(self.file, timeout=10, isolation_level=None)) as db, db:
                 db.row_factory = sqlite3.Row
@@ -261,7 +261,7 @@ SETS = ENSURES.model_copy(update={"destructive_hint": True})
 
 
 def build_server(file: Path) -> MCPServer:
-    """The server for one file of notes; also usable in process with `mcp.Client(build_server(file))`."""
+    """Return the server for one file of notes. It also works in process with `mcp.Client(build_server(file))`."""
     notes = Notes(file)
     server = MCPServer("notes", instructions="Notes and to-dos, each known by its number.", log_level="WARNING")
     for tools, hints in (

@@ -245,7 +245,13 @@ class Place:
 
 
 def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Changes]:
-    """Replace the tools of the servers that occur in `tools`, with progress on standard error."""
+    """Replace the tools of the servers that occur in `tools`, with progress on standard error.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+        tools: The new tools.
+    """
     with progress("storing tools") as done:
         return store.replace_servers(tenant, {server: tools.of_server(server) for server in tools.places}, done)
 
@@ -254,7 +260,13 @@ def store_tools(store: Store, tenant: str, tools: Catalogue) -> dict[str, Change
 async def connecting(
     connections: "Connections", label: str, total: int
 ) -> AsyncIterator[Callable[["ServerReport | None"], None]]:
-    """Show the progress while `total` servers connect. The yielded function counts a server and notes its report."""
+    """Show the progress while `total` servers connect. The yielded function counts a server and notes its report.
+
+    Args:
+        connections: The servers.
+        label: The text before the progress.
+        total: The number of servers.
+    """
     done = 0
     with progress(label) as show:
 

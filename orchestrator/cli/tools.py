@@ -1,4 +1,4 @@
-"""`toolroute tools`: import a file, sync MCP servers, list, show and accept what is known, remove a server's."""
+"""`toolroute tools`: import a file, sync MCP servers, and list, show, accept and remove tools."""
 
 import asyncio
 import json
@@ -15,6 +15,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.audit import audited
+from orchestrator.cli.enrich import enrich_tools
 from orchestrator.cli.graph import graph
 from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
 from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn, warn_of_flagged
@@ -36,9 +37,10 @@ _OPINION = click.option(
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show, graph, accept and remove tools."""
+    """Import, sync, list, show, enrich, graph, accept and remove tools."""
 
 
+tools.add_command(enrich_tools)
 tools.add_command(graph)
 
 
@@ -50,9 +52,10 @@ tools.add_command(graph)
 )
 @taking("output")
 def import_tools(file: Path, place: Place, server: str | None, output: str) -> None:
-    """Store the tools of FILE (a tools.jsonl, .json or folder). Servers that FILE names are replaced, others stay.
+    """Store the tools of FILE (a tools.jsonl, .json or folder).
 
-    - reads them from standard input. `--tenant shared` stores them for every tenant.
+    The tools of the servers in FILE are replaced. Other servers are unchanged. `-` reads standard input. `--tenant
+    shared` stores the tools for every tenant.
     """
     tenant = place.owner
     try:
@@ -86,9 +89,10 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
 @click.argument("servers", nargs=-1, required=True, type=TEXT)
 @taking("config", "tenant", "output")
 def remove_tools(servers: tuple[str, ...], place: Place, output: str) -> None:
-    """Remove all tools of SERVERS, however they came. `tools sync` stores those of configured servers again.
+    """Remove all tools of SERVERS.
 
-    Where there is an mcpServers file, servers of that name in other files stay.
+    `tools sync` stores the tools of configured servers again. If there is an mcpServers file, servers with the same
+    name from other files are kept.
     """
     tenant, store = place.owner, place.known_store()
     known = store.servers(tenant, own=True)
@@ -107,9 +111,10 @@ def remove_tools(servers: tuple[str, ...], place: Place, output: str) -> None:
 @click.option("--server", metavar="NAME", help="Only tools of this server.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def list_tools(place: Place, server: str | None, output: str) -> None:
-    """List the tools that a tenant may use, one a line. `-o jsonl` writes a tools.jsonl.
+    """List the tools that a tenant may use.
 
-    Where there is an mcpServers file, those are the tools of its servers, and imported ones.
+    `-o jsonl` writes a tools.jsonl. If there is an mcpServers file, the list has the tools of its servers and imported
+    tools.
     """
     known = place.catalogue_or_store()
     if server is not None and server not in known.places:
@@ -130,7 +135,7 @@ def list_tools(place: Place, server: str | None, output: str) -> None:
 
 
 def _of_others(place: Place, known: Catalogue) -> str:
-    """Say which servers of other files the store has, too."""
+    """Name the stored servers that come from other files."""
     file = place.file
     if place.catalogue or file is None:
         return ""
@@ -155,7 +160,7 @@ def _list(found: Iterable[Tool]) -> None:
 @_OPINION
 @taking("catalogue", "config", "sources", "model", "output")
 def show_tool(key: str, place: Place, opinion: bool, options: Options, output: str) -> None:
-    """Show one tool: its definition, its approval and opinions on it."""
+    """Show one tool: its definition, approval and opinions."""
     known = place.catalogue_or_store()
     if key not in known.positions:
         raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
@@ -164,17 +169,21 @@ def show_tool(key: str, place: Place, opinion: bool, options: Options, output: s
     if opinion and not flags:
         note(f"{key} is not flagged: no opinion is asked for")
     given = _opinions(place, {key: (tool, flags, None)} if flags else {}, options, asks=opinion)
-    shown = tool_to_json(tool) | ({"opinion": given[key]} if key in given else {})
-    present(output, shown, lambda: _show(tool, given.get(key)))
+    with closing(place.open_store(options)) as store:
+        written = notes(store, place.owner, "enriched", [tool]).get(key, {})
+    shown = {**tool_to_json(tool), **({"opinion": given[key]} if key in given else {})}
+    shown |= {"enriched": written} if written else {}
+    present(output, shown, lambda: _show(tool, given.get(key), written))
     warn_of_flagged([tool], known.tools)
 
 
 def _opinions(
     place: Place, doubtful: Mapping[str, tuple[Tool, Sequence[str], Tool | None]], options: Options, *, asks: bool
 ) -> dict[str, Note]:
-    """Return the opinions that the store has of these definitions, by key. With `asks`, get those that are missing.
+    """Return the stored opinions on these definitions by key. With `asks`, request missing ones.
 
-    doubtful: by key the tool, why it is doubtful, and the definition that was accepted before, if there is one.
+    Args:
+        doubtful: By key, the tool, the reason for doubt, and the definition that was accepted before, if any.
     """
     from orchestrator.llm.client import Models
     from orchestrator.llm.opinion import opinion
@@ -198,7 +207,7 @@ def _opinions(
     return given
 
 
-def _show(tool: Tool, opinion: Note | None = None) -> None:
+def _show(tool: Tool, opinion: Note | None, written: Note) -> None:
     from orchestrator.index.intent import reads_only
     from orchestrator.llm.opinion import in_words
 
@@ -212,6 +221,8 @@ def _show(tool: Tool, opinion: Note | None = None) -> None:
         "approval": "not needed, it only reads" if reads_only(tool) else "needed, unless --approve says otherwise",
         "definition": tool.hash,
         "opinion": in_words(opinion) if opinion else "",
+        "enriched": f"by {written['model']}: {written['does']} {written['when']}" if written else "",
+        "requests": " | ".join(written.get("requests", ())),
     }
     for name, value in shown.items():
         if value:
@@ -231,8 +242,8 @@ def _show(tool: Tool, opinion: Note | None = None) -> None:
 def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: str) -> None:
     """Accept changed definitions and flagged tools.
 
-    A server stands for all of its changed definitions: `toolroute tools changes` shows them. An acceptance holds for
-    this tenant, and until the definition changes. Without a key, the tools that you have vouched for are listed.
+    With a server's name, all of its changed definitions are accepted (`toolroute tools changes` shows them). The
+    acceptance is valid for this tenant until the definition changes. Without a key, the accepted tools are listed.
     """
     from orchestrator.mcp import pins
 
@@ -260,7 +271,7 @@ def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: st
 def show_changes(place: Place, opinion: bool, options: Options, output: str) -> None:
     """Show the changed definitions that wait for you.
 
-    A tool whose definition waits is not recommended, and each of its calls is asked about, until you accept it.
+    A tool with a waiting definition is not recommended, and each call needs approval until you accept the definition.
     """
     from orchestrator.llm.opinion import in_words
     from orchestrator.mcp.pins import waiting
@@ -316,8 +327,8 @@ async def sync_tools(
 ) -> int:
     """List the servers of an mcpServers FILE and store their tools.
 
-    Stored servers that no file names any more are reported, and stay unless --prune is given.
-    Exits 0 when all were stored, 1 when none was, 4 when some failed.
+    Stored servers that are no longer in any file are reported. --prune removes them. Exits 0 when all were stored, 1
+    when none was, 4 when some failed.
     """
     from orchestrator.mcp.asking import Host
     from orchestrator.mcp.connections import Connections

@@ -34,6 +34,6 @@ def complaint(error: Exception, secrets: Secrets) -> str:
 
 
 def unanswered(error: Exception) -> str:
-    """Return why a request got no answer."""
+    """Return the reason for a missing answer, in words if it is known."""
     names = (type(cause).__name__ for cause in (error.__cause__, error))
     return next((_UNANSWERED[name] for name in names if name in _UNANSWERED), type(error).__name__)

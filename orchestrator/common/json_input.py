@@ -88,7 +88,7 @@ def reading(place: object, remedy: str = "", error: type[InvalidInput] = Invalid
 
 
 def why_unread(error: OSError | UnicodeDecodeError) -> str:
-    """Return why a text file could not be read. The message has its path elsewhere."""
+    """Return the reason for an unreadable text file. The message has its path elsewhere."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"
 
 

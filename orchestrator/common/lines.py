@@ -30,7 +30,13 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """Return JSON in which every invisible character is escaped."""
+    """Return JSON with every invisible character escaped.
+
+    Args:
+        value: The value.
+        indent: The number of blanks for each level. None: one line.
+        ascii_only: Whether all characters outside ASCII are escaped.
+    """
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=str)
     unseen = {sign for sign in set(text) if not sign.isprintable()} - {"\n"}
     return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in unseen})

@@ -43,8 +43,8 @@ class LogisticMap:
     def __call__(self, rows: NDArray[np.float64], query: Sequence[float] | Rows = ()) -> Probabilities:
         """Return probabilities [rows] for rows [rows, features] with columns in the order of `features`.
 
-        The last columns may be given apart, as `query`: the same for every row, or [rows, columns]. Columns that this
-        map does not read are left out.
+        The last columns may be given separately as `query`: the same for every row, or [rows, columns]. Columns that
+        this map does not use are ignored.
         """
         own = rows.shape[1]
         rest = self.weights[own:]
@@ -69,9 +69,14 @@ def vote(keyword: Probabilities, semantic: Probabilities) -> Probabilities:
 
 
 def blend(keyword: Probabilities, semantic: Probabilities, fitted: Probabilities) -> Probabilities:
-    """Return the mean, as log-odds, of the vote and of the map fitted on both legs' features.
+    """Return the mean, in log-odds, of the vote and of the map fitted on both legs' features.
 
-    The map alone leans on the leg that its queries favoured; the vote alone knows nothing of the features.
+    The map alone prefers the leg that its training queries favoured. The vote alone does not use the features.
+
+    Args:
+        keyword: The probabilities by the keyword leg.
+        semantic: The probabilities by the semantic leg.
+        fitted: The probabilities by the map.
     """
     odds = (log_odds(vote(keyword, semantic), 1e-5) + log_odds(fitted, 1e-5)) / 2
     return np.asarray(1 / (1 + np.exp(-odds)))
@@ -150,13 +155,20 @@ def top_features(
     parts: Rows | None = None,
     unfamiliar: float = 0.0,
 ) -> list[float]:
-    """Return GATE, or CONFIDENCE where the candidates' rows have the semantic features too.
+    """Return the features GATE, or CONFIDENCE if the candidates' rows include the semantic features.
 
-    TOP is the best candidate's log-odds, its lead over the runner-up in log-odds, the log of all candidates' mass, the
-    runner-up's share of the two, and the weight of the query's words that the best candidate holds. `far`: its cosine's
-    distance below FAR; `long`: log_terms above LONG; `surest`: its best log-odds for the whole or a part.
-    `strange`: the share of its tokens that the embedder hardly knows, by the share of its words that no tool has.
-    parts: the candidates' chances for each part alone [parts, candidates]. unfamiliar: the first share of `strange`.
+    They are the best candidate's log-odds, its lead over the second one in log-odds, the log of the sum of all
+    probabilities, the second one's share of the two, and the weight of the query's words in the best candidate. `far`
+    is its cosine's distance below FAR, `long` is log_terms above LONG, and `surest` its best log-odds for the whole or
+    a part. `strange` is the share of tokens that the embedder hardly knows, multiplied by the share of words that no
+    tool has.
+
+    Args:
+        probabilities: The candidates' probabilities.
+        rows: Their features.
+        query: The query's features.
+        parts: The candidates' probabilities for each part alone [parts, candidates].
+        unfamiliar: The first factor of `strange`.
     """
     clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     best, second = sorted([*clipped, 1e-6])[:-3:-1]
@@ -184,11 +196,16 @@ ABOVE = 0.2
 
 
 def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> float:
-    """Return the most that the gate believes the keyword leg's best candidate.
+    """Return an upper limit of the gate's confidence in the keyword leg's best candidate.
 
-    Twice the share of the query's words that it holds, little more than its own chance, and 0 for hardly more than one
-    word: "why does this SELECT take so long" shares one word in three with taking a screenshot; the maps were fitted
-    to queries whose tool is there.
+    It is twice the share of the query's words in the candidate, little more than the candidate's own probability, and 0
+    for hardly more than one word. "why does this SELECT take so long" shares one word in three with a tool that takes
+    screenshots, and the maps were fitted to queries whose tool exists.
+
+    Args:
+        probabilities: The candidates' probabilities.
+        rows: Their features.
+        query: The query's features.
     """
     if not len(probabilities):
         return 0.0
@@ -205,12 +222,19 @@ UNKNOWN_NO_TOOL_SIMILARITY = -1.0
 def most_by_meaning(
     probabilities: Probabilities, rows: Rows, overlap: NDArray[np.bool_], no_tool_similarity: float
 ) -> float:
-    """Return the most confidence that the best candidate's cosine supports; by its similarity to "no tool".
+    """Return an upper limit of the confidence from the best candidate's cosine and the similarity to "no tool".
 
-    In a catalogue of five tools one is always far ahead, also for a query that means nothing. On small catalogues drawn
-    from the development sets 8 % of the best tools without a shared word were right at a cosine of .25, 56 % at .45;
-    of those with one, none below .1. A query as near to what needs no tool as to its best tool ("good morning", and
-    "last good version") gets .3 at most, from .1 nearer on nothing: of 6,034 queries ten are, six of these right.
+    In a catalogue of five tools one tool is always far ahead, even for a meaningless query. On small catalogues from
+    the development sets, 8 % of the best tools without a shared word were right at a cosine of .25, and 56 % at .45. Of
+    the tools with a shared word, none was right below .1. If a query is as similar to requests that need no tool as to
+    its best tool ("good morning", and "last good version"), the limit is .3, and from .1 more similar it is 0. Of 6,034
+    queries this affects ten, and six of these are right.
+
+    Args:
+        probabilities: The candidates' probabilities.
+        rows: Their features.
+        overlap: The weight of shared words.
+        no_tool_similarity: The cosine with requests that need no tool, or None.
     """
     best = int(np.argmax(probabilities))
     cosine = float(rows[best, _COSINE])
@@ -236,9 +260,9 @@ class Correction:
 
     @classmethod
     def fitted(cls, claims: Sequence[tuple[float, bool]], prior: float) -> Self:
-        """Return the likeliest correction of these chances, each with whether it came true; by Newton's method.
+        """Return the most likely correction of these probabilities, each with its result, by Newton's method.
 
-        No correction counts as `prior` claims. A chance of 0 stands for no answer, and is left out.
+        The uncorrected probabilities count as `prior` results. A probability of 0 means no answer and is ignored.
         """
         found = np.array([claim for claim in claims if claim[0] > 0], np.float64).reshape(-1, 2)
         inputs = np.column_stack([log_odds(found[:, 0]), np.ones(len(found))])
@@ -262,7 +286,7 @@ class Correction:
         return cls(slope=max(float(solution[0]), LEAST_SLOPE), offset=float(solution[1]))
 
     def on(self, fitted: LogisticMap) -> LogisticMap:
-        """Return the map whose chances are corrected."""
+        """Return the map with corrected probabilities."""
         return replace(fitted, weights=fitted.weights * self.slope, bias=fitted.bias * self.slope + self.offset)
 
 
@@ -305,7 +329,7 @@ class Fit:
 
     @classmethod
     def read(cls, path: str | Path) -> "Fit":
-        """Return the fit in a file; InvalidConfig says what is wrong with it, or that other maps are shipped by now."""
+        """Read a fit from a file. Raises InvalidConfig if it is broken, or if the shipped maps have changed."""
         with reading(f"calibration {str(path)!r}", REMEDY, InvalidConfig):
             fit = TypeAdapter(Fit).validate_json(Path(path).read_text(encoding="utf-8-sig"))
         if fit.shipped != shipped_maps():
@@ -316,7 +340,7 @@ class Fit:
         return fit
 
     def write(self, path: Path) -> None:
-        """Write the fit into a file; InvalidConfig where that is not possible."""
+        """Write the fit to a file. Raises InvalidConfig if that fails."""
         try:
             path.write_text(json.dumps({**asdict(self), "shipped": shipped_maps()}, indent=1) + "\n", encoding="utf-8")
         except OSError as error:

@@ -86,7 +86,7 @@ def embedder_for(options: Options) -> Embedder:
 
 
 def named_embedder(options: Options) -> "Path | OpenAIEmbedder":
-    """Return the folder of a static model, or an endpoint, without loading or asking it; InvalidConfig for neither."""
+    """Return a static model's folder or an endpoint without loading or calling it. Raises InvalidConfig otherwise."""
     name = options.embedder
     if name.startswith("openai:"):
         return OpenAIEmbedder(name.removeprefix("openai:"), base_url=options.model_url, api_key=model_key())
@@ -101,19 +101,19 @@ def named_embedder(options: Options) -> "Path | OpenAIEmbedder":
 
 
 def embedder_id(options: Options) -> str:
-    """Return the id of the embedder that the options name; reads a static model's files, but loads no model."""
+    """Return the id of the embedder in the options. Reads a static model's files without loading the model."""
     named = named_embedder(options)
     return _static_id(*_read_model(named)) if isinstance(named, Path) else named.id
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Scale rows to length 1; zero rows stay zero."""
+    """Scale rows to length 1. Zero rows are unchanged."""
     lengths = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
     return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 
 
 def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """Return a row a text, of length 1; EmbedderUnavailable where a caller's own embedder answers something else."""
+    """Return one unit row per text. Raises EmbedderUnavailable if the caller's own embedder returns anything else."""
     vectors = embedder.embed(texts)
     if isinstance(embedder, StaticEmbedder | OpenAIEmbedder):
         return vectors
@@ -143,12 +143,14 @@ def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
 
 
 def no_tool_of(embedder: Embedder) -> NDArray[np.float32] | None:
-    """Return the vector of what needs no tool [dimension]; None for an embedder that was not trained with one."""
+    """Return the embedding of requests that need no tool [dimension], or None if the embedder was not trained with
+    one.
+    """
     return embedder.no_tool if isinstance(embedder, StaticEmbedder) else None
 
 
 def unfamiliar_to(embedder: Embedder, text: str) -> float | None:
-    """Return the share of a text that the embedder hardly knows; None for an embedder that shows no tokens."""
+    """Return the share of a text that the embedder hardly knows, or None for an embedder that does not show tokens."""
     return embedder.unfamiliar(text) if isinstance(embedder, StaticEmbedder) else None
 
 
@@ -162,10 +164,10 @@ def _static_id(model: bytes, tokenizer: bytes) -> str:
 
 
 class StaticEmbedder:
-    """A static model in model2vec's folder format: a vector a token, weighted, summed, scaled to length 1.
+    """A static model in model2vec's folder format: the weighted sum of a vector per token, scaled to length 1.
 
-    Opened on first use; a query takes about 0.1 ms and no network. `no_tool` is the vector of what needs no tool
-    [dimension], None where its config.json names no such text.
+    It opens on first use. A query takes about 0.1 ms and no network. `no_tool` is the embedding of requests that need
+    no tool [dimension], or None if its config.json has no such text.
     """
 
     remote = False
@@ -212,8 +214,8 @@ class StaticEmbedder:
     def unfamiliar(self, text: str) -> float:
         """Return the share of the tokens of a text's words that are unknown or only continue a word, 0 to 1.
 
-        The tokenizer knows most words of its training languages whole: .03 to .08 in English requests, .3 to .6 in
-        languages that it cuts into pieces, .8 in scripts that it does not have.
+        The tokenizer knows most words of its training languages: the share is .03 to .08 in English requests, .3 to .6
+        in languages that it splits into pieces, and .8 in scripts that it does not have.
         """
         words = " ".join(_WORD.findall(text[:_MAX_CHARS]))
         read = self._tokenizer.encode(words, add_special_tokens=False)
@@ -227,7 +229,7 @@ class StaticEmbedder:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def _words(self, text: str) -> list[int]:
-        """Cut a text that the tokenizer itself would first cut at spaces; each word once for all."""
+        """Split a text at spaces, as the tokenizer itself does first, so that each word is tokenized only once."""
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         ids: list[int] = []
@@ -240,7 +242,7 @@ class StaticEmbedder:
         return ids
 
     def _pool(self, token_ids: list[int]) -> NDArray[np.float32]:
-        """Return the weighted sum of the tokens' vectors; unknown tokens say nothing."""
+        """Return the weighted sum of the tokens' vectors. Unknown tokens are ignored."""
         ids = np.array([token for token in token_ids if token != self._unknown], np.int64)
         rows = self._rows[ids if self._mapping is None else self._mapping[ids]].astype(np.float32)
         if self._weights is None:
@@ -249,9 +251,10 @@ class StaticEmbedder:
 
 
 class OpenAIEmbedder:
-    """Any endpoint that speaks OpenAI's embeddings protocol. The dimension is learnt from the first answer.
+    """Any endpoint with OpenAI's embeddings protocol. The dimension comes from the first answer.
 
-    One try a request, 2.5 s for a query and up to `timeout_s` for a batch of tools: callers decide about retries.
+    Each request has one try, 2.5 s for a query and up to `timeout_s` for a batch of tools. Callers decide about
+    retries.
     """
 
     remote = True
@@ -271,7 +274,7 @@ class OpenAIEmbedder:
         return unit(np.concatenate([self._request(batch) for batch in _batches(cut)]))
 
     def close(self) -> None:
-        """Close the client; a later call opens it again."""
+        """Close the client. A later call opens a new one."""
         client, self._client = self._client, None
         if client is not None:
             client.close()
@@ -318,7 +321,7 @@ class OpenAIEmbedder:
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Yield texts by the hundred, few enough that a token a character stays within what one request may hold."""
+    """Yield texts in batches of at most a hundred that fit one request even at one token per character."""
     batch: list[str] = []
     room = _REQUEST_CHARS
     for text in texts:
@@ -374,7 +377,8 @@ class SemanticIndex:
     def score(self, queries: NDArray[np.float32], among: NDArray[np.bool_] | None = None) -> Cosines:
         """Return the cosine of every tool with each part of a query, given as [parts, dimension].
 
-        among: the tools that count [tools]; the others get -1.
+        Args:
+            among: True for each searched tool [tools]. The others get -1.
         """
         asked = np.zeros((queries.shape[1], max(len(queries), 2)), np.float32)
         asked[:, : len(queries)] = queries.T
@@ -388,9 +392,12 @@ class SemanticIndex:
     def server_scores(
         self, cosines: NDArray[np.float64], servers: NDArray[np.int64], among: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:
-        """Return for each of these servers the mean of the best cosines [parts, tools] within it; [parts, servers].
+        """Return the mean of the best cosines within each of these servers [parts, servers].
 
-        among: the tools that count [tools]; the others have a cosine of -1.
+        Args:
+            cosines: Cosines, shape [parts, tools].
+            servers: The servers.
+            among: True for each searched tool [tools]. The others have a cosine of -1.
         """
         sizes = self._sizes[servers]
         ends = sizes.cumsum()

@@ -13,7 +13,7 @@ HOPS, MOST = 2, 10
 """How far, and to how many tools, `reach` goes."""
 NEEDED_HOPS = 3
 """How far needs are followed: what is needed needs its own. One hop loses 25 points of recall@10 on tools with stated
-dependencies, a fourth wins nothing (docs/decisions.md)."""
+dependencies, a fourth wins nothing (docs/decisions/needs-are-followed-three-hops.md)."""
 HOLDS = 0.95
 """The chance that a stated need is asked for where the tool that states it is right (measured there: .97 at one hop,
 .89 within two, .85 within three)."""

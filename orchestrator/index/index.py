@@ -90,6 +90,9 @@ class Index:
         self.always = AlwaysIndex(catalogue, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places, spread)
         self._embedding = threading.Lock()
+        self.written: Mapping[str, Mapping[str, Any]] = {}
+        """By key, texts that the user's model wrote about a tool (`store.notes`). They are searched and never shown to
+        a model."""
         self._derived: dict[Hashable, Any] = {}
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:

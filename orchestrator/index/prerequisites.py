@@ -23,7 +23,7 @@ REQUIRING = 5
 """The number of best tools whose needs are met: a further one is hardly called."""
 CALLED = 0.5
 """The chance that what a tool requires is asked of another one, where that tool is right. Chosen on the development
-sets (docs/decisions.md)."""
+sets (docs/decisions/required-tools-follow.md)."""
 BEHIND = 0.95
 """The most that a source scores for what it gives, as a share of the tool that requires it, which stays ahead."""
 

@@ -96,7 +96,9 @@ class ToolRoutedModel(Model):
         called = {item.name for item in output if item.type == "function_call"}
         hidden = {tool.name for tool in asked["tools"]} - {tool.name for tool in offered}
         if self._toolbox.enforce and (wrong := sorted(called & hidden)):
-            raise ModelBehaviorError(f"the model called {', '.join(wrong)}, not offered for this task (enforce=True)")
+            raise ModelBehaviorError(
+                f"the model called {', '.join(wrong)}, which was not offered for this task (enforce=True)"
+            )
         if not called:
             await self._toolbox.record(exchanges(asked["input"]), asked["model_settings"])
 

@@ -161,7 +161,8 @@ class Toolbox:
             logger.warning("keep: none of these %d tools has the name %r", len(known), name)
 
     def refusal(self, tool: str, said: Sequence[Exchange], context: Any, *, name: str = "") -> str:
-        """Return why a call is refused: with `enforce`, the turn does not offer the tool. Empty if the call is allowed.
+        """Return the reason for refusing a call: with `enforce`, the turn does not offer the tool. Empty if the call is
+        allowed.
 
         Args:
             tool: The name of the tool.

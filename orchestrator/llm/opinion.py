@@ -48,7 +48,7 @@ async def opinion(models: Models, tool: Tool, reasons: Sequence[str], before: To
     data = {"reasons": [one_line(reason, 300) for reason in reasons[:10]], "definition": _quoted(tool)}
     data |= {"accepted before": _quoted(before)} if before else {}
     messages = [{"role": "system", "content": f"{PROMPT}\n\n{DATA}"}, {"role": "user", "content": compact(data)}]
-    limits = {"max_output_tokens": ANSWER_TOKENS, "max_tokens": MAX_TOKENS, "repairs": 0}
+    limits: dict[str, Any] = {"max_output_tokens": ANSWER_TOKENS, "max_tokens": MAX_TOKENS, "repairs": 0}
     found, _ = await models.ask(models.route_model, messages, OpinionShape, **limits)
     return {"harmful": found.harmful, "why": one_line(found.why, _MOST_OF_A_REASON), "model": models.route_model}
 

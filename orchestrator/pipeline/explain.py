@@ -1,4 +1,4 @@
-"""Explain: the words and fields that matched, why other tools were left out, and what a person should know."""
+"""Explains a Decision: the matched words and fields, the reasons for rejected tools, and warnings."""
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
@@ -27,7 +27,7 @@ _STRONGEST = [next((f for f in _BY_STRENGTH if bits & 1 << FIELDS.index(f)), "")
 
 
 class Overlap:
-    """The query's words in the best tools, at these positions; gathered once a Decision."""
+    """The query's words in the best tools at these positions, gathered once for a Decision."""
 
     def __init__(self, columns: Columns, understood: Understood, positions: Sequence[int]) -> None:
         self.positions = positions
@@ -38,7 +38,7 @@ class Overlap:
         self._held = columns.held.take(positions, axis=1).take(strongest, axis=0).T
 
     def by_field(self, count: int) -> list[dict[str, tuple[str, ...]]]:
-        """Return for each of the first tools the words in each field; a word stands once, in its strongest field."""
+        """Return the matched words by field for each of the first tools. Each word is in its strongest field only."""
         found = []
         for bits_of_words in self._held[:count].tolist():
             own: dict[str, tuple[str, ...]] = {}
@@ -67,7 +67,13 @@ def explained(decision: Decision, past: Sequence[Near] = ()) -> dict[str, Any]:
 
 
 def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], notes: Sequence[str] = ()) -> str:
-    """Return one line for a person: the notes, the words by field, and the meaning."""
+    """Return one line for a person: the notes, the words by field, and the semantic similarity.
+
+    Args:
+        evidence: The probabilities by leg.
+        words: The matched words by field.
+        notes: The remarks.
+    """
     parts = list(notes)
     for field, found in words.items():
         more = f" and {len(found) - _SHOWN_WORDS} more" if len(found) > _SHOWN_WORDS else ""
@@ -80,9 +86,14 @@ def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], not
 def rejected(
     state: State, overlap: Overlap, kept: Sequence[Match], dropped: Sequence[Match], room: str
 ) -> tuple[Rejected, ...]:
-    """Return why other tools are no matches: too large, left out, or beyond the limit; at most MAX_REJECTED.
+    """Return at most MAX_REJECTED other tools with reasons: too large, excluded, or beyond the limit.
 
-    dropped: matches that did not fit into `room`.
+    Args:
+        state: The state.
+        overlap: The matched words.
+        kept: The matches.
+        dropped: Matches that did not fit into `room`.
+        room: The maximum number of tokens.
     """
     catalogue, limit = state.task.index.catalogue, len(kept)
     reasons = [Rejected(tool=match.tool.key, why=f"does not fit into {room}") for match in dropped]
@@ -125,7 +136,7 @@ FOREIGN = (
 
 
 def _is_foreign(state: State, kept: Sequence[Match]) -> bool:
-    """Return whether meaning was wanted for a language or script that the embedder and the tools hardly know."""
+    """Return True if semantic search was needed for a language that the embedder and the tools hardly know."""
     if state.gate_open or state.candidates is None or state.task.options.embedder != "static":
         return False
     search, asked = state.candidates.search, _beyond_latin(state.task.understood.asked)
@@ -143,7 +154,15 @@ def _beyond_latin(text: str) -> float:
 def warnings_of(
     state: State, stage: Stage, kept: Sequence[Match], room: str, best_of_clauses: Collection[str]
 ) -> list[str]:
-    """Return how the query was read where that may surprise, and why there is less than was asked for."""
+    """Return warnings about unexpected readings of the query, and about fewer matches than requested.
+
+    Args:
+        state: The state.
+        stage: The Decision's stage.
+        kept: The matches.
+        room: The maximum number of tokens.
+        best_of_clauses: The best tool of each clause.
+    """
     task = state.task
     said, index = task.understood, task.index
     warnings = [f'no tool says "{slip}": read as "{word}"' for slip, word in said.corrected.items()]
@@ -183,12 +202,12 @@ def warnings_of(
 
 
 def _mentions(index: Index, key: str) -> tuple[str, ...]:
-    """Return what a tool's texts mention; they are read once, which takes longer than all other warnings."""
+    """Return the phrases that a tool's texts mention. Cached, because this is slower than all other warnings."""
     return index.derived(("mentions", key), lambda: mentions(index.catalogue[key]))
 
 
 def _why_little(state: State, stage: Stage, kept: Sequence[Match], room: str) -> list[str]:
-    """Return why nothing is given, or nothing that fits."""
+    """Return the reason why there are no matches, or none that fits."""
     task = state.task
     if not len(task.index.catalogue):
         add = "add tools with `toolroute tools import` or `toolroute tools sync`, or give a file that holds some"
@@ -208,7 +227,7 @@ def _why_little(state: State, stage: Stage, kept: Sequence[Match], room: str) ->
 
 
 def _labels_meant(task: Task) -> str:
-    """Return which labels may be meant by filters that no tool has; "" where none is like them."""
+    """Return a hint with labels that are similar to filters that no tool has, or ""."""
     known, filters = task.index.labelled, task.request.filters
     wrong = [(name, value) for name, value in filters.items() if (name, value) not in known]
     values = {wanted: [value for name, value in known if name == wanted][:_MOST_COMPARED] for wanted, _ in wrong}

@@ -54,10 +54,12 @@ Chances = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseScores:
-    """Findings for the whole task or one of its parts: candidates [rows] with features and chances.
+    """Findings for the whole task or one of its parts: candidates [rows] with features and probabilities.
 
-    `support`: how far their server speaks for each; `chances` by the legs that ran; `sure`: the chance that the best is
-    right.
+    Attributes:
+        support: The factor from each candidate's server.
+        chances: The candidates' probabilities from the legs that ran.
+        sure: The probability that the best candidate is right.
     """
 
     chosen: Positions
@@ -73,9 +75,10 @@ class ClauseScores:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Findings of a search for the whole task and for its clauses, where there are several.
+    """Findings of a search for the whole task, and for its clauses if there are several.
 
-    `no_tool_similarity`: the task's cosine with what needs no tool, where the embedder knows that.
+    Attributes:
+        no_tool_similarity: The task's cosine with requests that need no tool, if the embedder provides it.
     """
 
     search: "Search"
@@ -116,8 +119,9 @@ class Candidates:
 class Search:
     """One query against one Index.
 
-    `allowed` [tools] leaves out what filters or the task exclude, as if it were not there; of the tools at `named`,
-    those of servers that the query names, the best are candidates even where others score higher.
+    Attributes:
+        allowed: False for tools that filters or the task exclude [tools]. They are ignored completely.
+        named: The tools of servers that the query names. The best of them are always candidates.
     """
 
     index: Index
@@ -130,7 +134,7 @@ class Search:
 
     @cached_property
     def unfamiliar(self) -> float | None:
-        """The share of the task's tokens that the embedder hardly knows; None where it shows none."""
+        """The share of the task's tokens that the embedder hardly knows, or None if it does not show tokens."""
         return self.unfamiliar_to(self.understood.asked)
 
     @cached_property
@@ -156,7 +160,7 @@ class Search:
         return self._best(self.words.parts)
 
     def by_keyword(self) -> Candidates:
-        """Return the candidates that share a term with the query, and what the best of them require."""
+        """Return the candidates that share a term with the query, and the tools that provide their required values."""
         return self._describe(CandidateSet(self._by_words, len(self.understood.parts)))
 
     def by_meaning(
@@ -167,9 +171,13 @@ class Search:
         *,
         words: bool = True,
     ) -> Candidates:
-        """Return the union of both legs' candidates, each scored by both; without `words` the semantic leg's alone.
+        """Return the candidates of both legs, each scored by both, or without `words` those of the semantic leg.
 
-        vectors: of the whole and its parts [1 + parts, dimension]. no_tool: the direction of what needs no tool.
+        Args:
+            semantic: The semantic side of the index.
+            vectors: Embeddings of the whole task and its parts [1 + parts, dimension].
+            no_tool: The embedding of requests that need no tool.
+            words: Include the keyword leg.
         """
         cosines = semantic.score(vectors, self.allowed)
         chosen = self._best(cosines)
@@ -184,9 +192,9 @@ class Search:
         )
 
     def _best(self, parts: NDArray[np.float32]) -> list[Positions]:
-        """Return the best of each part by one leg's scores [parts, tools].
+        """Return the best tools of each part by one leg's scores [parts, tools].
 
-        Of the whole also the named servers' best, and the tools that give what the best require.
+        For the whole task these include the named servers' best tools, and the tools that provide required values.
         """
         whole, clauses = parts[0], list(parts[1:])
         of_clauses = [highest(part, _CLAUSE_WIDTH) for part in clauses]
@@ -207,7 +215,7 @@ class Search:
         return sources if self.allowed is None else sources[self.allowed[sources]]
 
     def unmet(self, position: int) -> tuple[Requirement, ...]:
-        """Return what this tool requires that the task does not give and others may."""
+        """Return the required values of this tool that the task does not give and other tools may provide."""
         found = self.index.prerequisites.of(position)
         return tuple(own for own in found if own.thing.isdisjoint(self._identified)) if found else found
 
@@ -266,18 +274,21 @@ class Search:
         )
 
     def _asking(self, no_tool_similarity: NDArray[Any], nearest: NDArray[np.float32]) -> Probabilities:
-        """Return the factor for the odds of the whole's and each part's tools [1 + parts].
+        """Return the factor for the odds of tools for the whole task and each part [1 + parts].
 
-        Below 1 for a part that begins with no action and lies hardly nearer to a tool than to what needs no tool: most
-        such sentences tell what the task is about.
+        It is below 1 for a part that begins with no action and is hardly more similar to a tool than to requests that
+        need no tool. Most such sentences only describe the task.
         """
         doubt = np.maximum(0.0, no_tool_similarity - nearest + NEARER)
         acts = [True, *(part.acts for part in self.understood.parts)]
         return np.asarray(np.where(acts, 1.0, np.maximum(LEAST_ASKED, np.exp(-STEEPER * doubt))), np.float64)
 
     def _odds_factor(self, chosen: CandidateSet) -> Probabilities:
-        """Return the factor for each candidate's odds: less than 1 for one that may change something where its part
-        reads and a twin only reads, and for one that is deprecated [rows]."""
+        """Return the factor for each candidate's odds [rows].
+
+        It is below 1 for a deprecated tool, and for a tool that may change something if its part only reads and a twin
+        is read-only.
+        """
         said = self.understood
         reading = chosen.own(np.array([said.reads, *(part.reads for part in said.parts)], np.bool_))
         left = np.where(reading & self.index.keyword.write_variants[chosen.positions], CHANGES_UNASKED, 1.0)
@@ -291,10 +302,10 @@ def _chance(
 
 
 def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:
-    """Return the factor for each candidate's odds [rows]: 1 where its server has the best of all, else less.
+    """Return the factor for each candidate's odds [rows]: 1 if its server has the best tool, otherwise less.
 
-    A long task keeps to few servers: that one has a tool which fits a part of it well says which server's tools the
-    other parts mean.
+    A long task usually needs few servers. If a server has a tool that fits one part well, the other parts probably mean
+    its tools, too.
     """
     if terms <= SHORT:
         return np.ones(len(chances))

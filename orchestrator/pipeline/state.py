@@ -1,6 +1,6 @@
-"""The records that a pipeline works on: the Task, which says what is asked, and the State, which says what is known.
+"""The records of a pipeline: the Task, which is the request, and the State, which is the knowledge about it so far.
 
-Both are frozen. Tools are positions in the catalogue here; keys come back in the Decision.
+Both are frozen. Tools are positions in the catalogue. The Decision has keys again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
 
 
 class Compute(Protocol):
-    """Does work and returns what it gives."""
+    """Runs a function and returns its result."""
 
     async def __call__(self, work: Callable[[], R], /) -> R: ...
 
@@ -88,7 +88,7 @@ class Task:
     compute: Compute = at_once
 
     def calls(self, tool: Tool) -> Calls:
-        """Return how the tenant's calls of a tool went."""
+        """Return the tenant's past calls of a tool."""
         return self.experience.calls(tool.key, tool.hash) if self.experience else Calls()
 
     @property
@@ -173,11 +173,11 @@ class State:
         return self.candidates is not None and self.candidates.whole.semantic is not None
 
     def allows(self, position: int) -> bool:
-        """Return whether neither filters nor the task leave the tool out."""
+        """Return True if neither filters nor the task exclude the tool."""
         return self.allowed is None or bool(self.allowed[position])
 
     def restricted(self, allowed: NDArray[np.bool_]) -> "State":
-        """Return the state with only these tools allowed, of those that were; the task is then searched in any case."""
+        """Return the state with only these of the allowed tools allowed. The task is then always searched."""
         allowed = allowed if self.allowed is None else allowed & self.allowed
         always = {position: own for position, own in self.always.items() if allowed[position]}
         return replace(self, allowed=allowed, always=always, settled=False)
@@ -187,7 +187,7 @@ class State:
         return replace(self, lists={**self.lists, leg: scores})
 
     def noted(self, notes: Mapping[int, str]) -> "State":
-        """Return the state with these remarks behind those that are there."""
+        """Return the state with these remarks added."""
         added = {place: (*self.notes.get(place, ()), note) for place, note in notes.items()}
         return replace(self, notes={**self.notes, **added}) if added else self
 
@@ -227,5 +227,5 @@ class State:
 
 
 def best_first(scores: Mapping[int, float]) -> dict[int, float]:
-    """Return the scores in falling order; equal ones keep their order."""
+    """Return the scores in descending order. Equal scores keep their order."""
     return dict(sorted(scores.items(), key=lambda own: own[1], reverse=True))

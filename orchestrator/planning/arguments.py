@@ -1,8 +1,11 @@
 """Arguments that are literally in a part of a task. Nothing is guessed: an unclear value stays missing.
 
-A value comes from the caller or from the text. In the text it is next to the name of its parameter (`limit=5`, `order
-4711`, `title "Plan"`). Or it is the only text of the parameter's form (a URL, an email address, a date, a path), the
-only listed value, or the only quoted text or number for the only required parameter that is left.
+A value comes from the caller or from the text. In the text it is one of these:
+
+- a value next to the name of its parameter (`limit=5`, `order 4711`, `title "Plan"`)
+- the only text of the parameter's form (a URL, an email address, a date, a path)
+- the only listed value
+- the only quoted text or number, if only one required parameter for it is left
 """
 
 import json

@@ -91,7 +91,7 @@ class Budget:
         return Grant(verdict=Verdict.WAIT if can_fit_later else Verdict.REFUSED, reason=self._reason(step))
 
     def no_room(self, step: str, left: int) -> str:
-        """Return why a step with `left` tokens for its result is not called. Empty if they are enough."""
+        """Return the reason for not calling a step with `left` tokens for its result. Empty if they are enough."""
         most = self.limits.max_tokens_per_step
         if left >= min(LEAST_RESULT_TOKENS, most // 2):
             return ""

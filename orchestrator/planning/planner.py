@@ -45,7 +45,7 @@ def plan(request: PlanRequest) -> Plan:
 
 
 def _unfit_for_plan(request: PlanRequest) -> str:
-    """Return why nothing is planned for a task. Empty if a plan is possible."""
+    """Return the reason for planning nothing. Empty if a plan is possible."""
     decision = request.decision
     if is_too_long(decision.query):
         size = f"{len(decision.query):,} characters, limit {MAX_CUT:,}"
@@ -60,7 +60,8 @@ def _unfit_for_plan(request: PlanRequest) -> str:
     asked = affirmed(decision.query)
     negated = asked != decision.query and not _acting_parts(decision, asked)
     if negated and not reads_only(tool) and len(_clauses(decision)) < 2:
-        return f"the task begins with a negation, and {tool.key} is not known to only read; nothing is called"
+        why = f"the task has a negation before its first request, and {tool.key} is not known to only read"
+        return f"{why}; nothing is called"
     return ""
 
 

@@ -201,7 +201,7 @@ class Decision:
         with reading("the Decision's JSON", "give what Decision.to_json() returns"):
             read = read_json(data) if isinstance(data, str) else data
             if not isinstance(read, Mapping) or not all("definition" in own for own in read.get("matches", [{}])):
-                raise InvalidInput("it holds no definitions: write it with to_json(definitions=True)")
+                raise InvalidInput("it has no definitions: write it with to_json(definitions=True)")
             matches = [{**own, "tool": own["definition"]} for own in read["matches"]]
             return TypeAdapter(cls).validate_python({**read, "matches": matches})
 

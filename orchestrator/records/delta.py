@@ -74,7 +74,7 @@ class Delta:
         return export(self.offered, provider)
 
     def items(self, shape: "Appended", call_id: str = "") -> list[Any]:
-        """Return the new tools as items to append to the conversation. docs/how-to/integrations.md shows each shape.
+        """Return the new tools as items to append to the conversation. docs/how-to/append-tools.md shows each shape.
 
         Args:
             shape: The kind of item. Its name is the item's type in the provider's API.

@@ -57,7 +57,7 @@ def uses_of(used: Any) -> tuple[Use, ...]:
     keys: list[Any] = [getattr(getattr(one, "tool", one), "key", one) for one in used]
     if wrong := [key for key in keys if not isinstance(key, str | Use)]:
         raise InvalidInput(
-            f"{wrong[0]!r:.80} in used: give a tool's key, a Tool, a Match, or what Decision.resolve returns"
+            f"{wrong[0]!r:.80} in used: give a tool's key, a Tool, a Match, or a result of Decision.resolve"
         )
     return tuple(key if isinstance(key, Use) else Use(tool=key) for key in keys)
 
@@ -133,7 +133,7 @@ class Outcome:
     query: Text
     used: Annotated[tuple[Use, ...], Give("a tuple of Use records")]
     ok: Annotated[bool, Give("True or False")] = True
-    actor: Annotated[str, Give("who asked, as a text")] = ""
+    actor: Annotated[str, Give("the person who asked, as a text")] = ""
     at: Annotated[float, Predicate(is_past), Give(WHEN)] = 0.0
     source: OutcomeSource = "api"
     offered: tuple[Offer, ...] = ()

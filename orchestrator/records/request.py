@@ -80,7 +80,7 @@ class Turn:
         True
     """
 
-    text: Annotated[str, Give("what was said as a text")]
+    text: Annotated[str, Give("the text of the turn")]
     role: Text = "user"
     tools: Keys = ()
     offered: Keys = ()
@@ -157,11 +157,11 @@ class RouteRequest:
         if not self.query.strip():
             raise InvalidInput("query is empty: give the task in words")
         if len(self.query) > MAX_QUERY_CHARS:
-            raise InvalidInput(f"query has {len(self.query):,} characters: at most {MAX_QUERY_CHARS:,} are read")
+            raise InvalidInput(f"query too long: {len(self.query):,} characters, limit {MAX_QUERY_CHARS:,}")
         said = sum(len(turn.text) for turn in self.conversation)
         if said > MAX_CONVERSATION_CHARS:
-            most = f"at most {MAX_CONVERSATION_CHARS:,} are read"
-            raise InvalidInput(f"the conversation has {said:,} characters: {most}, so give its last turns only")
+            size = f"{said:,} characters, limit {MAX_CONVERSATION_CHARS:,}"
+            raise InvalidInput(f"conversation too long: {size}; give only its last turns")
 
     def check_settings(self) -> None:
         """Check the request without the length of its texts."""

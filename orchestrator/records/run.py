@@ -158,7 +158,7 @@ class RunRequest:
     steps_per_run: Annotated[int | None, Ge(1), Give("1 or more, or leave it out")] = None
     checkpoint: Checkpoint | None = None
     approved: dict[str, str] = field(default_factory=dict)
-    actor: Annotated[str, Give("who asks, as a text")] = ""
+    actor: Annotated[str, Give("the person who asks, as a text")] = ""
 
     def __post_init__(self) -> None:
         if type(self.approve) is not Approve:
@@ -173,8 +173,8 @@ class RunRequest:
         """
         check(self)
         if not self.task.strip():
-            raise InvalidInput("task is empty: say in words what is to be done")
-        self.as_routed(self.task, self.tenant or "local").check_settings()  # A ToolRouter has a tenant of its own.
+            raise InvalidInput("task is empty: give the task in words")
+        self.as_routed(self.task, self.tenant or "local").check_settings()  # A ToolRouter has its own tenant.
         self.limits.validate()
 
     def as_routed(self, task: str, tenant: str) -> RouteRequest:

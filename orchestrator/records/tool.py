@@ -113,7 +113,7 @@ class Tool(_Local):
         'stripe:refund_charge'
     """
 
-    server: Annotated[str, Give('whose tool it is, "" for nobody\'s')]
+    server: Annotated[str, Give('the name of its server, "" for none')]
     name: Text
     description: Text = ""
     input_schema: Annotated[dict[str, Any] | None, Give("a JSON Schema of type object as a dict, or None")] = None

@@ -181,7 +181,7 @@ class ServerPoints(Points):
                 failure = error
                 if error.status_code != _ABSENT:
                     raise
-            if not self._exists(name):  # This fails where no Qdrant server answers.
+            if not self._exists(name):  # This raises an error if no Qdrant server answers.
                 return None
             # Another writer created it between our two requests.
         raise failure
@@ -195,6 +195,12 @@ class ServerPoints(Points):
 
         With weaker ordering, each replica of a collection would check the condition by itself, and two writers could
         both be first. A server answers a write when all replicas have it, so any replica may be read afterwards.
+
+        Args:
+            name: The name of the collection.
+            point: The id of the point.
+            payload: The new payload.
+            before: The expected `state`. None: write in any case.
         """
         from qdrant_client import models
 

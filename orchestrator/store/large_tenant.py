@@ -42,7 +42,7 @@ def add(points: ServerPoints, collection: str, tools: Mapping[str, Tool], vector
         vectors: The vectors of the tools, shape [tools, dimension].
     """
     documents = [Document.of(tool) for tool in tools.values()]
-    sizes = Sizes.of([document.tool for document in documents])  # Without what is suspicious.
+    sizes = Sizes.of([document.tool for document in documents])  # Without the suspicious parts.
     payloads = [_payload(*one) for one in zip(tools.values(), sizes.tokens.tolist(), sizes.plain.tolist(), strict=True)]
     points.create_searched(collection, vectors.shape[1])
     new = dict(zip(tools, payloads, strict=True))

@@ -429,7 +429,7 @@ def failures(points: Points, tenant: str) -> dict[str, Failure]:
 
 
 def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, str]:
-    """Return why servers could not be listed, as a configuration with these entries sees them.
+    """Return the reasons of failed listings by server, as a configuration with these entries sees them.
 
     Args:
         points: The tenant's points.

@@ -1,7 +1,7 @@
-"""Notes: texts that the user's model wrote about a tenant's tools. They stand beside the tools and change no hash.
+"""Notes: texts of the user's language model about a tenant's tools. They are stored separately and change no hash.
 
-One record holds the notes of one kind about one server's tools. A note belongs to the definition that it was written
-for: once the tool is defined otherwise, it is read no more, and the next one takes its place.
+One record has the notes of one kind about one server's tools. A note belongs to the definition for which it was
+written. After a change of the definition it is no longer read, and the next note replaces it.
 """
 
 import json
@@ -24,7 +24,14 @@ logger = logging.getLogger(__name__)
 
 
 def notes(store: Store, tenant: str, kind: Kind, tools: Iterable[Tool]) -> dict[str, Note]:
-    """Return the tenant's notes of this kind by the tool's key, as far as they were written for these definitions."""
+    """Return the tenant's notes of this kind for these definitions, by the tool's key.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+        kind: The kind of notes.
+        tools: The tools.
+    """
     own = {tool.key: tool for tool in tools}
     if not own or not store.exists:
         return {}
@@ -35,7 +42,15 @@ def notes(store: Store, tenant: str, kind: Kind, tools: Iterable[Tool]) -> dict[
 
 
 def keep(store: Store, tenant: str, kind: Kind, tool: Tool, note: Note | None) -> None:
-    """Keep a note about a tool's definition in place of the earlier one; None removes it."""
+    """Store a note about a tool's definition. It replaces the earlier note. None removes it.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+        kind: The kind of note.
+        tool: The tool.
+        note: The note.
+    """
     with store.qdrant.writing(tenant) as points:
         points.create(CATALOGUES)
         kept = _read(points, tenant, kind, [tool.server]).get(tool.server, {})
@@ -46,12 +61,12 @@ def keep(store: Store, tenant: str, kind: Kind, tool: Tool, note: Note | None) -
 
 
 def _read(points: Points, tenant: str, kind: Kind, servers: Iterable[str]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the notes by server and name of the tool; a damaged record holds none."""
+    """Return the notes by server and tool name. A damaged record has no notes."""
     ids = {tool_id(tenant, server, kind): server for server in servers}
     kept = dict[str, dict[str, dict[str, Any]]]()
     for point, record in points.get(CATALOGUES, list(ids)).items():
         try:
             kept[ids[point]] = _FORM.validate_json(record.payload.get("content", ""))
         except ValidationError:
-            logger.warning("the store's notes about the tools of %r are damaged: none is known", ids[point])
+            logger.warning("the store's notes about the tools of server %r are damaged and are ignored", ids[point])
     return kept

@@ -157,16 +157,19 @@ class Outcomes:
 
 
 def _head(points: Points, tenant: str) -> dict[str, Any]:
-    """Return the tenant's head record, or an empty one: the collection of its Outcomes, the number `added` since the
-    last
-    cleaning, and the time when they were `looked` through.
+    """Return the tenant's head record, or an empty one.
+
+    It has the collection of the Outcomes, the number `added` since the last cleaning, and the time when they were
+    `looked` through.
     """
     found = points.get(_HEAD, [_id("head", tenant)])
     return next((record.payload for record in found.values()), {})
 
 
 def _thin_out(points: Points, collection: str, oldest: float) -> None:
-    """Remove Outcomes that are older than a time. Above MOST_TASKS, remove the oldest of the person who has most."""
+    """Remove old Outcomes. If there are more than MOST_TASKS, also remove the oldest Outcomes of the person with the
+    most.
+    """
     found = points.find(collection, payload=["at", "actor"])
     ages = sorted((r.payload.get("at", 0.0), r.id, str(r.payload.get("actor", ""))) for r in found)
     young = [row for row in ages if row[0] >= oldest]

@@ -108,7 +108,7 @@ class Qdrant:
         return nullcontext(ServerPoints(Persistent(self._rest, str(self)), tenant))
 
     def read(self, tenant: str, ask: Callable[[Points], _T], part: str = TOOLS) -> _T:
-        """Return what `ask` finds in the tenant's points. It is called again if a writer came in between.
+        """Call `ask` with the tenant's points and return its result. It is called again if a writer came in between.
 
         Args:
             tenant: The tenant.

@@ -202,7 +202,11 @@ class Sources:
         """
         filled = [(name, part) for name, part in named if len(part.catalogue)]
         others = len({store.embedder.id for store in self._stores}) > 1
-        lacking = [f"source {name}: {part.note or 'other vectors'}" for name, part in filled if part.vectors is None]
+        lacking = [
+            f"source {name}: {part.note or 'its vectors are those of another embedder'}"
+            for name, part in filled
+            if part.vectors is None
+        ]
         if lacking or others or not filled:
             return None, "; ".join(lacking) or ("the sources' stores have different embedders" if others else "")
         sizes = [len(part.catalogue) for _, part in named]

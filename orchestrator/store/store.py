@@ -235,7 +235,7 @@ class Store:
         return {one: (len(tools), own.files.get(one, ())) for one, tools in own.tools.items() if ":" in one}
 
     def failures(self, tenant: str) -> dict[str, str]:
-        """Return why the last listing of a server failed, by server. Servers that were listed are left out."""
+        """Return the reason of the last failed listing, by server. Servers that were listed are left out."""
         check_tenant(tenant, shared=True)
         return self.qdrant.read(tenant, lambda points: manifest.failed(points, tenant, self._entries))
 
@@ -403,7 +403,7 @@ class Store:
         return {name: last[1] for name, last in found.items() if last and not last[0]}
 
     def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
-        """Return why servers could not be listed, if the same entry was tried in the last seconds.
+        """Return the reasons of listings that failed in the last seconds, by server, if the same entry was used.
 
         Args:
             tenant: The tenant.
@@ -445,7 +445,7 @@ class Store:
         try:
             return self.load(tenant).catalogue
         except InvalidConfig:
-            with self.qdrant.writing(tenant, mends=True):  # Raises what no write mends.
+            with self.qdrant.writing(tenant, mends=True):  # Raises errors that no write can repair.
                 return Catalogue()
 
     def drop(self, tenant: str) -> None:
@@ -626,5 +626,7 @@ def _listing(server: str, entry: str) -> str:
 
 def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
     if wrong := next((tool for tool in tools if tool.server != server), None):
-        raise InvalidCatalogue(f"tool {wrong.key!r} is not of server {server!r}: give each server its own tools")
+        raise InvalidCatalogue(
+            f"tool {wrong.key!r} does not belong to server {server!r}: give each server its own tools"
+        )
     return {tool.name: tool.hash for tool in tools}

@@ -142,7 +142,8 @@ class ToolPoints:
         return {point: tool for point, tool in tools.items() if tool is not None}
 
     def mismatch(self, vectors: Vectors | None) -> str:
-        """Return why stored vectors cannot be used, with the remedy. Empty if they can. None as vectors means another
+        """Return the reason for not using stored vectors, with the remedy. Otherwise empty. None as vectors means
+        another
         embedder's.
         """
         if vectors is None:

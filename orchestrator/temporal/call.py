@@ -1,7 +1,7 @@
 """One tool call from inside a workflow, as an activity or as a child workflow. This module is deterministic.
 
 One retry policy serves every call. The activity itself (`orchestrator.activities`) makes sure that a change is not sent
-twice: a further attempt of a call that may not be repeated sends nothing, unless the attempt before it reported that it
+twice. A further attempt of a call that may not be repeated sends nothing, unless the attempt before it reported that it
 sent nothing.
 """
 

@@ -39,4 +39,4 @@ class ConcurrencyLimit:
 
     def _give_back(self, tenant: str) -> None:
         with self._lock:
-            self._taken -= Counter([tenant])  # This removes a tenant whose count is zero.
+            self._taken -= Counter([tenant])  # This removes a tenant with a count of zero.

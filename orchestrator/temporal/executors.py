@@ -93,7 +93,7 @@ class Executors:
     def __init__(self, registered: Mapping[str, Registered] | None = None, keep: Keep | None = None) -> None:
         self._keep = keep
         self._threads = Threads(MAX_THREADS, "toolroute function")
-        limit = ConcurrencyLimit(MAX_THREADS, "let its functions that are not async end sooner")
+        limit = ConcurrencyLimit(MAX_THREADS, "shorten its functions, or make them async")
         self._by_name = {
             name: _executor(name, given, self._threads, limit) for name, given in (registered or {}).items()
         }
@@ -173,7 +173,7 @@ class Executors:
         return replace(held, whole=whole)
 
 
-_LOST = OutcomeUnknown, "a gateway lost the endpoint's answer"
+_LOST = OutcomeUnknown, "a proxy lost the endpoint's answer"
 _REFUSED = Unauthorised, "the endpoint refused the credential"
 _STATUSES: dict[int, tuple[type[ToolrouteError], str]] = {
     429: (ServerUnavailable, "the endpoint is busy"),
@@ -205,11 +205,13 @@ class HttpExecutor(Executor):
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> None:
         if not url.startswith(("http://", "https://")):
-            raise InvalidConfig(f"url={url!r}: give one that starts with http:// or https://")
+            raise InvalidConfig(f"url={url!r}: give an address that starts with http:// or https://")
         self.url, self.timeout_s, self._headers = url, timeout_s, dict(headers or {})
         for name, value in self._headers.items():
             if not (name + value).isascii() or not value.isprintable() or value != value.strip():
-                raise InvalidConfig(f"headers[{name!r}] holds a line break, a blank at an end or a letter beyond ASCII")
+                raise InvalidConfig(
+                    f"headers[{name!r}]: give ASCII text without line breaks, and without blanks at its ends"
+                )
         self._secrets = Secrets([*setting_secrets(self._headers), *url_secrets(url)])
         self._client: Any = None
 
@@ -300,7 +302,7 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
     text, truncated = cut(result.text, max_tokens)
     structured = result.structured
     if structured is not None:
-        written = compact(structured)  # what no history holds is not counted first
+        written = compact(structured)  # A value that is too large for a history is not counted first.
         if plain_size(written) > MAX_RESULT_BYTES or count_tokens(written) > max_tokens:
             structured, truncated = None, True
     held = hold_bytes(replace(result, text=text, structured=structured, truncated=truncated or result.truncated))

@@ -89,7 +89,7 @@ class Resources:
         self._models: Models | None = None
         self._router: Router | None = None
         self._tenants: OrderedDict[str, Connections | None] = OrderedDict()
-        self.calls_limit = ConcurrencyLimit(SLOTS, "run more workers, or give this one more max_concurrent_activities")
+        self.calls_limit = ConcurrencyLimit(SLOTS, "run more workers, or raise max_concurrent_activities")
         self._limits: dict[str, _Limits] = {}
         self._limits_read = 0.0
         self._warm, self._warming = warm, set[asyncio.Task[None]]()

@@ -66,7 +66,7 @@ async def schedule_sync(
         ...     await schedule_sync(client, "org:acme", every=timedelta(hours=1))
     """
     if every < timedelta(seconds=1):
-        raise InvalidInput(f"every={every!r}: give a second or more")
+        raise InvalidInput(f"every={every!r}: give at least one second")
     if isinstance(servers, str):
         raise InvalidInput(f"servers={servers!r}: give a list of server names")
     request = SyncRequest(tenant=tenant, servers=tuple(servers))

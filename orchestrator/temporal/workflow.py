@@ -96,7 +96,7 @@ class ToolRouter(ActivityStubs):
         async with _shown(run, request.tenant or self.tenant, stream):
             ended = await run.advance()
         if isinstance(ended, Checkpoint):
-            raise RuntimeError("a run that nothing stops stopped")
+            raise RuntimeError("the run stopped with a checkpoint, although nothing stops it")
         return ended
 
     def progress(self) -> Progress | None:

@@ -27,7 +27,7 @@ def keyword(state: State) -> State:
 
 
 def search_of(state: State) -> Search:
-    """Return the search for a task among the tools that are allowed and not flagged; nothing is computed yet."""
+    """Return the search for a task among the tools that are allowed and not flagged. Nothing is computed yet."""
     task = state.task
     return Search(
         index=task.index,
@@ -41,25 +41,25 @@ def search_of(state: State) -> Search:
 
 
 def searched(state: State) -> NDArray[np.bool_] | None:
-    """Return which tools are searched [tools], None for all: those that are allowed and not flagged.
+    """Return True for each searched tool [tools], or None for all. Searched tools are allowed and not flagged.
 
-    The texts of a flagged tool must not move another tool.
+    The texts of a flagged tool must not affect another tool.
     """
     unflagged, allowed = state.task.index.unflagged, state.allowed
     return unflagged if allowed is None else allowed if unflagged is None else allowed & unflagged
 
 
 def positions_of(index: Index, servers: Sequence[str]) -> NDArray[np.int64] | None:
-    """Return the positions of these servers' tools; None for no servers."""
+    """Return the positions of these servers' tools, or None without servers."""
     places = [index.catalogue.places[server] for server in servers if server in index.catalogue.places]
     return np.concatenate([np.arange(place.start, place.stop) for place in places]) if places else None
 
 
 def gate(state: State) -> bool:
-    """Return whether the keyword leg answers alone: its confidence reaches the gate, and its best tool may be meant.
+    """Return True if the keyword leg answers alone: its confidence reaches the gate, and its best tool is plausible.
 
-    Where the best tool is of another server than the one that the task names, the gate stays closed: that server may
-    have a tool that says it in other words. Without a keyword leg the gate stays closed, too.
+    If the best tool does not belong to the server that the task names, the gate stays closed, because that server may
+    have a tool with other words. Without a keyword leg the gate stays closed, too.
     """
     if state.settled:
         return True

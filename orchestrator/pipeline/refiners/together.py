@@ -11,7 +11,7 @@ from orchestrator.pipeline.state import State
 
 BEST, DOUBTS, BELIEVED = 5, 2, 0.5
 """The best tools, whose partners rise; tasks that are taken to have gone without; and how far what remains is believed.
-Compared on sets whose tasks use several tools (docs/decisions.md)."""
+Compared on sets whose tasks use several tools (docs/decisions/tools-used-together-rise.md)."""
 
 
 def together(state: State) -> State:
