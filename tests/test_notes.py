@@ -113,10 +113,7 @@ def test_written_texts_are_searched_shown_and_removed(
         assert toolroute("tools", "enrich", "--language", "German", *bills).exit_code == 0
         assert len(model.asked) == 3
     found = routed()
-    assert found["matches"][0]["tool"]["key" if "key" in found["matches"][0]["tool"] else "name"] in (
-        "acc:list",
-        "list",
-    )
+    assert found["matches"][0]["tool"] == "acc:list"
     assert "written for it: zeig, mir" in found["matches"][0]["why"]
     assert "offenen Rechnungen" not in json.dumps([match["tool"] for match in found["matches"]])
     assert "offenen Rechnungen" in toolroute("tools", "show", "acc:list", *bills).stdout

@@ -76,8 +76,8 @@ _TO_ADDRESS = re.compile(
 )
 """Data for an address that the text itself names."""
 _NAMED = re.compile(r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?|(?=[`'\"]))[`'\"]*([a-z_]\w{2,})")
-_QUOTED = re.compile(r"([\"`“])[^\"`“”\n]*?\s[^\"`“”\n]*?[\"`”]|(?<!\w)['‘][^'‘’\n]*?\s[^'‘’\n]*?['’](?!\w)")
-"""Several words in quotes: a text speaks about them."""
+_QUOTED = re.compile(r"[\"`“][^\"`“”\n]*+[\"`”]|(?<!\w)['‘][^'‘’\n]*+['’](?!\w)")
+"""Quotations. A text only mentions the words in them. Possessive, because a long open quotation must not take long."""
 _ORDERS = re.compile(
     r"(?i)\b(?:ignore|disregard|forget|override) (?:all |any )?(?:of )?(?:the |your )?"
     r"(?:previous|prior|above|earlier|other|system) (?:instructions?|prompts?)"
@@ -221,7 +221,7 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
     lowered = plain.lower()
     if not any(hint in lowered for hint in _HINTS):
         return
-    unquoted = _QUOTED.sub(" ", plain)
+    unquoted = _QUOTED.sub(_without_words, plain)
     for form, reason in ((_ORDERS, "instructions to the model"), (_PRAISE, "asks to be chosen")):
         if match := form.search(unquoted):
             yield f"{reason} {_quoted(match.group())}"
@@ -232,6 +232,11 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
         if (gives := len(_GIVES.findall(sentence))) and _collects(sentence, gives, parameters):
             yield f"asks for data {_quoted(sentence)}"
             return
+
+
+def _without_words(quotation: re.Match[str]) -> str:
+    """Return a blank for a quotation of several words, and a single quoted word unchanged."""
+    return " " if any(map(str.isspace, quotation.group())) else quotation.group()
 
 
 def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
