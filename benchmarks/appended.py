@@ -1,6 +1,6 @@
 """Measures the share of a prompt that stays in a provider's cache when tools are appended.
 
-Run: `python -m benchmarks.appended [--write docs/how-to/append-tools.md]`.
+Run: `python -m benchmarks.appended [--write docs/measured/prompt-cache.md]`.
 
 The conversation has 12 turns on the sample catalogue, each with a call and its result. A request is read as providers
 read it, tool definitions first. The part that equals the start of the request before it is cached.

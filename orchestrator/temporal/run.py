@@ -175,4 +175,5 @@ class Run:
             approvals=steps.words,
             filled=steps.filled,
             asked=steps.asked,
+            decided_by=steps.decided_by,
         )
