@@ -220,6 +220,14 @@ async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path,
     assert Approvals("org:1").read() == {}
 
 
+async def test_a_question_names_the_arguments_whose_values_it_does_not_show(tmp_path: Path) -> None:
+    async with asking(tmp_path, "auto", ("decline", {})) as (client, asked, _):
+        await client.call_tool(**add(**{f"more_{number}": f"value {number}" for number in range(20)}))
+    (question,) = [one.message for one in asked]
+    assert '"more_17": "value 17"' in question
+    assert '2 of 22 arguments whose values are not shown here: "more_18, more_19"' in question
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize(
     ("allow", "asked_again", "kept"),

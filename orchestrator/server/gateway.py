@@ -191,9 +191,15 @@ class Gateway:
             ],
         }
 
-    async def describe(self, tenant: str, keys: Sequence[str]) -> dict[str, Any]:
+    async def describe(self, tenant: str, keys: Sequence[str], actor: str = "") -> dict[str, Any]:
         """Return the whole definitions of tools of the tenant, within the limit of tokens; UnknownTool for no tool."""
         await self._follow()
+        with self.audited(Entry(event="describe", tenant=tenant, actor=actor)) as line:
+            found = await self._described(tenant, keys)
+            line |= {"result": "ok", "tool": " ".join(own["tool"] for own in found["tools"])}
+        return found
+
+    async def _described(self, tenant: str, keys: Sequence[str]) -> dict[str, Any]:
         tools = [await self._tool(tenant, key) for key in dict.fromkeys(keys)]
         fitting, dropped = select.fit(
             [Match(tool=tool, score=1) for tool in tools], _MOST_TOKENS, select.definition_tokens
@@ -233,7 +239,7 @@ class Gateway:
             raise
         fixed, decision = current().fixed(tool), self._outcomes.search_of(who, tool.key)
         entry = replace(entry, server=tool.server, tool=tool.key, arguments=arguments_digest(given), decision=decision)
-        with self._outcomes.call(who, tool.key) as used, self._audited(entry) as line:
+        with self._outcomes.call(who, tool.key) as used, self.audited(entry) as line:
             if allow is not None:
                 line["approval"] = await allow(tool, given)
 
@@ -294,15 +300,15 @@ class Gateway:
             self._audit.note(replace(entry, profile=current().name))
 
     @contextmanager
-    def _audited(self, entry: Entry) -> Iterator[dict[str, Any]]:
-        """Write the line of a call at its end, with the fields that are set in the yielded dict.
+    def audited(self, entry: Entry) -> Iterator[dict[str, Any]]:
+        """Write the line of a request at its end, with the fields that are set in the yielded dict.
 
         A call for which the client has to ask its user first comes again, and is written then.
         """
         began, line = time.perf_counter(), dict[str, Any](approval="not asked")
         try:
             yield line
-        except (ToolrouteError, asyncio.CancelledError) as error:
+        except (ToolrouteError, MCPError, asyncio.CancelledError) as error:
             line["result"] = type(error).__name__
             raise
         finally:

@@ -77,6 +77,8 @@ _MOST_NAMED = 40
 _SIGN_IN_S = 120.0
 """How long a call waits for its user to sign in; the link works for longer, and a later call finds the sign-in."""
 _MOST_SHOWN = 6_000
+_MOST_ARGUMENTS = 20
+"""The arguments whose values a question shows."""
 _MOST_SESSIONS = 1_000
 _CHOICES = {
     "this call": "Only this call",
@@ -99,7 +101,7 @@ class SearchArguments(BaseModel):
     )
     describe: list[str] = Field(
         default_factory=list,
-        description="In place of a query: the tools whose whole definitions to return.",
+        description="In place of a query, or beside one: the tools whose whole definitions to return.",
         max_length=MAX_LIMIT,
     )
 
@@ -269,15 +271,22 @@ async def _answer(
         wanted = _parsed(CallArguments, arguments)
         tool, arguments = wanted.tool, wanted.arguments
     if tool == "read_result":
-        # In a thread: a result may be large, and others are served meanwhile.
-        return _text(await asyncio.to_thread(gateway.results.read, (tenant, actor), _parsed(ReadArguments, arguments)))
+        with gateway.audited(Entry(event="result", tenant=tenant, actor=actor)) as line:
+            # In a thread: a result may be large, and others are served meanwhile.
+            part = await asyncio.to_thread(gateway.results.read, (tenant, actor), _parsed(ReadArguments, arguments))
+            line |= {"result": "ok", "bytes": len(part)}
+        return _text(part)
     if tool == "search":
         asked = _parsed(SearchArguments, arguments)
-        if asked.describe:
-            return _text(compact(await gateway.describe(tenant, asked.describe)))
-        if not asked.query:
+        if not (asked.query or asked.describe):
             raise InvalidArguments("query: write the task in words, or name tools in `describe`")
+        described = await gateway.describe(tenant, asked.describe, actor) if asked.describe else {}
+        if not asked.query:
+            return _text(compact(described))
         found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
+        if described:
+            warnings = [*found["warnings"], *described["warnings"]]
+            found |= {"tools": described["tools"], "warnings": warnings}
         # Only as text: all clients read that, and some would give a model the same JSON twice.
         return _text(compact(found))
     meta = dict(context.meta or {})
@@ -402,7 +411,7 @@ class _Approver:
     ) -> Any:
         capabilities = context.session.client_capabilities
         can = capabilities.elicitation if capabilities else None
-        shown, key = _shown(bounded(dict(arguments))), _shown(tool.key)[1:-1]
+        shown, key = _arguments_shown(arguments), _shown(tool.key)[1:-1]
         if can is None or (can.url and not can.form):
             raise self._cannot_ask(tenant, tool, shown, changed)
         message = f"{changed}May {key} be called with {shown}?"
@@ -442,6 +451,18 @@ def _changed(tool: Tool, *, is_other: bool) -> str:
         why = _shown(bounded(tool.labels[QUARANTINED]))[1:-1]
         return f"It has changed since it was accepted, and nobody has accepted the change ({why}). "
     return "It or its server has changed since it was allowed. " if is_other else ""
+
+
+def _arguments_shown(arguments: Mapping[str, Any]) -> str:
+    """Return arguments for the user, with the names of those whose values are not among them."""
+    shown, left = _shown(bounded(dict(arguments), items=_MOST_ARGUMENTS)), [*arguments][_MOST_ARGUMENTS:]
+    if not left:
+        return shown
+    names = _shown(bounded(", ".join(left), most=1_000))
+    return (
+        f"{shown} and {len(left)} of {len(arguments)} arguments whose values are not shown here: {names}. "
+        "Decline, and have your agent write them out, if you want to see them first"
+    )
 
 
 def _shown(value: Any) -> str:
