@@ -116,7 +116,7 @@ class RunRequest:
 
     Attributes:
         task: The task in words.
-        tenant: The tenant. Only its tools may be called.
+        tenant: The tenant. Only its tools may be called. A `ToolRouter` has its own tenant as default.
         limit: The maximum number of matches, 1 to 50.
         conversation: Earlier turns, oldest first.
         filters: Conditions that every match must meet.
