@@ -55,7 +55,7 @@ bench: .venv-bench/installed
 	.venv-bench/bin/python -m benchmarks.temporal --data ../shared --write docs/measured/temporal.md
 	.venv-bench/bin/python -m benchmarks.learning --data ../shared --write docs/measured/learning.md
 	.venv-bench/bin/python -m research.promises --data ../shared --write docs/measured
-	.venv-bench/bin/python -m benchmarks.appended --write docs/how-to/append-tools.md
+	.venv-bench/bin/python -m benchmarks.appended --write docs/measured/prompt-cache.md
 	.venv-bench/bin/python -m benchmarks.searching --data ../shared
 	.venv-bench/bin/python -m benchmarks.calls
 	.venv-bench/bin/python -m benchmarks.connections

@@ -1,6 +1,6 @@
 """Measures the share of a prompt that stays in a provider's cache when tools are appended.
 
-Run: `python -m benchmarks.appended [--write docs/how-to/append-tools.md]`.
+Run: `python -m benchmarks.appended [--write docs/measured/prompt-cache.md]`.
 
 The conversation has 12 turns on the sample catalogue, each with a call and its result. A request is read as providers
 read it, tool definitions first. The part that equals the start of the request before it is cached.
@@ -106,7 +106,7 @@ def table(decisions: list[Decision], tools: list[Tool]) -> str:
         "one list that grows, `delta.tools()`": one_list,
         'appended, `delta.items("additional_tools")`': items,
     }
-    lines = ["| tools of each turn | prompt tokens | cached | to be read anew |", "| --- | --- | --- | --- |"]
+    lines = ["| tools of each turn | prompt tokens | cached | read again |", "| --- | --- | --- | --- |"]
     for name, request in ways.items():
         total, cached = measured(request, decisions)
         lines.append(f"| {name} | {total:,} | {cached / total:.0%} | {total - cached:,} |")

@@ -1,4 +1,4 @@
-"""The audit log: one JSON line for each search, call, approval, acceptance, sign-in and change of configuration.
+"""The audit log: one JSON line for each search, call, read, approval, acceptance, sign-in and change of configuration.
 
 A line records the actor, the action, the tool and the result. It contains no task, no argument and no result text. Each
 line has a number and the SHA-256 of the line before, and a second file names the last line. So a changed or removed
@@ -39,13 +39,14 @@ class Entry:
     """One line of the audit log.
 
     Attributes:
-        event: `search`, `call`, `approval`, `acceptance`, `login` or `configuration`.
+        event: `search`, `describe`, `call`, `result` (a further part of one), `resource`, `prompt`, `approval`,
+            `acceptance`, `login` or `configuration`.
         tenant: The tenant.
         actor: The client or person, if known.
         profile: The gateway's profile, or "".
         server: The server's name.
-        tool: The tool's key.
-        arguments: The digest of a call's arguments.
+        tool: The tool's key; several, with spaces between them, where definitions were asked for.
+        arguments: The digest of a call's arguments, or of the URI or prompt that was asked for.
         decision: The fingerprint of the search, or of the search before a call.
         approval: The source of a call's approval: `not needed`, `this call`, `this session`, `this tool`, `this
             server`, `kept`, `declined` or `not asked`.
@@ -138,10 +139,14 @@ class Audit:
 
     def verify(self) -> Verified:
         """Look for lines that were changed or removed."""
-        if not self.folder.is_dir():
+        was_written = (self.folder / _LOCK).exists()  # The first line makes it.
+        if not (was_written or self.files or self._head()):
             return Verified(0, 0, ())
         with self._locked():
-            return self._verified()
+            found = self._verified()
+        if not (found.lines or found.problems):
+            return Verified(0, 0, ("no line is left of a log that was written: lines were removed",))
+        return found
 
     def _verified(self) -> Verified:
         before, number, first, lines, problems = "", 0, 0, 0, list[str]()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import MCPError
 from opentelemetry import _logs
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
@@ -15,6 +16,8 @@ from orchestrator.audit import Audit, Entry
 from tests.command_line import Run
 from tests.servers.start import text_of
 from tests.test_serve import asking, gateway, search
+from tests.test_serve_offers import FIRST
+from tests.test_serve_shown import read_on, rows, served
 
 
 @pytest.fixture
@@ -62,6 +65,15 @@ def test_a_removed_line_shows(log: Audit, left: list[int], problem: str) -> None
     assert problem in " ".join(log.verify().problems)
     write(log.folder, 1)
     assert log.verify().problems, "a later line does not hide it"
+
+
+def test_a_log_that_was_removed_with_its_head_shows(log: Audit) -> None:
+    log.check()
+    assert log.verify() == log.verify() == (0, 0, ())
+    write(log.folder)
+    for file in (*log.files, log.folder / "head.json"):
+        file.unlink()
+    assert log.verify() == (0, 0, ("no line is left of a log that was written: lines were removed",))
 
 
 def test_a_changed_line_shows(log: Audit) -> None:
@@ -132,6 +144,31 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
     assert not any(value in json.dumps(found) for value in ("4711", "9423", "numbers"))
     assert "4711" not in json.dumps([unknown, unfit])
     assert log.verify().problems == ()
+
+
+async def test_serve_writes_what_was_read_without_values(log: Audit, tmp_path: Path) -> None:
+    async with served(tmp_path, audit=log) as client:
+        await client.call_tool("search", {"query": "", "describe": ["talking:rows"]})
+        await client.read_resource(FIRST)
+        await client.get_prompt("talking:write", {"topic": "4711"})
+        for missing in (client.read_resource("toolroute://talking-4711/x"), client.get_prompt("talking:4711")):
+            with pytest.raises(MCPError):
+                await missing
+        await client.call_tool("search", {"query": "rows"})
+        result = await rows(client, 2_000)
+        await read_on(client, result, find="word 1999")
+    found = [(line["event"], line["server"], line["tool"], line["result"]) for line in log.read()]
+    assert found == [
+        ("describe", "", "talking:rows", "ok"),
+        ("resource", "talking", "", "ok"),
+        ("prompt", "talking", "", "ok"),
+        ("resource", "", "", "MCPError"),
+        ("prompt", "", "", "MCPError"),
+        ("search", "", "", "ok"),
+        ("call", "talking", "talking:rows", "ok"),
+        ("result", "", "", "ok"),
+    ]
+    assert not any(value in json.dumps([*log.read()]) for value in ("4711", "memo", "word"))
 
 
 async def test_a_gateway_without_a_log_writes_none(tmp_path: Path) -> None:

@@ -136,7 +136,9 @@ async def test_an_operator_approves_refuses_and_cancels_by_command(serve: Serve,
     assert approving[4:] == ["--address", user.address, "--tenant", "org:1"]
     code, _, err = await said("approve", run_id, "s1=000000000000")
     assert (code, runner.local.calls) == (2, []), err
-    assert err.startswith(f"toolroute: {run_id}: digest='000000000000': s1 would call files:delete_file with arguments")
+    assert err.startswith(
+        f"toolroute: {run_id}: digest='000000000000': the call of files:delete_file by step s1 now has the digest"
+    )
     assert (await said("refuse", run_id, "s2"))[::2] == (0, "s2 refused\n")
     assert (await user.toolroute(*approving, "--by", "ada"))[::2] == (0, "s1 approved\n")
     result = await runner.client.get_workflow_handle(run_id).result()

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from orchestrator.cli import cli
+from orchestrator.mcp.clients import CLIENTS, ClientFile
 from tests.pages import ROOT, printed, python_of
 from tests.test_docs_links import PAGES
 
@@ -83,3 +84,22 @@ def test_a_server_of_the_page_is_called(tmp_path: Path) -> None:
     assert '"timezone": "UTC"' in printed(
         f"import asyncio\n{head}\nasync def main():\n{block}asyncio.run(main())", tmp_path
     )
+
+
+@pytest.mark.parametrize(
+    ("heading", "client"),
+    [
+        ("Claude Desktop, Cursor and most other clients", "cursor"),
+        ("VS Code", "vscode"),
+        ("Codex", "codex"),
+        ("Zed", "zed"),
+        ("opencode", "opencode"),
+        ("Goose", "goose"),
+    ],
+)
+def test_an_entry_of_the_page_is_read_as_the_clients_own(heading: str, client: str, tmp_path: Path) -> None:
+    part = (ROOT / "docs/how-to/clients-by-hand.md").read_text(encoding="utf-8").split(f"## {heading}\n")[1]
+    [kind] = [each for each in CLIENTS if each.name == client]
+    path = tmp_path / "settings"
+    path.write_text(part.split("```")[1].partition("\n")[2], encoding="utf-8")
+    assert "serve" in str(ClientFile.read(kind, path).entries["toolroute"])

@@ -1,5 +1,6 @@
 """The commands of the tutorials and of pages about servers print the output that the pages show."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ def test_servers_are_listed_called_and_served_as_the_page_shows(tmp_path: Path) 
     prints_what_it_shows("docs/tutorials/ai-client.md", environment)
     [code] = python_of("docs/tutorials/ai-client.md")
     assert lines(printed(code, tmp_path, environment)) == ["files:count_words 000"]
+    searched = code.replace('print(tool, counted.structured_content["words"])', "print(found.content[0].text)")
+    answer = json.loads(printed(searched, tmp_path, environment))
+    page = (ROOT / "docs/how-to/serve.md").read_text(encoding="utf-8")
+    shown = json.loads(page.split("```json\n")[1].split("```")[0])
+    assert answer.keys() == shown.keys()
+    for match, example in zip(answer["matches"], shown["matches"], strict=False):
+        assert match["tool"] == example["tool"]
+        assert example.keys() <= match.keys()
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ async def test_a_workflow_of_another_namespace_finds_plans_and_calls(temporal_ad
     ):
         same = await desk.execute_workflow(SameKey.run, endpoint, id=uuid4().hex, task_queue=task_queue)
         assert same[:3] == ["read_file a.txt", "read_file a.txt", "OutcomeUnknown"]
-        assert f"idempotency_key={endpoint!r} ended before" in same[3]
+        assert f"idempotency_key={endpoint!r} has already ended" in same[3]
         assert len(local.calls) == 1
         local.calls.clear()
         assert await asked("org:1") == "read_file a.txt"

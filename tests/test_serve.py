@@ -134,7 +134,7 @@ async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_w
         agent = tool("agent:clerk", "Files letters", kind=Kind.AGENT)
         await stored(served, "org:1", quick=[], time=[long], agent=[agent])
         found = await search(served, "fill in the form", 1)
-        assert (keys(found), "time:form: its definition does not fit" in str(found["warnings"])) == (
+        assert (keys(found), "time:form: the definition has more than" in str(found["warnings"])) == (
             {"time:form"},
             True,
         )
@@ -218,6 +218,14 @@ async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path,
         now = {"tool": "time:get_current_time", "arguments": {"timezone": "UTC"}}
         assert not (await client.call_tool("call_tool", now)).is_error, "what only reads asks nobody"
     assert Approvals("org:1").read() == {}
+
+
+async def test_a_question_names_the_arguments_whose_values_it_does_not_show(tmp_path: Path) -> None:
+    async with asking(tmp_path, "auto", ("decline", {})) as (client, asked, _):
+        await client.call_tool(**add(**{f"more_{number}": f"value {number}" for number in range(20)}))
+    (question,) = [one.message for one in asked]
+    assert '"more_17": "value 17"' in question
+    assert '2 of 22 arguments whose values are not shown here: "more_18, more_19"' in question
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

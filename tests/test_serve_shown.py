@@ -10,6 +10,7 @@ import pytest
 from mcp import Client, MCPError, types
 
 from orchestrator import Router
+from orchestrator.audit import Audit
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.mcp.config import McpConfig
 from orchestrator.records.run import Approve
@@ -22,11 +23,11 @@ LIMIT = 400
 
 
 @asynccontextmanager
-async def served(tmp_path: Path) -> AsyncIterator[Client]:
+async def served(tmp_path: Path, audit: Audit | None = None) -> AsyncIterator[Client]:
     parsed = McpConfig.parse(config(talking=entry("talking.py", API_KEY="s3cret-key")))
     router = Router(store=str(tmp_path / "store"))
     async with (
-        Gateway(parsed, router, max_result_tokens=LIMIT) as gateway,
+        Gateway(parsed, router, max_result_tokens=LIMIT, audit=audit) as gateway,
         Client(make_server(gateway, "local", Approve.NEVER)) as client,
     ):
         yield client
@@ -58,6 +59,8 @@ async def test_the_first_match_is_whole_and_others_are_described_on_request(tmp_
         described = await search(client, describe=[second["tool"], "talking:rows"])
         assert [tool["tool"] for tool in described["tools"]] == [second["tool"], "talking:rows"]
         assert described["tools"][0]["input_schema"]["properties"] == {"text": {"type": "string"}}
+        both = await search(client, query="talking rows", describe=[second["tool"]])
+        assert (both["matches"][0]["tool"], both["tools"][0]["tool"]) == ("talking:rows", second["tool"])
         nothing = await client.call_tool("search", {})
         assert (nothing.is_error, "query" in text_of(nothing)) == (True, True)
 

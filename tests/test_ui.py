@@ -40,8 +40,10 @@ GET = [
     "/experience",
     "/runs",
     "/replay",
+    "/catalogue",
+    "/compare?first=weather+of+Mars&second=refund",
 ]
-POST = ["/decision", "/servers", "/runs/some-run", "/replay"]
+POST = ["/decision", "/compare", "/catalogue", "/servers", "/runs/some-run", "/replay"]
 
 
 async def away() -> RunClient:
@@ -96,7 +98,7 @@ async def test_another_host_name_gets_nothing(app: Any) -> None:
 async def test_a_form_of_another_page_changes_nothing(visitor: httpx2.AsyncClient, path: str) -> None:
     for form in ({}, {"form": "guessed"}):
         answer = await visitor.post(path, data={**form, "word": "approve", "step": "s1"})
-        assert (answer.status_code, "load the page again" in answer.text) == (403, True)
+        assert (answer.status_code, "Load the page again" in answer.text) == (403, True)
 
 
 @pytest.mark.parametrize("path", GET)
@@ -114,13 +116,15 @@ async def test_a_task_is_answered_with_the_tools_that_fit(visitor: httpx2.AsyncC
     page = (await visitor.get("/", params={"task": "refund the customer who paid twice"})).text
     [answer] = re.findall(r'<h2 id="answer">.*?</h2>', page, re.DOTALL)
     assert ">stripe:refund_charge<" in answer
-    assert "Confidence by keywords alone: 88%. Keywords settled it." in page
+    assert re.search(
+        r"Confidence of the keyword search: \d\d%. It is enough from 70% on. Keyword search was enough.", page
+    )
     assert "27,9" in page
 
 
 async def test_what_cannot_be_shown_says_why(visitor: httpx2.AsyncClient) -> None:
     unknown = await visitor.get("/tools/nobody:nothing")
-    assert (unknown.status_code, "org:1 has no tool" in unknown.text) == (404, True)
+    assert (unknown.status_code, "The catalogue of org:1 does not contain it" in unknown.text) == (404, True)
     assert "no Temporal server answers at &lt;nowhere&gt;" in (await visitor.get("/runs")).text
     assert (await visitor.get("/runs/some-run")).status_code == 503
 
@@ -149,12 +153,78 @@ async def test_a_catalogue_that_is_no_path_is_refused(visitor: httpx2.AsyncClien
         assert answer.status_code == 400, named[:10]
 
 
+async def test_rejected_tools_share_a_line_per_reason(app: Any) -> None:
+    decision = (await app.state.scope.router.route("refund the customer who paid twice")).to_json()
+    rejected = [{"tool": f"s:tool_{n}", "why": f"score 0.0{n}, behind the 10 matches"} for n in range(9)]
+    text = as_file({**decision, "rejected": rejected}, 0.7)
+    assert (text.count("behind the 10 matches"), "s:tool_8<" in text) == (1, True)
+
+
+async def test_a_decision_shows_the_task_in_full_and_its_clauses(visitor: httpx2.AsyncClient) -> None:
+    task = "refund the customer who paid twice, then post the amount to slack " + "and thank them " * 20
+    page = html.unescape((await visitor.get("/", params={"task": task})).text)
+    assert f'<blockquote class="asked">{task.strip()}</blockquote>' in page
+    [clauses] = re.findall(r'<ol class="clauses">(.*?)</ol>', page, re.DOTALL)
+    assert (clauses.count("<li>") > 1, "stripe:refund_charge" in clauses) == (True, True)
+
+
+async def test_two_wordings_and_two_files_are_compared(visitor: httpx2.AsyncClient, app: Any) -> None:
+    asked = {"first": "refund the customer who paid twice", "second": "open a bug for the crash"}
+    page = (await visitor.get("/compare", params=asked)).text
+    assert ("only in the second" in page, "only in the first" in page) == (True, True)
+    [token] = set(re.findall(r'name="form" value="(\w+)"', page))
+    kept = (await app.state.scope.router.route(asked["first"])).to_json()
+    kept["matches"] = kept["matches"][1:]
+
+    async def compared(*named: str, text: str = json.dumps(kept)) -> httpx2.Response:
+        files = {name: (f"{name}.json", text) for name in named}
+        return await visitor.post("/compare", data={"form": token}, files=files)
+
+    assert "only in the first" not in (now := (await compared("first")).text)
+    assert "only in the second" in now
+    assert "only in the second" not in (await compared("first", "second")).text
+    assert (await compared("first", text="no JSON")).status_code == 400
+
+
+async def test_a_catalogue_of_thousands_is_paged_and_searched() -> None:
+    tools = [
+        {"server": f"server{n % 1_500}", "name": f"do_{n // 1_500}_{n}", "description": "It does."}
+        for n in range(13_000)
+    ] + [{"server": "mail", "name": "do-0-0"}]
+    async with Router(Catalogue(tools)) as router:
+        app = make_app(Scope(router=router, tenant="org:1", options=Options(), run_client=away), TOKEN)
+        async with client(app) as visitor:
+            await visitor.get(f"/?token={TOKEN}")
+
+            async def shown(path: str) -> str:
+                answer = await visitor.get(path)
+                assert (answer.status_code, len(answer.content) < 60_000) == (200, True), path
+                return html.unescape(answer.text)
+
+            assert "1 to 50 of 13,001 tools" in (first := await shown("/tools"))
+            assert 'href="/tools?page=2"' in first
+            assert "12,951 to 13,000 of 13,001 tools" in await shown("/tools?page=260")
+            assert "13,001 to 13,001 of 13,001 tools" in await shown("/tools?page=99999999")
+            assert "1 to 50 of 13,001 tools" in await shown("/tools?page=-1")
+            assert '/tools?q=it+does&page=2"' in await shown("/tools?q=it+does")
+            assert "9 tools" in await shown("/tools?server=server7")
+            assert "1 to 50 of 1,501 servers" in await shown("/servers")
+            assert "111 servers" in await shown("/servers?q=server12")
+            assert "1 tool" in await shown("/tools?q=do-0-0")
+            overview = await shown("/catalogue")
+            assert ("13,001" in overview, "2 tools of different servers share 1 names" in overview) == (True, True)
+
+
 async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(app: Any) -> None:
     decision = (await app.state.scope.router.route("refund the customer who paid twice")).to_json()
     endless = [{**decision["matches"][0], "tool": f"s:tool_{number}"} for number in range(20_000)]
     keys = [match["tool"] for match in endless]
     text = as_file({**decision, "matches": endless, "recommended": keys, "warnings": keys}, 0.7)
-    assert ("s:tool_199<" in text, "s:tool_200<" in text, "And 19,800 more matches" in text) == (True, False, True)
+    assert ("s:tool_199<" in text, "s:tool_200<" in text, "19,800 more matches are not shown" in text) == (
+        True,
+        False,
+        True,
+    )
 
 
 async def test_the_gate_is_shown_for_every_pipeline(app: Any) -> None:
@@ -165,11 +235,11 @@ async def test_the_gate_is_shown_for_every_pipeline(app: Any) -> None:
         [found] = [one.found for one in path(shown, 0.7) if one.name == "gate"]
         return found
 
-    assert gate() == "keywords settled it"
-    assert gate(semantic_ran=True) == "meaning was searched, too"
-    assert gate(gate_confidence=0.1) == "meaning was not searched"
+    assert gate() == "keyword search was enough"
+    assert gate(semantic_ran=True) == "semantic search ran as well"
+    assert gate(gate_confidence=0.1) == "no semantic search ran"
     others = Shown.of({**decision, "timings_ms": {"by_graph": 1.0, "semantic": 1.0}})
-    assert [one.found for one in path(others, 0.7)] == ["", "none of the matches"]
+    assert [one.found for one in path(others, 0.7)] == ["", "found none of the matches"]
 
 
 async def test_a_broken_page_leaves_the_others(app: Any, caplog: Any) -> None:

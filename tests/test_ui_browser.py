@@ -27,6 +27,8 @@ PATHS = {
     "decision": f"/?task={quote(TASK)}",
     "none": "/?task=sing+me+a+song+about+the+sea",
     "tools": "/tools?q=weather",
+    "catalogue": "/catalogue",
+    "compare": "/compare?first=refund+a+customer&second=open+a+bug",
     "tool": "/tools/ehr%3Abook_appointment",
     "hostile": f"/tools/{quote(HOSTILE.key, safe='')}",
     "servers": "/servers",
@@ -36,7 +38,7 @@ PATHS = {
     "unknown": "/tools/nobody%3Anothing",
 }
 expect.set_options(timeout=60_000)  # how long a slow machine may take; nothing waits that long on another
-SCREENS = {"light": (1100, "light"), "dark": (1100, "dark"), "narrow": (360, "light")}
+SCREENS = {"light": (1100, "light"), "dark": (1100, "dark"), "narrow": (390, "light")}
 
 
 @asynccontextmanager
@@ -76,6 +78,12 @@ async def flaws(page: Page) -> list[str]:
     ]
 
 
+async def hidden_columns(page: Page) -> int:
+    """How many parts of the page are cut off until somebody scrolls them sideways."""
+    parts = "[...document.querySelectorAll('.scroll')].filter(part => part.scrollWidth > part.clientWidth).length"
+    return int(await page.evaluate(parts))
+
+
 async def too_wide(page: Page) -> bool:
     return bool(await page.evaluate("document.documentElement.scrollWidth > innerWidth"))
 
@@ -101,6 +109,8 @@ async def test_every_page_is_read_by_everybody_on_every_screen(browser: Browser,
             await page.goto(at(link, path))
             assert await page.locator("h1").count() == 1, name
             assert (name, await too_wide(page)) == (name, False)
+            if screen == "narrow":
+                assert (name, await hidden_columns(page)) == (name, 0)
             assert (name, [] if screen == "narrow" else await flaws(page)) == (name, [])
 
 
@@ -111,14 +121,14 @@ async def test_a_task_is_typed_and_its_answer_followed_by_keyboard_alone(browser
         await page.keyboard.type("refund the customer who paid twice")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", level=2)).to_have_text("stripe:refund_charge")
-        await expect(page.get_by_text("Confidence by keywords alone")).to_be_visible()
+        await expect(page.get_by_text("Confidence of the keyword search")).to_be_visible()
         await expect(field).to_be_focused()  # the browser moves the focus only after it has drawn the page
-        for _ in range(2):  # from the field over the button to the answer
+        for _ in range(3):  # from the field over the button and the link to compare to the answer
             await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", level=1)).to_have_text("refund_charge")
         await page.keyboard.press("Tab")
-        await expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
+        await expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
 
 
 async def test_servers_are_connected_and_a_broken_one_says_why(browser: Browser, link: str) -> None:
@@ -133,13 +143,15 @@ async def test_a_replay_shows_what_a_pipeline_would_change(browser: Browser, lin
         await page.get_by_label("Pipeline").select_option("koi")
         await page.get_by_role("button", name="Replay").click()
         await expect(page.locator(".figures")).to_contain_text("21")
-        await expect(page.get_by_text("Means, before and after")).to_be_visible()
+        await expect(page.get_by_text("Means before and after")).to_be_visible()
 
 
 async def test_experience_shows_what_was_learnt_and_what_was_wrong(browser: Browser, link: str) -> None:
     async with looking(browser, link, at(link, "/experience")) as page:
         await expect(page.get_by_role("group", name="Used together")).to_contain_text("snowflake:run_query")
-        await expect(page.get_by_role("group", name="What was wrong")).to_contain_text("apollo figures of week 100")
+        await expect(page.get_by_role("group", name="Where routing missed")).to_contain_text(
+            "apollo figures of week 100"
+        )
 
 
 async def test_a_decision_in_a_file_is_read_by_everybody(browser: Browser, tmp_path: Path) -> None:
@@ -164,15 +176,23 @@ async def test_runs_that_wait_are_approved_and_refused_on_their_page(
         async with asyncio.timeout(120):
             while not await page.get_by_role("link", name=own.id).count():  # Lists lag behind a little.
                 await page.goto(at(link, "/runs"))
-        assert await page.get_by_role("link", name=other.id).count() == 0
+        assert await page.get_by_role("link", name=other.id).count() == 0  # of another tenant
         await page.get_by_role("link", name=own.id).click()
         assert (await flaws(page), await too_wide(page)) == ([], False)
         await page.get_by_role("button", name="Refuse s2").click()
         await page.get_by_role("button", name="Approve s1").click()
         result = await own.result()
         assert [step["status"] for step in result["steps"]] == ["done", "refused"]
+        await page.goto(at(link, "/runs?all=1"))
+        await page.get_by_role("link", name=own.id).click()
+        await expect(page.get_by_role("heading", name="Result")).to_be_visible()
+        await expect(page.get_by_text("Approved by")).to_have_count(1)
+        await expect(page.get_by_text("Rejected by")).to_have_count(1)
+        await page.locator("summary").first.click()
+        await expect(page.get_by_text("delete_file a.txt", exact=True)).to_be_visible()
+        assert (await flaws(page), await too_wide(page)) == ([], False)
         await page.goto(at(link, f"/runs/{other.id}"))
-        await expect(page.get_by_text(f"org:1 has no run '{other.id}'")).to_be_visible()
+        await expect(page.get_by_text(f"has no run '{other.id}'")).to_be_visible()
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 0
     await other.terminate()

@@ -99,7 +99,7 @@ class RouteRequest:
 
     Attributes:
         query: The task in words.
-        tenant: The tenant. Only its tools may match. Default: `local`.
+        tenant: The tenant. Only its tools may match. A Router takes `local` as default, and a worker requires a tenant.
         limit: The maximum number of matches, 1 to 50.
         conversation: Earlier turns, oldest first. They count towards the meaning of the task.
         filters: Conditions that every match must meet: `kind`, `server`, `name` or a label, each with its value.

@@ -52,6 +52,7 @@ class StepOutcome:
         arguments: The arguments of the call, if a model filled some of them. For a step that waits for approval, the
             arguments that the call would have.
         digest: The digest of the call, for a step that waits for approval.
+        decided_by: The name of the person who approved or rejected the call. Empty if nobody was asked.
 
     Examples:
         >>> from orchestrator import StepOutcome, StepStatus
@@ -67,6 +68,7 @@ class StepOutcome:
     tokens: int = 0
     arguments: dict[str, Any] = field(default_factory=dict)
     digest: str = ""
+    decided_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,7 @@ class Checkpoint:
         filled: The late arguments, by step.
         asked: The digests of the calls to which `approvals` belong, by step.
         stream: The state of the workflow stream.
+        decided_by: The names of the people who approved or rejected calls, by step.
 
     Examples:
         >>> from orchestrator import RunRequest
@@ -101,6 +104,7 @@ class Checkpoint:
     filled: dict[str, Filled] = field(default_factory=dict)
     asked: dict[str, str] = field(default_factory=dict)
     stream: dict[str, Any] | None = None
+    decided_by: dict[str, str] = field(default_factory=dict)
 
 
 @settings
@@ -112,7 +116,7 @@ class RunRequest:
 
     Attributes:
         task: The task in words.
-        tenant: The tenant. Only its tools may be called.
+        tenant: The tenant. Only its tools may be called. A `ToolRouter` has its own tenant as default.
         limit: The maximum number of matches, 1 to 50.
         conversation: Earlier turns, oldest first.
         filters: Conditions that every match must meet.
@@ -222,6 +226,7 @@ class StepProgress:
         reason: Why the step has this status.
         arguments: The arguments of the call, while the step waits for approval.
         digest: The digest of the call, while the step waits for approval.
+        decided_by: The name of the person who approved or rejected the call. Empty if nobody was asked.
 
     Examples:
         >>> from orchestrator import StepProgress, StepStatus
@@ -236,6 +241,7 @@ class StepProgress:
     reason: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
     digest: str = ""
+    decided_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

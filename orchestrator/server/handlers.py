@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from mcp import MCPError
@@ -30,10 +31,12 @@ from mcp.types import (
     UnsubscribeRequestParams,
 )
 
+from orchestrator.audit import Entry, arguments_digest
 from orchestrator.errors import ToolrouteError
 from orchestrator.server import offers
 from orchestrator.server.clients import ClientAsker, Context
 from orchestrator.server.gateway import Gateway
+from orchestrator.server.outcome_recorder import Conversation
 
 R = TypeVar("R")
 TenantOf = Callable[[Context], str]
@@ -61,7 +64,7 @@ class GatewayServer(Server[Any]):
 class Handlers:
     """Answers the requests about everything but tools."""
 
-    def __init__(self, gateway: Gateway, tenant_of: TenantOf, who_of: Callable[[Context], object]) -> None:
+    def __init__(self, gateway: Gateway, tenant_of: TenantOf, who_of: Callable[[Context], Conversation]) -> None:
         self._gateway, self._tenant_of, self._who_of = gateway, tenant_of, who_of
         self._listening: dict[str, ListenHandler] = {}
 
@@ -92,6 +95,12 @@ class Handlers:
         asker = ClientAsker(context, self._who_of(context), self._gateway.sessions.level(context))
         return await self._gateway.questions.answered(asker, params, answer)
 
+    def _audited(self, context: Context, event: str, **asked: Any) -> AbstractContextManager[dict[str, Any]]:
+        """Write a line that has the digest of what was asked for: a URI may hold anything."""
+        who = self._who_of(context)
+        entry = Entry(event=event, tenant=who.tenant, actor=who.actor, arguments=arguments_digest(asked))
+        return self._gateway.audited(entry)
+
     async def list_resources(self, context: Context, _: Any) -> ListResourcesResult:
         found = await self._gateway.offers(self._tenant_of(context))
         return ListResourcesResult(resources=[_RESOURCE, *offers.resources(found)])
@@ -109,7 +118,11 @@ class Handlers:
 
         async def answer() -> ReadResourceResult:
             found = await self._gateway.offers(tenant)
-            return await offers.read(self._gateway.pool(tenant), params.uri, found)
+            with self._audited(context, "resource", uri=params.uri) as line:
+                line["server"], _ = offers.located(params.uri, found)
+                read = await offers.read(self._gateway.pool(tenant), params.uri, found)
+                line["result"] = "ok"
+            return read
 
         return await self.answered(context, params, _raising_mcp(answer))
 
@@ -121,7 +134,11 @@ class Handlers:
 
         async def answer() -> Any:
             found = await self._gateway.offers(tenant)
-            return await offers.get_prompt(self._gateway.pool(tenant), params.name, params.arguments, found)
+            with self._audited(context, "prompt", name=params.name, arguments=params.arguments) as line:
+                line["server"], _ = offers.located_prompt(params.name, found)
+                got = await offers.get_prompt(self._gateway.pool(tenant), params.name, params.arguments, found)
+                line["result"] = "ok"
+            return got
 
         return await self.answered(context, params, _raising_mcp(answer))
 

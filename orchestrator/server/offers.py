@@ -4,7 +4,7 @@ Prompts are called `SERVER:NAME`, as tools are. URIs are those of `uris`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp import MCPError
 from mcp.types import (
@@ -24,9 +24,6 @@ from orchestrator.common.keys import split_key
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.offers import Items, Offer
 from orchestrator.server.uris import shown_uri, split_uri, with_shown_links
-
-if TYPE_CHECKING:
-    pass
 
 Offers = Mapping[str, Offer]
 """The offers of each server, by server."""
@@ -90,7 +87,7 @@ async def get_prompt(pool: Connections, name: str, arguments: dict[str, str] | N
         arguments: The prompt's arguments.
         offers: The servers' offers by name.
     """
-    server, own = _prompt(name, offers)
+    server, own = located_prompt(name, offers)
     result, secrets = await pool.request(server, lambda client: client.get_prompt(own, arguments))
     for message in result.messages:
         content = with_shown_links(server, message.content)
@@ -108,7 +105,7 @@ async def complete(pool: Connections, params: CompleteRequestParams, offers: Off
         offers: The servers' offers by name.
     """
     ref = params.ref
-    server, own = _prompt(ref.name, offers) if isinstance(ref, PromptReference) else located(ref.uri, offers)
+    server, own = located_prompt(ref.name, offers) if isinstance(ref, PromptReference) else located(ref.uri, offers)
     if not offers[server].completes:
         return CompleteResult(completion=Completion(values=[]))
     there = ref.model_copy(update={"name" if isinstance(ref, PromptReference) else "uri": own})
@@ -119,7 +116,8 @@ async def complete(pool: Connections, params: CompleteRequestParams, offers: Off
     return result
 
 
-def _prompt(name: str, offers: Offers) -> tuple[str, str]:
+def located_prompt(name: str, offers: Offers) -> tuple[str, str]:
+    """Return the server of a prompt, and its own name for it."""
     server, own = split_key(name)
     if server not in offers or all(one["name"] != own for one in offers[server].prompts):
         raise MCPError(INVALID_PARAMS, f"unknown prompt {name!r}: use a name from prompts/list")

@@ -79,6 +79,8 @@ _SIGN_IN_S = 120.0
 """Seconds that a call waits until its user has signed in. The link works for longer, and a later call uses the
 sign-in."""
 _MOST_SHOWN = 6_000
+_MOST_ARGUMENTS = 20
+"""The maximum number of arguments whose values a question shows."""
 _MOST_SESSIONS = 1_000
 _CHOICES = {
     "this call": "Only this call",
@@ -102,7 +104,8 @@ class SearchArguments(BaseModel):
     )
     describe: list[str] = Field(
         default_factory=list,
-        description="Instead of a query: the `tool` of each match whose whole definition you need.",
+        description="Instead of a query, or together with a query: the `tool` of each match whose whole definition you "
+        "need.",
         max_length=MAX_LIMIT,
     )
 
@@ -167,12 +170,12 @@ def make_server(
     """Return the MCP server.
 
     Args:
-        gateway: What is searched and called.
-        tenant: Everyone's tenant (stdio). Default: each request's token names its own.
-        approve: The tools that a user approves.
-        most_calls: The calls that a tenant has under way at most, so that it takes no place that others need.
-        options: The options of `toolroute approvals allow` that name the same servers and store.
-        profile: The profile that everyone is confined to; "" for those of tokens and paths.
+        gateway: The gateway.
+        tenant: The tenant of all clients (stdio). Default: the tenant of each request's token.
+        approve: The tools that need approval.
+        most_calls: The maximum number of concurrent calls of a tenant, so that it leaves room for others.
+        options: Options for `toolroute approvals allow` with the same servers and store.
+        profile: The profile of all clients, or "" for the profiles of tokens and paths.
     """
     under_way, approver, rates = Counter[str](), _Approver(gateway, approve, options), RateLimit()
 
@@ -229,9 +232,9 @@ def make_server(
 
 
 async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
-    """Serve one client over standard input and output, until it ends; return True where a signal came first.
+    """Serve one client over standard input and output until it ends. Returns True after a signal.
 
-    A thread then still reads the input, which only the client can end, and Python would wait for it.
+    After a signal a thread still reads the input, which only the client can end, and Python would wait for it.
     """
 
     async def serve() -> None:
@@ -272,15 +275,22 @@ async def _answer(
         wanted = _parsed(CallArguments, arguments)
         tool, arguments = wanted.tool, wanted.arguments
     if tool == "read_result":
-        # In a thread: a result may be large, and others are served meanwhile.
-        return _text(await asyncio.to_thread(gateway.results.read, (tenant, actor), _parsed(ReadArguments, arguments)))
+        with gateway.audited(Entry(event="result", tenant=tenant, actor=actor)) as line:
+            # In a thread: a result may be large, and others are served meanwhile.
+            part = await asyncio.to_thread(gateway.results.read, (tenant, actor), _parsed(ReadArguments, arguments))
+            line |= {"result": "ok", "bytes": len(part)}
+        return _text(part)
     if tool == "search":
         asked = _parsed(SearchArguments, arguments)
-        if asked.describe:
-            return _text(compact(await gateway.describe(tenant, asked.describe)))
-        if not asked.query:
+        if not (asked.query or asked.describe):
             raise InvalidArguments("query is empty: write the task in words, or name tools in `describe`")
+        described = await gateway.describe(tenant, asked.describe, actor) if asked.describe else {}
+        if not asked.query:
+            return _text(compact(described))
         found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
+        if described:
+            warnings = [*found["warnings"], *described["warnings"]]
+            found |= {"tools": described["tools"], "warnings": warnings}
         # Only as text: all clients read that, and some would give a model the same JSON twice.
         return _text(compact(found))
     meta = dict(context.meta or {})
@@ -304,7 +314,7 @@ async def _answer(
 
 
 def _progress_to(asker: Any) -> OnProgress:
-    """Return what reports progress to a client, whose request may have come again since."""
+    """Return a function that reports progress to a client. The client may have repeated its request since."""
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
         await asker.context.session.report_progress(progress, total, message)
@@ -359,7 +369,15 @@ class _Approver:
         tool: Tool,
         arguments: Mapping[str, Any],
     ) -> str:
-        """Return how the client's user has approved this call, or that none is needed; else ask, or refuse."""
+        """Return how the user approved this call, or that no approval is needed. Otherwise ask, or refuse.
+
+        Args:
+            who: The tenant and the client.
+            context: The request's context.
+            params: The request's parameters.
+            tool: The tool.
+            arguments: The call's arguments.
+        """
         policy, profile = current().spec.approve or self._policy, current()
         shown = profile.shown(tool)
         if not needs_approval(shown, policy):
@@ -410,7 +428,7 @@ class _Approver:
     ) -> Any:
         capabilities = context.session.client_capabilities
         can = capabilities.elicitation if capabilities else None
-        shown, key = _shown(bounded(dict(arguments))), _shown(tool.key)[1:-1]
+        shown, key = _arguments_shown(arguments), _shown(tool.key)[1:-1]
         if can is None or (can.url and not can.form):
             raise self._cannot_ask(tenant, tool, shown, changed)
         message = f"{changed}Allow your agent to call {key} with {shown}?"
@@ -445,11 +463,23 @@ class _Approver:
 
 
 def _changed(tool: Tool, *, is_other: bool) -> str:
-    """Return what a user has to know of a tool that is not the one that was accepted, or allowed, before."""
+    """Return a warning for a user about a tool that differs from the accepted or allowed one."""
     if is_quarantined(tool):
         why = _shown(bounded(tool.labels[QUARANTINED]))[1:-1]
         return f"The tool has changed since it was accepted, and nobody has accepted the change ({why}). "
     return "The tool or its server has changed since you allowed it. " if is_other else ""
+
+
+def _arguments_shown(arguments: Mapping[str, Any]) -> str:
+    """Return arguments for the user, with the names of those whose values are not among them."""
+    shown, left = _shown(bounded(dict(arguments), items=_MOST_ARGUMENTS)), [*arguments][_MOST_ARGUMENTS:]
+    if not left:
+        return shown
+    names = _shown(bounded(", ".join(left), most=1_000))
+    return (
+        f"{shown} and {len(left)} of {len(arguments)} arguments whose values are not shown here: {names}. "
+        "Decline, and have your agent write them out, if you want to see them first"
+    )
 
 
 def _shown(value: Any) -> str:
@@ -469,7 +499,7 @@ def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
 
 
 def _pinned(name: str, tool: Tool) -> McpTool:
-    """Return a pinned tool as it is listed beside `search`."""
+    """Return a pinned tool in the form that is listed beside `search`."""
     hints = {name: own for name, own in asdict(tool.annotations).items() if own is not None}
     return McpTool(
         name=name,
@@ -481,7 +511,7 @@ def _pinned(name: str, tool: Tool) -> McpTool:
 
 
 def _scope(context: Context) -> Any:
-    """Return the ASGI scope of a request; None over stdio."""
+    """Return the ASGI scope of a request, or None over stdio."""
     return None if context.request is None else context.request.scope
 
 
@@ -496,14 +526,16 @@ def _tenant_of(context: Context) -> str:
 
 
 def _client_of(context: Context) -> str:
-    """Return who asks: by a token of a file its holder, whatever the client is called; else the client by its name."""
+    """Return the actor: the holder of a token from a file, otherwise the client's name."""
     user = context.request.scope.get("user") if context.request is not None else None
     params = context.session.client_params
     return ((user and user.access_token.subject) or (params.client_info.name if params else ""))[:_LONGEST_CLIENT]
 
 
 def _session_of(context: Context) -> str:
-    """Return the session over HTTP; "" over stdio, where the process is the session, and where a client has none."""
+    """Return the session over HTTP. "" over stdio, where the process is the session, and for a client without
+    sessions.
+    """
     return context.request.headers.get("mcp-session-id", "") if context.request is not None else ""
 
 

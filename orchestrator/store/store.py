@@ -370,9 +370,8 @@ class Store:
         tried = {_listing(server, (entries or {}).get(server, "")): error for server, error in errors.items()}
         young = {name: own for name, own in before.items() if name not in tried and own[1] > now - _FAILURES_KEPT_S}
         after = young | {listing: (error, now) for listing, error in tried.items()}
-        if any(error for error, _ in (*before.values(), *after.values())):
-            with self.qdrant.writing(tenant) as points:
-                manifest.note_failures(points, tenant, after)
+        with self.qdrant.writing(tenant) as points:
+            manifest.note_failures(points, tenant, after)
 
     def keep_offer(self, tenant: str, server: str, entry: str, offer: str) -> None:
         """Store a server's resources and prompts as JSON text, by the entry that connects it.
@@ -393,6 +392,15 @@ class Store:
         listings = {_listing(server, entry): server for server, entry in entries.items()}
         found = self.qdrant.read(tenant, lambda points: manifest.offers(points, tenant, listings))
         return {listings[listing]: offer for listing, offer in found.items()}
+
+    def listed_at(self, tenant: str) -> dict[str, float]:
+        """Return the time of the last successful listing of each server, in seconds since 1970.
+
+        Servers that were imported, and servers that were listed more than a month ago, are missing.
+        """
+        entries, tried = self.entries(tenant), self._failures(tenant)
+        found = {name: tried.get(_listing(name, entry)) for name, entry in entries.items()}
+        return {name: last[1] for name, last in found.items() if last and not last[0]}
 
     def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
         """Return the reasons of listings that failed in the last seconds, by server, if the same entry was used.

@@ -177,4 +177,5 @@ class Run:
             approvals=steps.words,
             filled=steps.filled,
             asked=steps.asked,
+            decided_by=steps.decided_by,
         )

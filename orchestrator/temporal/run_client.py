@@ -65,15 +65,21 @@ class RunClient:
     tenant: str
     pages: str = ""
 
-    async def runs(self, *, ended: bool) -> list[Listed]:
+    async def runs(self, *, ended: bool, most: int | None = None) -> list[Listed]:
         """Return the tenant's runs, newest first. Ended runs are included only if `ended` is True."""
         query = _RUNS + ("" if ended else " AND ExecutionStatus = 'Running'")
         try:
             listed = self.client.list_workflows(query, rpc_timeout=SOON)
-            found = [(one, await _memo(one)) async for one in listed]
+            found = list[Listed]()
+            async for one in listed:
+                memo = await _memo(one)
+                if memo and memo.tenant == self.tenant:
+                    found.append(self._listed(one, memo))
+                if most is not None and len(found) == most:
+                    break
         except RPCError as error:
             raise Unavailable(f"the Temporal server could not list its runs: {error.message}") from None
-        return [self._listed(one, its) for one, its in found if its and its.tenant == self.tenant]
+        return found
 
     async def run(self, run_id: str) -> Listed:
         """Return one run.
@@ -102,6 +108,19 @@ class RunClient:
         except RPCError:
             return None
         return asked
+
+    async def result(self, run: Listed) -> RunResult | None:
+        """Return the result of a finished run. Return None for a run that has none, and for a user's own workflow."""
+        if run.under_way or run.workflow != names.RUN:
+            return None
+        try:
+            handle = self.client.get_workflow_handle(run.id, result_type=RunResult)
+            found: RunResult = await handle.result(rpc_timeout=SOON)
+        except WorkflowFailureError as error:
+            return failed_result(error)
+        except (RPCError, ValueError, TypeError, RuntimeError):  # The server lost it, or a codec hides it.
+            return None
+        return found
 
     async def follow(self, run_id: str) -> AsyncIterator[Progress]:
         """Yield each change of a run from its beginning to its end: the changed steps, without arguments.

@@ -62,6 +62,7 @@ class Steps:
         self.outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
         self.filled = dict(done.filled) if done else {}
         self.words = dict(done.approvals) if done else {}
+        self.decided_by = dict(done.decided_by) if done else {}
         self._status: dict[str, StepStatus] = {name: outcome.status for name, outcome in self.outcomes.items()}
 
     async def carry_out(self) -> None:
@@ -97,6 +98,7 @@ class Steps:
     def take(self, word: Approval) -> None:
         """Take an answer that passed `check`. It is final."""
         self.words[word.step] = word.allowed
+        self.decided_by[word.step] = word.by
 
     async def _carry_out(self, step: Step) -> None:
         if ended := await self._way(step):
@@ -152,7 +154,7 @@ class Steps:
                 return await self._in_slot(step, tool, self._call)
             except _Changed:
                 asks, approved = True, None
-                self.words.pop(step.id, None)
+                self._forget(step)
 
     async def _approval(self, step: Step, tool: Tool, shown: str | None) -> StepOutcome | None:
         """Wait for a person's answer. Return how the step ends if it is not approved. None if it is, or if the run
@@ -161,10 +163,11 @@ class Steps:
         arguments = self._arguments(step)
         digest = call_digest(tool, arguments)
         if self.words.get(step.id) and self.asked.get(step.id) != digest:
-            del self.words[step.id]  # That answer was for another call, before the run continued as new.
+            self._forget(step)  # The answer was about another call, before the run continued as new.
         self.asked[step.id] = digest
         if shown == digest:
             self.words.setdefault(step.id, True)
+            self.decided_by.setdefault(step.id, self.request.actor or "the request")
         self._status[step.id] = StepStatus.NEEDS_APPROVAL
         timeout = timedelta(seconds=self.request.approval_timeout_s)
         try:
@@ -181,6 +184,10 @@ class Steps:
         if self.words.get(step.id) is False:
             return _end(step, StepStatus.REFUSED, f"a person rejected the call of {tool.key}")
         return None
+
+    def _forget(self, step: Step) -> None:
+        self.words.pop(step.id, None)
+        self.decided_by.pop(step.id, None)
 
     async def _in_slot(self, step: Step, tool: Tool, work: Work) -> StepOutcome | None:
         """Do the work with a slot and reserved tokens. None if the run stops before that."""
@@ -261,6 +268,7 @@ class Steps:
             reason=reason[:300],
             arguments=arguments,
             digest=self.asked[step.id] if asks else "",
+            decided_by=self.decided_by.get(step.id, ""),
         )
 
     def _changed(self, step: Step) -> str:
@@ -278,6 +286,7 @@ class Steps:
         return waits and step.id not in self.outcomes and step.id not in self.words
 
     def _note(self, step: Step, ended: StepOutcome) -> None:
+        ended = replace(ended, decided_by=self.decided_by.get(step.id, ""))
         self.outcomes[step.id], self._status[step.id] = ended, ended.status
         step_ended(ended)
 

@@ -11,6 +11,8 @@ from starlette.staticfiles import StaticFiles
 
 from orchestrator.errors import InvalidInput, ToolrouteError
 from orchestrator.ui.ask import ask, kept
+from orchestrator.ui.catalogue import catalogue, measure
+from orchestrator.ui.compare import compare, compare_kept
 from orchestrator.ui.experience import experience
 from orchestrator.ui.guard import HOSTS, Guard, changing
 from orchestrator.ui.page import page
@@ -29,6 +31,10 @@ def make_app(scope: Scope, token: str) -> Starlette:
         routes=[
             Route("/", ask),
             Route("/decision", changing(kept), methods=["POST"]),
+            Route("/compare", compare),
+            Route("/compare", changing(compare_kept), methods=["POST"]),
+            Route("/catalogue", catalogue),
+            Route("/catalogue", changing(measure), methods=["POST"]),
             Route("/tools", tools),
             Route("/tools/{key:path}", tool),
             Route("/tools/{key:path}", changing(accept_change), methods=["POST"]),
@@ -55,4 +61,4 @@ def make_app(scope: Scope, token: str) -> Starlette:
 def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 400 if isinstance(error, InvalidInput) else 503
     text = error.detail if isinstance(error, HTTPException) else str(error)
-    return page(request, "message.html", status, title="That did not work", text=text)
+    return page(request, "message.html", status, title="This did not work", text=text)

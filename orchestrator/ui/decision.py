@@ -1,5 +1,6 @@
 """Shows a Decision: its stages, the gate and the graph, as part of a page or as one file."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +11,18 @@ from orchestrator.ui.templates import file
 LEGS = {
     "always": "always-available",
     "explicit": "named server",
-    "keyword": "keywords",
-    "semantic": "meaning",
+    "keyword": "keyword search",
+    "semantic": "semantic search",
     "experience": "past tasks",
     "required": "required by another",
     "used_with": "used together",
 }
-"""What a person reads for each kind of evidence; a leg of somebody's own has its own name."""
+"""The name of each leg on the pages. A leg of your own pipeline keeps its name."""
 
 
+_NUMBER = re.compile(r"^\w+ \d\.\d\d, ")
 MOST_SHOWN = 200
-"""The maximum number of members of each list on a page. A request has at most 50 matches."""
+"""The number of entries of each list that a page shows. A request returns at most 50 matches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,12 @@ class PassedStage:
 
 
 def view(shown: Shown, gate: float) -> dict[str, Any]:
-    """Return what the templates show of a Decision; gate: the share from which on keywords settle a task."""
+    """Return the values that the templates show for a Decision.
+
+    Args:
+        shown: The Decision.
+        gate: The keyword confidence, 0 to 1, from which on no semantic search is needed.
+    """
     hops = {one.tool: one.hops for one in shown.related}
     return {
         "shown": shown,
@@ -43,13 +50,31 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
         "longest": max((ms for name, ms in shown.timings_ms.items() if name != "total"), default=0) or 1,
         "gate": gate,
         "legs": LEGS,
+        "kinds": {match.kind for match in shown.matches},
+        "clauses": [(clause, _best_for(shown, number)) for number, clause in enumerate(shown.parts[:MOST_SHOWN])],
+        "rejected": _by_reason(shown),
         "graph": drawing.graph(shown.graph[:MOST_SHOWN], hops),
         "gate_outcome": _gate_outcome(shown, gate),
     }
 
 
+def _best_for(shown: Shown, clause: int) -> str:
+    """Return the key of the best match for one clause, or an empty text."""
+    chances = [(m.for_parts[clause], m.tool) for m in shown.matches if len(m.for_parts) > clause]
+    best = max(chances, default=(0.0, ""))
+    return best[1] if best[0] > 0 else ""
+
+
+def _by_reason(shown: Shown) -> dict[str, list[str]]:
+    """Return the rejected tools by reason, without the number that differs for each tool."""
+    found: dict[str, list[str]] = {}
+    for one in shown.rejected[:MOST_SHOWN]:
+        found.setdefault(_NUMBER.sub("", one.why), []).append(one.tool)
+    return found
+
+
 def path(shown: Shown, gate: float) -> list[PassedStage]:
-    """Return the stages in the order in which they ran, the gate behind the last of the first legs."""
+    """Return the stages in the order in which they ran, with the gate after the keyword leg."""
     passed = [
         PassedStage(name=name, found=_found(name, shown), ms=ms)
         for name, ms in [*shown.timings_ms.items()][:MOST_SHOWN]
@@ -61,24 +86,26 @@ def path(shown: Shown, gate: float) -> list[PassedStage]:
 
 
 def _gate_outcome(shown: Shown, gate: float) -> str:
-    """Return what came of the gate; some pipelines keep it closed however sure the keywords are."""
+    """Return the outcome of the gate in words. Some pipelines never run the semantic leg."""
     if shown.semantic_ran:
-        return "meaning was searched, too"
-    return "keywords settled it" if shown.gate_confidence >= gate else "meaning was not searched"
+        return "semantic search ran as well"
+    return "keyword search was enough" if shown.gate_confidence >= gate else "no semantic search ran"
 
 
 def _found(stage: str, shown: Shown) -> str:
     if stage == "load":
         return f"{shown.catalogue.tools:,} tools"
     if stage == "understand":
-        return f"{len(shown.parts)} parts" if shown.parts else "one task"
+        return f"{len(shown.parts)} clauses" if shown.parts else "one clause"
     if stage == "select":
-        return f"kept {len(shown.matches)}, first {', '.join(shown.recommended[:MOST_SHOWN]) or 'none'}"
+        return f"{len(shown.matches)} matches, use first: {', '.join(shown.recommended[:MOST_SHOWN]) or 'none'}"
     by_leg = [(match.evidence[stage], match.tool) for match in shown.matches if match.evidence.get(stage)]
     if not by_leg:
-        return "none of the matches" if stage in LEGS else ""  # Other legs give evidence under names of their own.
+        return (
+            "found none of the matches" if stage in LEGS else ""
+        )  # Other legs give evidence under names of their own.
     chance, best = max(by_leg)
-    return f"{len(by_leg)} of the matches, best {best} at {chance:.2f}"
+    return f"found {len(by_leg)} of the matches, best: {best} with {chance:.2f}"
 
 
 def as_file(value: dict[str, Any], gate: float) -> str:

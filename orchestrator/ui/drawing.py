@@ -21,6 +21,8 @@ class Node:
 class Arrow:
     """The relations from one tool to another: the arrow's path, and the place of the label with their types."""
 
+    source: str
+    to: str
     types: str
     weak: bool
     path: str
@@ -80,6 +82,8 @@ def _arrow(edges: Sequence[Edge], source: Node, to: Node) -> Arrow:
     x1 = to.x + (_WIDTH if source.x >= to.x else 0)
     bend = (x0 + x1) / 2 if source.x != to.x else x0 + 60
     return Arrow(
+        source=source.key,
+        to=to.key,
         types=", ".join(edge.type.replace("_", " ") for edge in edges),
         weak=all(edge.origin != "stated" and edge.type != NEEDS for edge in edges),
         path=f"M {x0} {start} C {bend} {start} {bend} {end} {x1} {end}",

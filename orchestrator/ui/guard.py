@@ -30,7 +30,7 @@ _HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-_REMEDY = "open the link that `toolroute ui` has printed: it holds the token that lets you in"
+_REMEDY = "This page needs a token. Open the link that `toolroute ui` has printed; it contains the token."
 
 
 class Guard(BaseHTTPMiddleware):
@@ -56,9 +56,9 @@ class Guard(BaseHTTPMiddleware):
         try:
             return await call_next(request)
         except Exception as error:
-            logger.exception("%s %r broke", request.method, request.scope["path"])
-            why = "the terminal of `toolroute ui` says where; the other pages are there as before"
-            return PlainTextResponse(f"this page broke ({type(error).__name__}): {why}\n", 500)
+            logger.exception("page failed: %s %r", request.method, request.scope["path"])
+            why = "The terminal of `toolroute ui` shows the traceback. The other pages still work."
+            return PlainTextResponse(f"this page failed: {type(error).__name__}. {why}\n", 500)
 
     def _is_right(self, given: str) -> bool:
         return compare_digest(given.encode(), self._token.encode())
@@ -75,9 +75,11 @@ def changing(
     """Return the endpoint of a form: 403 for one that is not ours."""
 
     async def endpoint(request: Request) -> Response:
-        async with request.form(max_files=1, max_fields=20) as form:
+        async with request.form(max_files=2, max_fields=20) as form:
             if not compare_digest(str(form.get("form", "")).encode(), form_token(request).encode()):
-                raise HTTPException(403, "this form is not of this page: load the page again, then send it")
+                raise HTTPException(
+                    403, "the form was not accepted: it does not come from this page. Load the page again, then send it"
+                )
             return await answer(request, form)
 
     return endpoint

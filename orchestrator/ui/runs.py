@@ -1,5 +1,6 @@
 """Runs: their state, the calls that wait for approval, and a person's approval or refusal."""
 
+from getpass import getuser
 from urllib.parse import quote
 
 from starlette.datastructures import FormData
@@ -7,29 +8,57 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from orchestrator.errors import ToolrouteError
-from orchestrator.records.run import Approval
-from orchestrator.ui.page import page
+from orchestrator.records.run import Approval, RunResult, StepProgress
+from orchestrator.ui.page import PAGE_SIZE, page, page_number, paged
 from orchestrator.ui.scope import Scope
-
-_BY = "toolroute ui"
 
 
 async def runs(request: Request) -> Response:
     """List the tenant's runs, the latest first, or show why the Temporal server cannot be reached."""
-    ended = "all" in request.query_params
+    ended, at = "all" in request.query_params, page_number(request)
     try:
         client = await Scope.of(request).run_client()
-        found, unavailable = await client.runs(ended=ended), ""
+        found, unavailable = await client.runs(ended=ended, most=at * PAGE_SIZE + 1), ""
     except ToolrouteError as error:
         found, unavailable = [], str(error)
-    return page(request, "runs.html", found=found, unavailable=unavailable, ended=ended)
+    return page(request, "runs.html", found=paged(request, found), unavailable=unavailable, ended=ended)
 
 
 async def run(request: Request) -> Response:
-    """Show a run's steps, its budget, and the calls that wait."""
+    """Show the steps, the result and the budget of a run, and the calls that wait for approval."""
     client, run_id = await Scope.of(request).run_client(), request.path_params["run_id"]
     found, progress = await client.run(run_id), await client.progress(run_id)
-    return page(request, "run.html", run=found, progress=progress)
+    result = await client.result(found)
+    shown = {end.step: end for end in result.steps} if result else {}
+    steps = progress.steps if progress else _steps(result) if result else ()
+    budget = progress.budget if progress else result.budget if result else None
+    return page(
+        request, "run.html", run=found, progress=progress, result=result, steps=steps, ends=shown, budget=budget
+    )
+
+
+def _steps(result: RunResult) -> list[StepProgress]:
+    """Return the steps of a finished run whose worker does not answer."""
+    tasks = {step.id: step.task for step in result.plan.steps}
+    return [
+        StepProgress(
+            step=end.step,
+            task=tasks.get(end.step, ""),
+            tool=end.tool,
+            status=end.status,
+            reason=end.reason,
+            decided_by=end.decided_by,
+        )
+        for end in result.steps
+    ]
+
+
+def _person() -> str:
+    """Return the name under which this page approves: the user of the operating system."""
+    try:
+        return f"{getuser()} (toolroute ui)"
+    except (OSError, KeyError):
+        return "toolroute ui"
 
 
 async def approve(request: Request, form: FormData) -> Response:
@@ -37,5 +66,5 @@ async def approve(request: Request, form: FormData) -> Response:
     client, run_id = await Scope.of(request).run_client(), request.path_params["run_id"]
     await client.run(run_id)  # Fails for a run of another tenant.
     step, digest = str(form.get("step", "")), str(form.get("digest", ""))
-    await client.say(run_id, Approval(step=step, digest=digest, allowed=form.get("word") == "approve", by=_BY))
+    await client.say(run_id, Approval(step=step, digest=digest, allowed=form.get("word") == "approve", by=_person()))
     return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)

@@ -25,6 +25,7 @@ class ShownMatch(_Plain):
     evidence: dict[str, FiniteFloat] = {}
     why: str = ""
     source: str = ""
+    for_parts: tuple[FiniteFloat, ...] = ()
 
 
 class ShownTask(_Plain):

@@ -29,6 +29,7 @@ def environment() -> Environment:
         "percent": percent,
         "path": partial(quote, safe="", errors="replace"),
         "exact": partial(as_json, indent=2),
+        "minute": lambda at: f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}",
         "day": lambda at: f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}",
     }
     return made

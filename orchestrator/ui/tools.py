@@ -1,6 +1,7 @@
-"""Tools: all that a tenant has, searched by words, and one of them with all that is known of it."""
+"""The page that searches a tenant's tools, and the page of one tool."""
 
 import asyncio
+from itertools import chain
 from typing import Any
 
 from starlette.datastructures import FormData
@@ -20,10 +21,11 @@ from orchestrator.mcp.pins import Waiting, accept, waiting
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.ui import drawing
-from orchestrator.ui.page import page
+from orchestrator.ui.page import page, paged
 from orchestrator.ui.scope import Scope
 
-_SHOWN = 200
+_OFFERED = 200
+"""The number of server names that the search form suggests."""
 
 
 async def tools(request: Request) -> Response:
@@ -31,25 +33,31 @@ async def tools(request: Request) -> Response:
     scope, words = Scope.of(request), request.query_params.get("q", "")
     server, flagged = request.query_params.get("server", ""), "flagged" in request.query_params
     index = await scope.router._index(scope.tenant)
-    wanted = words.lower().split()
+    wanted, places = words.lower().split(), index.catalogue.places
+    named = [name for name in places if name == server] or [name for name in places if server.lower() in name.lower()]
     found = [
         tool
-        for tool in (index.catalogue.of_server(server) if server else index.catalogue.tools)
+        for tool in (chain.from_iterable(map(index.catalogue.of_server, named)) if server else index.catalogue.tools)
         if all(word in f"{tool.key} {tool.description}".lower() for word in wanted)
         and not (flagged and tool.key not in index.flags)
     ]
-    here: dict[str, Any] = {"words": words, "server": server, "flagged": flagged, "number": len(found)}
-    return page(request, "tools.html", found=found[:_SHOWN], flags=index.flags, known=index.catalogue, **here)
+    if wanted:  # The tools with the words in their key come first.
+        found.sort(key=lambda tool: not all(word in tool.key.lower() for word in wanted))
+    here: dict[str, Any] = {"words": words, "server": server, "flagged": flagged, "offered": _OFFERED}
+    return page(request, "tools.html", found=paged(request, found), flags=index.flags, known=index.catalogue, **here)
 
 
 async def accept_change(request: Request, form: FormData) -> Response:
     """Accept the definition of a tool as the page showed it."""
     scope, key = Scope.of(request), request.path_params["key"]
     if (store := scope.router.store) is None:
-        raise InvalidInput("a changed definition is accepted in a store: start `toolroute ui` with --store")
+        raise InvalidInput("the definition was not accepted: there is no store. Start `toolroute ui` with --store")
     known = await asyncio.to_thread(store.tool, scope.tenant, key)
     if known is None or known.hash != str(form.get("definition", "")):
-        raise InvalidInput(f"{key} has changed since this page was loaded: load it again, and read it")
+        raise InvalidInput(
+            f"the definition was not accepted: {key} has changed since this page was "
+            "loaded. Load the page again and read it"
+        )
     await asyncio.to_thread(accept, store, scope.tenant, {key})
     if log := Audit.named(scope.options.audit):
         log.note(Entry(event="acceptance", tenant=scope.tenant, actor="page", server=known.server, tool=key))
@@ -65,11 +73,13 @@ async def _waiting(scope: Scope, key: str) -> Waiting | None:
 
 
 async def tool(request: Request) -> Response:
-    """Show one tool: definition, flags, relations, how its calls went, and whether its own words find it."""
+    """Show one tool: its definition, flags, relations, past calls, and whether its own words find it."""
     scope, key = Scope.of(request), request.path_params["key"]
     index = await scope.router._index(scope.tenant)
     if key not in index.catalogue.positions:
-        raise HTTPException(404, f"{scope.tenant} has no tool {key!r}")
+        raise HTTPException(
+            404, f"unknown tool: {key!r}. The catalogue of {scope.tenant} does not contain it. Search on the page Tools"
+        )
     shown = index.catalogue[key]
     related, edges = index.graph.excerpt(key, more=await scope.together())
     usage = figures(await asyncio.to_thread(scope.outcomes))["tools"].get(key)
@@ -89,7 +99,7 @@ async def tool(request: Request) -> Response:
 
 
 async def _findability(scope: Scope, tool: Tool) -> tuple[str, int | None]:
-    """Return the tool's own words, and its place among the matches for them, None if it is not among the best ten."""
+    """Return the tool's own words and its place among the matches for them. None: it is not among the first ten."""
     if not (query := own_words(tool)):
         return "", None
     decision = await scope.router.route(RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN))
