@@ -1,4 +1,4 @@
-"""Offer search and call over all configured servers, by tenant: what `toolroute serve` serves as MCP."""
+"""Search and calls over all configured servers, by tenant. `toolroute serve` offers them as an MCP server."""
 
 import asyncio
 import time
@@ -70,12 +70,11 @@ _LOOKS = 40
 
 
 class Gateway:
-    """Searches a store's tools and calls those of the configured servers; each tenant has its own connections.
+    """Searches a store's tools and calls those of the configured servers. Each tenant has its own connections.
 
-    A tenant's servers that the store does not know are listed before its first search is answered; those that fail are
-    named in a warning and tried again. As many as `warm` servers, those that a search's matches probably need, are
-    connected while the model thinks. `changed` is asked before each request, and gives another configuration where
-    there is one.
+    A tenant's servers that the store does not know are listed before its first search is answered. Servers that fail
+    are named in a warning and retried. While the model thinks, up to `warm` servers that the matches probably need are
+    connected. `changed` is called before each request and returns a new configuration after a change.
     """
 
     def __init__(
@@ -129,15 +128,15 @@ class Gateway:
     async def search(
         self, tenant: str, query: str, limit: int, hint: RouteHint, actor: str = "", session: str = ""
     ) -> dict[str, Any]:
-        """Return the best tools for a task as JSON, each with its schema, score and why, and how sure the whole is.
+        """Return the best tools for a task as JSON, with their schemas, scores and reasons, and the confidence.
 
         Args:
-            tenant: Whose tools are searched.
-            query: The task, in words.
-            limit: The most tools to return.
-            hint: Whether meaning is searched, too.
-            actor: The client that asks.
-            session: The client's session, "" where it has none.
+            tenant: The tenant.
+            query: The task in words.
+            limit: The maximum number of tools.
+            hint: The searches to run.
+            actor: The client.
+            session: The client's session, or "".
         """
         began = time.perf_counter()
         await self._follow()
@@ -192,7 +191,9 @@ class Gateway:
         }
 
     async def describe(self, tenant: str, keys: Sequence[str], actor: str = "") -> dict[str, Any]:
-        """Return the whole definitions of tools of the tenant, within the limit of tokens; UnknownTool for no tool."""
+        """Return the whole definitions of the tenant's tools within the token limit. Raises UnknownTool for an unknown
+        key.
+        """
         await self._follow()
         with self.audited(Entry(event="describe", tenant=tenant, actor=actor)) as line:
             found = await self._described(tenant, keys)
@@ -224,9 +225,21 @@ class Gateway:
         idempotency_key: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> "CallToolResult":
-        """Call a tool of the tenant's present catalogue, once `allow` has returned for it.
+        """Call a tool of the tenant's present catalogue after `allow` has returned for it.
 
-        Raises UnknownTool, InvalidArguments, and what `allow` and Connections.call raise.
+        Args:
+            tenant: The tenant.
+            key: The tool's key.
+            arguments: The arguments.
+            actor: The client.
+            session: The client's session, or "".
+            allow: Asks for approval, and raises if the call is not allowed.
+            idempotency_key: A key for servers that recognise repeated calls.
+            on_progress: Receives the server's progress.
+
+        Raises:
+            UnknownTool: The tenant has no such tool.
+            InvalidArguments: The arguments do not fit. `allow` and `Connections.call` may raise further errors.
         """
         await self._follow()
         who = Conversation(tenant, actor, session)
@@ -280,10 +293,10 @@ class Gateway:
         return tool, chosen, await asyncio.to_thread(check_arguments, profile.shown(tool), arguments)
 
     async def _defined_otherwise(self, tenant: str, tool: Tool, live: Tool) -> Tool | None:
-        """Return the tool as its server lists it now, if that is not what was allowed.
+        """Return the tool with its server's present definition, if it differs from the allowed one.
 
-        Approvals and profiles are by key. So a tool that takes this one's place is UnknownTool: it is called by its own
-        key, once the store has it.
+        Approvals and profiles are by key. So a tool that replaces this one raises UnknownTool. It is called by its own
+        key after the store has it.
         """
         profile = current()
         if live.key == tool.key:
@@ -316,28 +329,30 @@ class Gateway:
                 self.audit(replace(entry, ms=(time.perf_counter() - began) * 1000, **line))
 
     def sign_in(self, tenant: str, key: str) -> SignInLink | None:
-        """Begin to sign in to a tool's server, or go on; None unless it refused the tenant and is signed in to."""
+        """Start or continue a sign-in to a tool's server. Returns None if the server did not refuse the credentials,
+        or a sign-in exists.
+        """
         spec = self.config.servers.get(key.partition(":")[0])
         if spec is None or not self.pool(tenant).refused([spec.name]) or not spec.launch().signs_in:
             return None
         return self._links.of(tenant, spec)
 
     async def tools_beside(self, tenant: str, tool: Tool) -> list[Tool]:
-        """Return the tenant's present tools of the same server, this one among them as it is given."""
+        """Return the tenant's present tools of the same server, including this one as given."""
         catalogue = (await self._router._index(tenant, tool.key)).catalogue
         profile = current()
         beside = [profile.shown(own) for own in catalogue if own.server == tool.server and profile.has(own.key)]
         return [tool, *(own for own in beside if own.key != tool.key)]
 
     async def listed_now(self, tenant: str, tool: Tool) -> Tool:
-        """Return the tool as its server lists it now, quarantined where it is not what was accepted."""
+        """Return the tool with its server's present definition, quarantined if it is not the accepted one."""
         listed = await self.pool(tenant).list_again(tool.server)
         held = await asyncio.to_thread(self._store.tool, tenant, tool.key) or tool
         live = next((as_chosen(own, held) for own in listed if own.name == tool.name), held)
         return as_judged(held, live, self._store.change_policy)  # The store may not follow this server.
 
     async def _tool(self, tenant: str, key: str) -> Tool:
-        """Return the tool, whose server is listed first where the store does not hold what its entry names."""
+        """Return the tool. Its server is listed first if the store does not have the server's present entry."""
         shown, key = key, current().key(key) or key
         server, _ = split_key(key)
         if not current().has_server(server):
@@ -364,7 +379,7 @@ class Gateway:
         return tool
 
     async def _read_again(self, tenant: str, listed: InitialSync) -> None:
-        """Wait until the router has read what was just listed: a busy store first answers with what it had before."""
+        """Wait until the router has read the new listing. A busy store may first return the former one."""
         for _ in range(_LOOKS if listed.stored else 0):
             if listed.stored <= await self._router.servers(tenant):
                 break
@@ -372,7 +387,7 @@ class Gateway:
         listed.stored.clear()
 
     def _meant(self, key: str, catalogue: Catalogue) -> str:
-        """Return which of the tenant's tools may be meant by a key that none has."""
+        """Return a hint with the tenant's tools that an unknown key may mean."""
         _, name = split_key(key)
         own = [split_key(current().shown_key(tool.key)) for tool in catalogue if self._callable(tool)]
         near = [":".join(one) for one in own if one[1] == name][:3]
@@ -380,7 +395,7 @@ class Gateway:
         return f" (did you mean {' or '.join(near)}?)" if near else ""
 
     async def states(self, tenant: str) -> list[dict[str, Any]]:
-        """Return how the tenant's servers stand here: state, tools, idle time, last error."""
+        """Return the state of the tenant's servers: state, tools, idle time, last error."""
         await self._follow()
         pool = self.pool(tenant)
         counts = await asyncio.to_thread(self._store.servers, tenant)
@@ -388,7 +403,7 @@ class Gateway:
         return [state.to_json() for state in pool.states() if current().has_server(state.server)]
 
     async def pinned(self, tenant: str) -> dict[str, Tool]:
-        """Return the tools that the profile lists beside `search`, by the names under which it lists them."""
+        """Return the tools that the profile lists beside `search`, by their listed names."""
         profile = current()
         if not profile.spec.pinned:
             return {}
@@ -400,7 +415,7 @@ class Gateway:
         return profile.pinned(tool for tool in catalogue if self._callable(tool))
 
     async def ready(self) -> bool:
-        """Return whether the store answers."""
+        """Return True if the store answers."""
         try:
             async with asyncio.timeout(_READY_S):
                 await asyncio.to_thread(self._store.servers, "local")
@@ -409,7 +424,7 @@ class Gateway:
         return True
 
     async def _follow(self) -> None:
-        """Take a changed configuration over; what the store lacks of it is listed before the next search."""
+        """Use a changed configuration. New servers are listed before the next search."""
         config = self._changed()
         if config is not None:
             was, self.config = self.config, config
@@ -423,14 +438,14 @@ class Gateway:
                 await self.sessions.publish(tenant, ToolsListChanged(), ResourcesListChanged(), PromptsListChanged())
 
     async def _watch(self) -> None:
-        """Take a changed configuration over also while nobody asks, so that connected clients hear of it."""
+        """Use a changed configuration also between requests, so that connected clients are notified."""
         while True:
             await asyncio.sleep(_WATCH_S)
             if self.sessions.tenants:
                 await self._follow()
 
     async def offers(self, tenant: str) -> dict[str, Offer]:
-        """Return what each of the tenant's servers offers beside its tools, as it was listed last."""
+        """Return the last listed offer of each of the tenant's servers."""
         await self._follow()
         await self._listed(tenant)
         return await self._stored_offers(tenant, filter(current().has_server, self.config.servers))
@@ -441,7 +456,7 @@ class Gateway:
         return {server: stored_offer(stored.get(server, "")) for server in entries}
 
     def _audit_changes(self, was: McpConfig, now: McpConfig) -> None:
-        """Write a line for each server whose entry was added, changed or removed."""
+        """Write an audit line for each server whose entry was added, changed or removed."""
         for server in dict.fromkeys([*was.entries, *now.entries]):
             before, after = was.entries.get(server), now.entries.get(server)
             if before != after:
@@ -457,14 +472,14 @@ class Gateway:
         return spec.identity if spec else ""
 
     def _remember(self, tenant: str, tool: Tool) -> None:
-        """Keep which definition a client was shown, so that a call of one that has changed since can say so."""
+        """Remember the definition that a client was shown, so that a call after a change can report it."""
         self._offered[tenant, tool.key] = tool
         self._offered.move_to_end((tenant, tool.key))
         while len(self._offered) > _REMEMBERED:
             self._offered.popitem(last=False)
 
     async def _listed(self, tenant: str, server: str | None = None) -> InitialSync:
-        """Wait for what the store lacks of the tenant's servers: all, or the one that is needed."""
+        """Wait until the tenant's missing servers are listed: all of them, or the one that is needed."""
         if tenant not in self._initial_syncs:
             self._initial_syncs[tenant] = InitialSync(self.pool(tenant), self._store, tenant, self._note)
         initial = self._initial_syncs[tenant]  # Another configuration may be taken over while it is waited for.

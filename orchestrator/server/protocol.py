@@ -166,12 +166,12 @@ def make_server(
     """Return the MCP server.
 
     Args:
-        gateway: What is searched and called.
-        tenant: Everyone's tenant (stdio). Default: each request's token names its own.
-        approve: The tools that a user approves.
-        most_calls: The calls that a tenant has under way at most, so that it takes no place that others need.
-        options: The options of `toolroute approvals allow` that name the same servers and store.
-        profile: The profile that everyone is confined to; "" for those of tokens and paths.
+        gateway: The gateway.
+        tenant: The tenant of all clients (stdio). Default: the tenant of each request's token.
+        approve: The tools that need approval.
+        most_calls: The maximum number of concurrent calls of a tenant, so that it leaves room for others.
+        options: Options for `toolroute approvals allow` with the same servers and store.
+        profile: The profile of all clients, or "" for the profiles of tokens and paths.
     """
     under_way, approver, rates = Counter[str](), _Approver(gateway, approve, options), RateLimit()
 
@@ -228,9 +228,9 @@ def make_server(
 
 
 async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
-    """Serve one client over standard input and output, until it ends; return True where a signal came first.
+    """Serve one client over standard input and output until it ends. Returns True after a signal.
 
-    A thread then still reads the input, which only the client can end, and Python would wait for it.
+    After a signal a thread still reads the input, which only the client can end, and Python would wait for it.
     """
 
     async def serve() -> None:
@@ -310,7 +310,7 @@ async def _answer(
 
 
 def _progress_to(asker: Any) -> OnProgress:
-    """Return what reports progress to a client, whose request may have come again since."""
+    """Return a function that reports progress to a client. The client may have repeated its request since."""
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
         await asker.context.session.report_progress(progress, total, message)
@@ -362,7 +362,15 @@ class _Approver:
         tool: Tool,
         arguments: Mapping[str, Any],
     ) -> str:
-        """Return how the client's user has approved this call, or that none is needed; else ask, or refuse."""
+        """Return how the user approved this call, or that no approval is needed. Otherwise ask, or refuse.
+
+        Args:
+            who: The tenant and the client.
+            context: The request's context.
+            params: The request's parameters.
+            tool: The tool.
+            arguments: The call's arguments.
+        """
         policy, profile = current().spec.approve or self._policy, current()
         shown = profile.shown(tool)
         if not needs_approval(shown, policy):
@@ -446,7 +454,7 @@ class _Approver:
 
 
 def _changed(tool: Tool, *, is_other: bool) -> str:
-    """Return what a user has to know of a tool that is not the one that was accepted, or allowed, before."""
+    """Return a warning for a user about a tool that differs from the accepted or allowed one."""
     if is_quarantined(tool):
         why = _shown(bounded(tool.labels[QUARANTINED]))[1:-1]
         return f"It has changed since it was accepted, and nobody has accepted the change ({why}). "
@@ -482,7 +490,7 @@ def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
 
 
 def _pinned(name: str, tool: Tool) -> McpTool:
-    """Return a pinned tool as it is listed beside `search`."""
+    """Return a pinned tool in the form that is listed beside `search`."""
     hints = {name: own for name, own in asdict(tool.annotations).items() if own is not None}
     return McpTool(
         name=name,
@@ -494,7 +502,7 @@ def _pinned(name: str, tool: Tool) -> McpTool:
 
 
 def _scope(context: Context) -> Any:
-    """Return the ASGI scope of a request; None over stdio."""
+    """Return the ASGI scope of a request, or None over stdio."""
     return None if context.request is None else context.request.scope
 
 
@@ -507,14 +515,16 @@ def _tenant_of(context: Context) -> str:
 
 
 def _client_of(context: Context) -> str:
-    """Return who asks: by a token of a file its holder, whatever the client is called; else the client by its name."""
+    """Return the actor: the holder of a token from a file, otherwise the client's name."""
     user = context.request.scope.get("user") if context.request is not None else None
     params = context.session.client_params
     return ((user and user.access_token.subject) or (params.client_info.name if params else ""))[:_LONGEST_CLIENT]
 
 
 def _session_of(context: Context) -> str:
-    """Return the session over HTTP; "" over stdio, where the process is the session, and where a client has none."""
+    """Return the session over HTTP. "" over stdio, where the process is the session, and for a client without
+    sessions.
+    """
     return context.request.headers.get("mcp-session-id", "") if context.request is not None else ""
 
 
