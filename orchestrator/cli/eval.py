@@ -40,11 +40,15 @@ _REFUSAL_MEANING = "none: the share that got no recommendation, of queries with 
 
 @click.command("eval")
 @click.argument("folder", type=PATH)
-@derived(RouteRequest, "route_hint", "auto: as `route` does. keyword: keywords alone. semantic: always both.")
+@derived(
+    RouteRequest, "route_hint", "auto: as `route` does. keyword: only keyword search. semantic: always both searches."
+)
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
 @click.option("--experience", "log", metavar="FILE", type=LOG, help="Route and record these past tasks first.")
 @click.option(
-    "--fit", is_flag=True, help="Fit gate and confidence to the queries. Measured by five-fold cross-validation."
+    "--fit",
+    is_flag=True,
+    help="Fit gate and confidence to the queries. The result is measured by five-fold cross-validation.",
 )
 @click.option("--write", metavar="FILE", type=FILE, help="Write the fit to FILE, for use with --calibration.")
 @taking("calibration", "output")
@@ -60,12 +64,12 @@ def evaluate(
 ) -> int:
     """Measure the routing of FOLDER's queries.
 
-    With --decide, everything is measured twice: without the second stage, and with it.
+    The queries of FOLDER/queries.jsonl are routed among the tools of FOLDER/tools.jsonl. Each line is one query:
+    {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool fits. A line may also have an "id".
 
-    The queries of its queries.jsonl are routed among the tools of its tools.jsonl. One query a line:
-    {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool fits. "id" may be added.
+    With --decide, everything is measured twice: without and with the second stage.
 
-    Exit code 1 when meaning was to be searched and always failed.
+    Exit code 1: the semantic search was needed, and it failed for every query.
     """
     if write is not None and not fit:
         raise InvalidInput("--write keeps what --fit makes: give --fit, too")
