@@ -21,6 +21,7 @@ RUN = "toolroute-run-5d1c2f0a9b7e"
 PAGES = {
     "ask": "/?task=book+an+appointment+for+the+patient+Mrs+Lee+and+post+it+to+slack",
     "tool": "/tools/ehr%3Abook_appointment",
+    "catalogue": "/catalogue",
     "servers": "/servers",
     "experience": "/experience",
     "run": f"/runs/{RUN}",
@@ -51,10 +52,11 @@ async def main() -> None:
 
 
 async def picture(page: Page, name: str) -> None:
-    if name in ("servers", "replay"):
+    if name in ("catalogue", "servers", "replay"):
         await page.get_by_label("Pipeline").select_option("fabric") if name == "replay" else None
-        await page.locator("main button").click()
+        await page.locator("main button").first.click()
         await page.locator("table, .figures").first.wait_for()
+        await page.get_by_text("Measure again").wait_for() if name == "catalogue" else None
     height = min(_HEIGHT.get(name, 800), await page.evaluate("document.documentElement.scrollHeight"))
     await page.screenshot(
         path=FOLDER / f"{name}.png", full_page=True, clip={"x": 0, "y": 0, "width": 1000, "height": height}

@@ -198,7 +198,7 @@ def test_words_that_the_embedder_does_not_know_are_no_failure(folder: Path, tool
     ("text", "where", "what"),
     [
         ("{broken\n", ":1:", "not JSON"),
-        ('{"query": "a", "query": "b", "relevant": []}\n', ":1:", "'query' stands twice"),
+        ('{"query": "a", "query": "b", "relevant": []}\n', ":1:", "'query' is twice"),
         ('\n{"id": "a", "query": "x"}\n', ":2:", "relevant"),
         ('{"id": "a", "query": "  ", "relevant": []}\n', ":1:", "query"),
         ('{"id": "a", "query": "x", "relevant": []}\n{"id": "a", "query": "y", "relevant": []}\n', ":2:", "'a'"),

@@ -295,7 +295,7 @@ async def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug) ->
         async with web:
             await web.get("/?token=link")
             page = (await web.get("/tools/web:look")).text
-            assert ("Fetch the page of an address, and delete it" in page, "waits for it" in page) == (True, True)
+            assert ("Fetch the page of an address, and delete it" in page, "needs acceptance" in page) == (True, True)
             fields = dict(re.findall(r'name="(form|definition)" value="(\w+)"', page))
             stale = await web.post("/tools/web:look", data={**fields, "definition": "another"})
             assert (stale.status_code, rug.waits()) == (400, ["web:look"])

@@ -278,7 +278,7 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
     [
         ("{", "not JSON"),
         ("[]", "give an object"),
-        ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "'org:1' stands twice"),
+        ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "'org:1' is twice"),
         ('{"acme": "0123456789abcdef"}', "give org:ID or user:ID"),
         ('{"org:1": "short"}', "16 or more"),
         ('{"org:1": "${NO_SUCH_TOKEN}"}', "not set in the environment: NO_SUCH_TOKEN"),

@@ -1,6 +1,7 @@
 """The pages in a real browser: read, typed into, by keyboard, by narrow screens, by whoever needs them accessible."""
 
 import asyncio
+import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -149,9 +150,17 @@ async def test_a_replay_shows_what_a_pipeline_would_change(browser: Browser, lin
 async def test_experience_shows_what_was_learnt_and_what_was_wrong(browser: Browser, link: str) -> None:
     async with looking(browser, link, at(link, "/experience")) as page:
         await expect(page.get_by_role("group", name="Used together")).to_contain_text("snowflake:run_query")
-        await expect(page.get_by_role("group", name="Where routing missed")).to_contain_text(
-            "apollo figures of week 100"
-        )
+        await expect(page.get_by_role("group", name="Where routing missed")).to_contain_text("crash in release 100")
+        await expect(page.get_by_role("group", name="Failed calls")).to_contain_text("apollo figures of week 100")
+        await expect(page.get_by_role("group", name="Totals by week")).to_contain_text("2026-W39")
+
+
+async def test_a_catalogue_is_measured_by_the_own_words_of_its_tools(browser: Browser, link: str) -> None:
+    async with looking(browser, link, at(link, "/catalogue")) as page:
+        await page.get_by_role("button", name="Measure").click()
+        await expect(page.get_by_role("button", name="Measure again")).to_be_visible()
+        await expect(page.locator("#own ~ p strong")).to_contain_text(re.compile(r"^\d+ of \d+ tools"))
+        assert await flaws(page) == []
 
 
 async def test_a_decision_in_a_file_is_read_by_everybody(browser: Browser, tmp_path: Path) -> None:

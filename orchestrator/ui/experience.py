@@ -1,7 +1,7 @@
 """Experience: how routing improved with past tasks, the tools used together, and the tasks that routing missed."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -41,7 +41,8 @@ async def experience(request: Request) -> Response:
         calls=Calls.of([use for outcome in outcomes for use in outcome.used]),
         points=drawing.curve([step["right"] for step in found["curve"]]),
         together=[*pairs.values()][:_SHOWN],
-        wrong=_grouped([outcome for outcome in reversed(outcomes) if _was_wrong(outcome)])[:_SHOWN],
+        missed=_grouped(filter(_missed, reversed(outcomes)))[:_SHOWN],
+        failed=_grouped(filter(_failed, reversed(outcomes)))[:_SHOWN],
         shown=_SHOWN,
         kept=bool(scope.stores),
     )
@@ -70,15 +71,19 @@ def _weeks(outcomes: Sequence[Outcome], index: Index) -> Iterator[dict[str, Any]
         yield {"week": week, "tasks": tasks, "right": share, "tokens": tokens, "connections": connections}
 
 
-def _grouped(wrong: Sequence[Outcome]) -> list[tuple[Outcome, int]]:
+def _grouped(outcomes: Iterable[Outcome]) -> list[tuple[Outcome, int]]:
     """Return the latest of the outcomes that look the same, with their number."""
     found = dict[Any, list[Outcome]]()
-    for one in wrong:
+    for one in outcomes:
         found.setdefault((one.query, tuple((use.tool, use.ok) for use in one.used), one.ok), []).append(one)
     return [(same[0], len(same)) for same in found.values()]
 
 
-def _was_wrong(outcome: Outcome) -> bool:
+def _missed(outcome: Outcome) -> bool:
+    """Return True if the task used other tools than the first match. A failed task tells nothing about routing."""
     claim = outcome.both or outcome.words
-    failed = not all(use.ok for use in outcome.used)
-    return not outcome.ok or failed or bool(claim and not claim.right)
+    return bool(outcome.worked and claim and not claim.right)
+
+
+def _failed(outcome: Outcome) -> bool:
+    return not (outcome.ok and all(use.ok for use in outcome.used))
