@@ -162,7 +162,7 @@ def _list(found: Iterable[Tool]) -> None:
 @_OPINION
 @taking("catalogue", "config", "sources", "model", "output")
 def show_tool(key: str, place: Place, opinion: bool, options: Options, output: str) -> None:
-    """Show one tool: its definition, its approval and the opinions of a model."""
+    """Show one tool: definition, approval and a model's opinions."""
     known = place.catalogue_or_store()
     if key not in known.positions:
         raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
