@@ -264,7 +264,7 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
     [
         ("route", "Missing argument 'QUERY'"),
         ("route q --nonsense", "No such option"),
-        ("route q -v", "No such option '-v'.\nIt stands before the command: toolroute -v"),
+        ("route q -v", "No such option '-v'.\nPut the option before the command: toolroute -v"),
         ("route q -o yaml", "'yaml' is not one of"),
         ("rout q", "No such command 'rout'. Did you mean 'route'?"),
         ("route deploy the api", "unexpected extra arguments (the api)\nQuote a task of several words."),

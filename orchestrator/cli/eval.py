@@ -42,12 +42,14 @@ _REFUSAL_MEANING = "none: no recommendation, as a share of queries with relevant
 @click.command("eval")
 @click.argument("folder", type=PATH)
 @derived(
-    RouteRequest, "route_hint", "auto: as in `route`. keyword: only keyword search. semantic: always both searches."
+    RouteRequest, "route_hint", "auto: as `route` does. keyword: only keyword search. semantic: always both searches."
 )
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
 @click.option("--experience", "log", metavar="FILE", type=LOG, help="Route and record these past tasks first.")
 @click.option(
-    "--fit", is_flag=True, help="Fit gate and confidence to the queries. Measured by five-fold cross-validation."
+    "--fit",
+    is_flag=True,
+    help="Fit gate and confidence to the queries. The result is measured by five-fold cross-validation.",
 )
 @click.option("--write", metavar="FILE", type=FILE, help="Write the fit to FILE, for use with --calibration.")
 @taking("calibration", "output")
@@ -63,12 +65,12 @@ def evaluate(
 ) -> int:
     """Measure the routing of FOLDER's queries.
 
-    The queries in its queries.jsonl are routed to the tools in its tools.jsonl. Write one query per line:
-    {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool is relevant. "id" is optional.
+    The queries of FOLDER/queries.jsonl are routed among the tools of FOLDER/tools.jsonl. Each line is one query:
+    {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool fits. A line may also have an "id".
 
     With --decide, everything is measured twice: without and with the second stage.
 
-    The exit code is 1 if semantic search was needed and failed for every query.
+    Exit code 1: the semantic search was needed, and it failed for every query.
     """
     if write is not None and not fit:
         raise InvalidInput("--write needs a fit: add --fit")
