@@ -54,3 +54,9 @@ async def test_a_shared_word_without_any_meaning_in_common_is_no_answer(router: 
     decision = await router.route("good morning")
     assert decision.matches[0].words == {"description": ("good",)}
     assert decision.stage is Stage.NONE
+
+
+def test_the_only_tool_of_a_catalogue_is_claimed_if_it_fits() -> None:
+    with Router(Catalogue([tool("weather:current_weather", "Get the current weather of a city")])) as router:
+        assert router.route_sync("what is the weather like in Oslo?").confidence >= 0.5
+        assert router.route_sync("book a flight").recommended == ()

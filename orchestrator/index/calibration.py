@@ -141,6 +141,11 @@ LONG = math.log1p(16)
 """A number of terms, as `log_terms`. A task with 16 terms asks for several things, and one tool does only one of
 them."""
 
+ALONE = 1e-4
+"""The second probability for the confidence if only one tool can be meant. No set that the maps were fitted to is so
+small. On 200 requests, each with one tool that is right or drawn at random, the calibration error is .07. With 1e-6, as
+for the gate, it is .22: the map takes the distance to the second tool for too large."""
+
 _KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
 _BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]
 _QUERY_COLUMNS = [ASKED.index(name) for name in OF_QUERY]
@@ -172,13 +177,14 @@ def top_features(
         unfamiliar: The first factor of `strange`.
     """
     clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
-    best, second = sorted([*clipped, 1e-6])[:-3:-1]
+    both = rows.shape[1] > len(KEYWORD)
+    best, second = sorted([*clipped, ALONE if both and len(clipped) == 1 else 1e-6])[:-3:-1]
     odds = _log_odds(best)
     own = rows[clipped.index(best)].tolist()
     held = own[_IN_TOOL] * query[_KNOWN]
     top = [odds, odds - _log_odds(second), math.log(sum(clipped)), second / (best + second), held]
     top += map(query.__getitem__, _QUERY_COLUMNS)
-    if len(own) == len(KEYWORD):
+    if not both:
         return [*top, *map(own.__getitem__, _KEYWORD_COLUMNS)]
     surest = best if parts is None or not len(parts) else max(best, float(parts[:, clipped.index(best)].max()))
     far, long = max(0.0, FAR - own[_COSINE]), max(0.0, query[_TERMS] - LONG)
