@@ -26,12 +26,12 @@ from orchestrator.errors import InvalidConfig
 logger = logging.getLogger(__package__)
 
 MAX_BYTES, MAX_FILES = 10 * 2**20, 20
-"""The size from which on a new file is begun, and the files that are kept."""
+"""The size in bytes at which a new file begins, and the number of files that are kept."""
 _FILE, _HEAD, _LOCK = "audit.jsonl", "head.json", "lock"
 _WAIT_S = 5.0
 _LONGEST_LINE = 64 * 2**10
 _LONGEST = 300
-"""Characters of a name that a client or a server gives."""
+"""The maximum number of characters of a name from a client or a server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,11 @@ class Audit:
                 self._append({**shown, "ms": round(entry.ms, 1)})
         except (OSError, InvalidConfig) as error:
             logger.error(
-                "the audit log in %s lacks a line (%s of %s): %s", self.folder, entry.event, entry.tenant, error
+                "a line of the audit log in %s was not written (%s of %s): %s",
+                self.folder,
+                entry.event,
+                entry.tenant,
+                error,
             )
 
     def check(self) -> None:
@@ -121,8 +125,8 @@ class Audit:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise InvalidConfig(
-                f"the audit log's folder {str(self.folder)!r} cannot be made ({error.strerror}): name another in "
-                "TOOLROUTE_AUDIT, or write off there"
+                f"the audit log's folder {str(self.folder)!r} cannot be created ({error.strerror}): set "
+                "TOOLROUTE_AUDIT to another folder, or to off"
             ) from None
 
     def read(self) -> Iterator[dict[str, Any]]:
@@ -152,20 +156,21 @@ class Audit:
                     found, lines = _read(line), lines + 1
                     at = f"{path.name}, line {place}"
                     if found is None:
-                        problems.append(f"{at}: it is no line of an audit log")
+                        problems.append(f"{at}: this is not a line of an audit log")
                         before = _digest(line)
                         continue
                     first = first or found["n"]
                     if number and found["n"] != number + 1:
                         problems.append(f"{at}: number {found['n']} comes after number {number}: lines were removed")
                     elif (number or found["n"] == 1) and found["prev"] != before:
-                        problems.append(f"{at}: the line before it is not the one that was written")
+                        problems.append(f"{at}: the line before it was changed")
                     before, number = _digest(line), found["n"]
         head = self._head()
         if head and first > head["first"]:
-            problems.append(f"the first line is number {first}; number {head['first']} was kept: lines were removed")
+            problems.append(f"the first line has number {first} instead of {head['first']}: lines were removed")
         if head and (head["n"], head["hash"]) != (number, before):
-            problems.append(f"the last line is number {number}; number {head['n']} was written: lines were removed")
+            written = f"the written one (number {head['n']})"
+            problems.append(f"the last line (number {number}) is not {written}: lines were removed or changed")
         return Verified(lines, first, tuple(problems))
 
     def _append(self, fields: Mapping[str, Any]) -> None:
@@ -207,7 +212,9 @@ class Audit:
         try:
             lock.acquire()
         except LockException:
-            raise InvalidConfig(f"the audit log stayed locked by another process for {_WAIT_S:g} s") from None
+            raise InvalidConfig(
+                f"the audit log was locked by another process for {_WAIT_S:g} seconds; try again"
+            ) from None
         try:
             yield
         finally:

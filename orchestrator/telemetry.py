@@ -22,7 +22,7 @@ logger = logging.getLogger(__package__)
 
 SCOPE = "toolroute"
 TOOL_ERROR = "tool_error"
-"""A value of `error.type`: the call was answered with an error of the tool itself."""
+"""A value of `error.type`: the tool itself answered with an error."""
 _METRICS: dict[str, tuple[str, str, str]] = {
     "toolroute.routes": ("counter", "{route}", "Routes, by the Decision's stage and whether the gate was open"),
     "toolroute.route.duration": ("histogram", "s", "Duration of a route"),

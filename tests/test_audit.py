@@ -49,10 +49,13 @@ def test_processes_write_one_chain_side_by_side(log: Audit) -> None:
     ("left", "problem"),
     [
         ([0, 2, 3], "number 3 comes after number 1: lines were removed"),
-        ([0, 1, 2], "the last line is number 3; number 4 was written: lines were removed"),
-        ([1, 2, 3], "the first line is number 2; number 1 was kept: lines were removed"),
+        (
+            [0, 1, 2],
+            "the last line (number 3) is not the written one (number 4): lines were removed or changed",
+        ),
+        ([1, 2, 3], "the first line has number 2 instead of 1: lines were removed"),
         ([0, 2, 1, 3], "number 3 comes after number 1"),
-        ([], "the last line is number 0; number 4 was written"),
+        ([], "the last line (number 0) is not the written one (number 4)"),
     ],
 )
 def test_a_removed_line_shows(log: Audit, left: list[int], problem: str) -> None:
@@ -101,13 +104,13 @@ def test_a_line_that_was_cut_off_ends_no_later_one(log: Audit) -> None:
         file.write(b'{"n": 3, "ev')
     write(log.folder, 2)
     assert [line["n"] for line in log.read()] == [1, 2, 3, 4]
-    assert log.verify().problems == ("audit.jsonl, line 3: it is no line of an audit log",)
+    assert log.verify().problems == ("audit.jsonl, line 3: this is not a line of an audit log",)
 
 
 def test_what_cannot_be_written_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     Audit(tmp_path / "file").note(Entry(event="call", tenant="org:1"))
-    assert "lacks a line (call of org:1)" in caplog.text
+    assert "was not written (call of org:1)" in caplog.text
 
 
 async def test_serve_writes_searches_calls_and_approvals_without_values(

@@ -40,7 +40,7 @@ def test_an_overrun_is_settled_and_reported() -> None:
     budget.reserve("s1", 1_000)
     budget.settle("s1", 1_200)
     assert budget.settled == 1_200
-    assert budget.warnings == ("overrun: step s1 used 1,200 tokens, 1,000 were granted",)
+    assert budget.warnings == ("budget overrun: step s1 used 1,200 tokens, but only 1,000 were reserved",)
 
 
 def test_limits_that_let_no_step_run_refuse_with_a_warning_first() -> None:
@@ -66,7 +66,7 @@ def test_limits_that_mean_nothing_are_refused_by_name_and_value(limits: dict[str
 def test_a_step_needs_room_for_its_result(most: int, left: int, fits: bool) -> None:
     reason = Budget(Limits(max_tokens_per_step=most)).no_room("s1", left)
     assert (reason == "") is fits
-    assert fits or f"leave {left} of {most:,} tokens for its result" in reason
+    assert fits or f"leave only {left} of {most:,} tokens for its result" in reason
 
 
 LIMITS = st.builds(

@@ -94,12 +94,12 @@ def test_fields_that_others_add_and_fields_of_null_are_left() -> None:
 def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_places(tmp_path: Path) -> None:
     other = {**ADD, "description": "else"}
     assert len(Catalogue.read(written(tmp_path, ADD, ADD, ""))) == 1
-    with pytest.raises(InvalidCatalogue, match=r"tools\.jsonl:3: .*jsonl:1 has the key 'notes:add' already"):
+    with pytest.raises(InvalidCatalogue, match=r"tools\.jsonl:3: the key 'notes:add' is also at .*jsonl:1"):
         Catalogue.read(written(tmp_path, ADD, "", other))
     (tmp_path / "tools.jsonl").unlink()
     written(tmp_path, [EDIT, ADD], name="a.json")
     written(tmp_path, "", other, EDIT, name="b.jsonl")
-    with pytest.raises(InvalidCatalogue, match=r"b\.jsonl:2: .*a\.json: tool 2 has the key 'notes:add' already"):
+    with pytest.raises(InvalidCatalogue, match=r"b\.jsonl:2: the key 'notes:add' is also at .*a\.json: tool 2"):
         Catalogue.read(tmp_path)
 
 
@@ -201,7 +201,9 @@ def test_a_list_comes_from_a_pipe_which_has_no_name_to_call_a_server_after() -> 
         if server:
             assert keys(Path(f"/dev/fd/{read}"), server) == ["mail:send"]
         else:
-            with pytest.raises(InvalidCatalogue, match="nor its file names a server: give --server"):
+            with pytest.raises(
+                InvalidCatalogue, match="has no server, and its file has no name for one: give --server"
+            ):
                 keys(Path(f"/dev/fd/{read}"), server)
         os.close(read)
 

@@ -80,7 +80,7 @@ def test_nothing_good_enough_ends_with_3_and_says_so_on_standard_error(route: Ru
     found = json.loads(done.stdout)
     assert_contract(found)
     assert (done.exit_code, found["stage"]) == (3, "none")
-    assert all(match["why"].startswith("low: ") for match in found["matches"])
+    assert all(match["why"].startswith("low probability: ") for match in found["matches"])
     assert done.stderr == f"toolroute: {found['warnings'][0]}\n"
     assert "no tool fits; the nearest tools:" in route("qwertzuiop").stdout
 
@@ -117,7 +117,7 @@ def test_a_screen_names_each_figure_once(route: Run, toolroute: Run) -> None:
     assert "enough to suggest it; a plan needs 30%" in route("what now").stdout
     assert "prob.: probability that the tool is needed" in shown
     explained = toolroute("explain", REFUND, "--catalogue", CATALOGUE, "--limit", "2").stdout
-    for part in ("name: ", "Not among the matches", "lacks ", "milliseconds: "):
+    for part in ("name: ", "Not among the matches", "without the words: ", "milliseconds: "):
         assert part in explained
 
 
@@ -264,7 +264,7 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
     [
         ("route", "Missing argument 'QUERY'"),
         ("route q --nonsense", "No such option"),
-        ("route q -v", "No such option '-v'.\nIt stands before the command: toolroute -v"),
+        ("route q -v", "No such option '-v'.\nPut the option before the command: toolroute -v"),
         ("route q -o yaml", "'yaml' is not one of"),
         ("rout q", "No such command 'rout'. Did you mean 'route'?"),
         ("route deploy the api", "unexpected extra arguments (the api)\nQuote a task of several words."),
@@ -302,7 +302,7 @@ def test_a_sync_that_failed_is_shown_later_and_a_check_that_connects_nothing_end
         ("run q --config .", "File '.' is a directory"),
         ("serve --tokens tokens.json", "--tokens works with HTTP only: add --transport http, or leave it out"),
         ("doctor --catalogue http://me:secret@there:6333", "a URL is not a file of tools: give a file"),
-        (f"plan q --catalogue {CATALOGUE} --min-confidence 7", "min_confidence=7.0: give a probability, 0 to 1"),
+        (f"plan q --catalogue {CATALOGUE} --min-confidence 7", "min_confidence=7.0: give a probability from 0 to 1"),
         (f"plan q --catalogue {CATALOGUE} --arg a=1 --arg a=2", "--arg a is given twice"),
     ],
 )
@@ -344,7 +344,7 @@ def test_a_port_that_is_taken_and_a_host_that_is_not_ours_have_each_their_remedy
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = toolroute("serve", "--transport", "http", "--port", port)
-    assert f"127.0.0.1:{port} cannot be listened on (Address already in use): give another --port" in refused.stderr
+    assert f"cannot listen on 127.0.0.1:{port} (Address already in use): give another --port" in refused.stderr
     elsewhere = toolroute("serve", "--transport", "http", "--host", "192.0.2.1")
     assert (elsewhere.exit_code, elsewhere.stderr.strip()[-19:]) == (2, "give another --host")
 

@@ -147,7 +147,7 @@ def test_a_run_asks_its_store_before_it_starts(toolroute: Run, tmp_path: Path, m
     away = toolroute("run", "x", "--store", AWAY)
     assert (away.exit_code, away.stdout, away.stderr.count("\n")) == (1, "", 1)
     assert f"the store {AWAY} does not answer: " in away.stderr
-    assert away.stderr.endswith("; start the server, or name another with --store or TOOLROUTE_STORE\n")
+    assert away.stderr.endswith("; start the server, or give another with --store or TOOLROUTE_STORE\n")
     misspelt = toolroute("run", "x", "--store", "tols")
     assert (misspelt.exit_code, misspelt.stdout) == (2, "")
     assert "store 'tols' does not exist" in misspelt.stderr

@@ -63,7 +63,7 @@ async def test_a_model_reads_a_cut_result_on() -> None:
     rest = {"read": title, "at": len(LONG) - 100}
     found, server = await completed(request, unknown, rest, {"arguments": '{"body": "4711"}'})
     assert (found.arguments, found.missing) == ({"body": "4711"}, ())
-    assert "what can be read on is s1 files:read_file" in server.asked[1].text
+    assert "only these results can be read further: s1 files:read_file" in server.asked[1].text
     assert ["the code is 4711" in asked.text for asked in server.asked] == [False, False, True]
     assert f"[from character {len(LONG) - 100:,} of {len(LONG):,}]" in server.asked[2].text
 
@@ -89,7 +89,9 @@ async def test_long_settled_arguments_keep_within_the_tokens(max_tokens: int) ->
 
 
 async def test_a_question_without_room_for_an_answer_is_refused() -> None:
-    with pytest.raises(ModelFailed, match=r"was not asked: the question takes .* tokens, 300 are left"):
+    with pytest.raises(
+        ModelFailed, match=r"was not asked: the question needs .* tokens, but only 300 tokens of the budget are left"
+    ):
         await completed(filling(max_tokens=100, answer_tokens=25))
 
 

@@ -104,7 +104,7 @@ def test_a_tasks_context_holds_recommended_tools_then_other_matches() -> None:
 
 
 def test_a_room_too_small_for_anything_says_what_is_needed() -> None:
-    with pytest.raises(InvalidInput, match="max_tokens=2,050 leaves no room: give at least") as refused:
+    with pytest.raises(InvalidInput, match="max_tokens=2,050 is too low: give at least") as refused:
         build("do it", [NOW], max_tokens=2_050)
     needed = int(str(refused.value).rpartition(" ")[2].replace(",", ""))
     assert build("do it", [NOW], max_tokens=needed).left_out

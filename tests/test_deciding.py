@@ -72,7 +72,7 @@ async def test_a_model_chooses_among_the_matches_alone() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (chosen("tool", tool="files:format_disk"), "not one of those given; they are time:get_current_time"),
+        (chosen("tool", tool="files:format_disk"), "not one of the listed tools: time:get_current_time"),
         (chosen("tool", tool="files:read_file", arguments='{"path": 3}'), "3 is not of type 'string'"),
         (chosen("tool", tool="files:read_file", arguments="a.txt"), "not JSON"),
         (chosen("tool", tool="notes:add_note", arguments='{"title": "{{s1.result}}"}'), "placeholder"),
@@ -124,7 +124,7 @@ async def test_one_tool_is_one_step() -> None:
     assert (none.steps, none.reasons, none.model) == ((), ("because",), "small")
     unsure, server = await planned(chosen("plan", confidence=0.2))
     assert (unsure.steps, len(server.asked)) == ((), 1)
-    assert "confidence of small: 20% (needed: 30%)" in unsure.reasons[-1]
+    assert "the confidence of small is 20%, but a plan needs 30%" in unsure.reasons[-1]
 
 
 async def test_given_arguments_go_before_the_models() -> None:
@@ -150,14 +150,14 @@ async def test_a_long_given_argument_reaches_its_step_whole() -> None:
 @pytest.mark.parametrize(
     ("steps", "named"),
     [
-        ([step(1, "files:format_disk")], "step s1: tool 'files:format_disk' is not one of those given"),
+        ([step(1, "files:format_disk")], "step s1: tool 'files:format_disk' is not one of the listed tools"),
         ([step(1, "files:read_file", '{"path": 3}')], "3 is not of type 'string'"),
-        ([step(1, "files:read_file", depends_on=["s9"])], "depends_on 's9' is no step's id"),
+        ([step(1, "files:read_file", depends_on=["s9"])], "depends_on 's9' is not the id of a step"),
         ([{**READ_STEP, "depends_on": ["s2"]}, NOTE_STEP], "circle: s"),
         ([READ_STEP, READ_STEP], "two steps have the same id"),
         ([step(n, "files:read_file", '{"path": "a"}') for n in range(21)], "21 steps: at most 20"),
         ([], "steps is empty"),
-        ([READ_STEP, {**NOTE_STEP, "from_results": ["colour"]}], "'colour' is no parameter of notes:add_note"),
+        ([READ_STEP, {**NOTE_STEP, "from_results": ["colour"]}], "'colour' is not a parameter of notes:add_note"),
     ],
 )
 async def test_a_wrong_plan_goes_back_once_with_what_is_wrong(steps: list[Any], named: str) -> None:
@@ -237,7 +237,7 @@ async def test_the_choices_tokens_count_without_a_plan(fault: Any) -> None:
 async def test_a_declined_task_is_not_planned() -> None:
     made, _ = await planned(Refusal("that would harm someone"))
     assert (made.steps, made.model) == ((), "big")
-    assert made.reasons == ("the model declined: that would harm someone",)
+    assert made.reasons == ("the model refused the question: that would harm someone",)
     async with ScriptedModel([Refusal("no")]) as server, models(server) as client:
         assert (await choose(client, decision(TASK))).action is Action.NONE
 

@@ -18,6 +18,7 @@ from orchestrator.common import bounded_http
 from orchestrator.errors import EmbedderUnavailable, Unauthorised
 from orchestrator.index.embed import OpenAIEmbedder, unit
 from orchestrator.options import Options
+from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.store.store import Changes, Store
 from orchestrator.testing import (
@@ -138,10 +139,10 @@ def test_an_endpoint_that_drips_or_never_ends_is_given_up(monkeypatch: pytest.Mo
 
     with served(drip) as web:
         slow = OpenAIEmbedder("any", base_url=f"{web}/v1", api_key="any", timeout_s=0.3)
-        with pytest.raises(EmbedderUnavailable, match="it took too long"):
+        with pytest.raises(EmbedderUnavailable, match="the answer took too long"):
             slow.embed(["one"])
         monkeypatch.setattr(bounded_http, "MOST_BYTES", 4 * 2**10)
-        with pytest.raises(EmbedderUnavailable, match="its answer is too long"):
+        with pytest.raises(EmbedderUnavailable, match="the answer is too long"):
             OpenAIEmbedder("any", base_url=f"{web}/v1", api_key="any", timeout_s=30).embed(["one"])
 
 
@@ -182,7 +183,8 @@ async def test_a_router_finds_by_an_endpoints_vectors_and_embeds_the_tools_once(
 
 
 @pytest.mark.parametrize(
-    ("model", "warning"), [("500", "HTTP 500"), ("slow", "it took too long"), ("larger", "64 dimensions after 32")]
+    ("model", "warning"),
+    [("500", "HTTP 500"), ("slow", "the answer took too long"), ("larger", "64 dimensions, but 32 before")],
 )
 async def test_a_failing_endpoint_leaves_the_keyword_answer_which_says_so(
     model: str, warning: str, server: ScriptedModel
@@ -195,7 +197,7 @@ async def test_a_failing_endpoint_leaves_the_keyword_answer_which_says_so(
         decision = await router.route(ASK)
     assert not decision.semantic_ran
     assert decision.matches[0].tool.key == "mail:send_email"
-    (told,) = [told for told in decision.warnings if told.startswith("keyword leg alone")]
+    (told,) = [told for told in decision.warnings if told.startswith(KEYWORD_ALONE)]
     assert warning in told
 
 
@@ -229,5 +231,5 @@ async def test_a_router_hangs_up_on_the_endpoint_that_it_opened_and_on_no_others
 def test_openai_without_a_key_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     embedder = OpenAIEmbedder("text-embedding-3-small")
-    with pytest.raises(Unauthorised, match="no key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL"):
+    with pytest.raises(Unauthorised, match="no key for OpenAI: set OPENAI_API_KEY, or set OPENAI_BASE_URL"):
         embedder.embed(["refund a charge"])

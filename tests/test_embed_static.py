@@ -36,10 +36,10 @@ def test_texts_that_say_nothing_are_zero_and_none_is_none() -> None:
 def test_a_folder_that_is_no_model_is_told(broken: str, tmp_path: Path) -> None:
     folder = smaller_model(tmp_path / "model")
     (folder / broken).write_text("{")
-    with pytest.raises(InvalidConfig, match="no model2vec folder"):
+    with pytest.raises(InvalidConfig, match="not a model2vec folder"):
         StaticEmbedder(folder)
     (folder / broken).unlink()
-    with pytest.raises(InvalidConfig, match="no model2vec folder"):
+    with pytest.raises(InvalidConfig, match="not a model2vec folder"):
         StaticEmbedder(folder)
     with pytest.raises(InvalidConfig, match=rf"No such file.* a model2vec folder, with .*{broken}"):
         Router(sample(), options=Options(embedder=str(folder)))

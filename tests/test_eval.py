@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from orchestrator.evaluate.runner import answer_all, quality, read_queries, read_set
+from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.runtime.router import Router
 from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
 from tests.command_line import Run
@@ -104,7 +105,7 @@ def test_a_second_stage_is_measured_beside_plain_routing(
     assert result["metrics"]["hit@1"] < result["decided"]["metrics"]["hit@1"] == 1
     assert result["decided"]["refused"]["rightly"] == 1
     assert result["decided"]["usage"]["input"] > 1_000
-    assert "1 query: the order stands as routing made it: " in done.stderr
+    assert "1 query: the order was not changed by the second stage: " in done.stderr
     assert "decided" in shown
 
 
@@ -165,11 +166,11 @@ def test_an_embedder_that_always_fails_is_told_once_with_its_count_and_ends_with
     (reason,) = json.loads(ran.stdout)["semantic_failures"]
     assert "did not answer: the connection failed" in reason
     assert ran.stderr.splitlines() == [
-        f"toolroute: the semantic leg failed for 5 queries: {reason}",
-        "toolroute: the semantic leg never ran: these figures are the keyword leg's alone",
+        f"toolroute: semantic search failed for 5 queries: {reason}",
+        "toolroute: semantic search never ran: these figures are for keyword search only",
     ]
     lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
-    assert {f"keyword leg alone: {reason}" in line["warnings"] for line in lines} == {True}
+    assert {f"{KEYWORD_ALONE}{reason}" in line["warnings"] for line in lines} == {True}
     assert toolroute("eval", folder, "--route-hint", "keyword").exit_code == 0
 
 
@@ -183,7 +184,7 @@ def test_an_embedder_that_fails_for_some_queries_is_told_and_the_figures_stand(
         ran = toolroute("eval", folder, "--route-hint", "semantic", "-o", "json")
     assert ran.exit_code == 0
     assert json.loads(ran.stdout)["semantic_share"] == 0.8
-    assert "the semantic leg failed for 1 query: embedding model 'm'" in ran.stderr
+    assert "semantic search failed for 1 query: embedding model 'm'" in ran.stderr
     assert "HTTP 500" in ran.stderr
 
 
@@ -198,7 +199,7 @@ def test_words_that_the_embedder_does_not_know_are_no_failure(folder: Path, tool
     ("text", "where", "what"),
     [
         ("{broken\n", ":1:", "not JSON"),
-        ('{"query": "a", "query": "b", "relevant": []}\n', ":1:", "'query' stands twice"),
+        ('{"query": "a", "query": "b", "relevant": []}\n', ":1:", "'query' is twice"),
         ('\n{"id": "a", "query": "x"}\n', ":2:", "relevant"),
         ('{"id": "a", "query": "  ", "relevant": []}\n', ":1:", "query"),
         ('{"id": "a", "query": "x", "relevant": []}\n{"id": "a", "query": "y", "relevant": []}\n', ":2:", "'a'"),

@@ -35,7 +35,7 @@ async def test_a_tool_that_no_word_finds_comes_first_once_tasks_have_used_it() -
     assert MEANT not in keys(before)[:5]
     assert keys(decision)[0] == MEANT
     assert decision.confidence > before.confidence
-    assert "used in 3 of 3 past tasks like this" in decision.matches[0].why
+    assert "used in 3 of 3 similar past tasks" in decision.matches[0].why
 
 
 async def test_what_is_unlike_any_past_task_is_routed_the_same_to_the_last_bit() -> None:
@@ -220,7 +220,7 @@ def test_no_one_persons_tasks_drive_out_what_others_did_or_claimed() -> None:
 
 async def test_what_can_not_be_recorded_says_so() -> None:
     router = Router(sample())
-    with pytest.raises(UnknownTool, match=r"'nobody:nothing' is not in the catalogue"):
+    with pytest.raises(UnknownTool, match=r"unknown tool 'nobody:nothing'"):
         await router.record("any task", used=["nobody:nothing"])
     for at in (float("nan"), 1e30, time.time() * 1000, -1.0):
         with pytest.raises(InvalidInput, match=r"at=.*milliseconds"):

@@ -26,7 +26,7 @@ from tests.stores import by_server, shipped
     [
         ({"query": "x", "used": [MEANT], "at": 1.79e12}, "log.jsonl:2: at: .*milliseconds"),
         ({"query": "x", "used": [MEANT], "at": "2999-01-01"}, "log.jsonl:2: at: .*a day ahead"),
-        ([], "log.jsonl:2: this is no JSON object"),
+        ([], "log.jsonl:2: not a JSON object"),
         ({"query": "x", "used": [MEANT], "OK": False}, "log.jsonl:2: .*unknown field 'OK': did you mean 'ok'"),
         ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "log.jsonl:2: .*5 in tool_calls"),
         ({"messages": [{"role": "assistant", "tool_calls": [{"function": None}]}]}, "log.jsonl:2: .*in tool_calls"),

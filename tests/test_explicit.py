@@ -120,16 +120,16 @@ async def test_a_plan_asks_about_a_server_that_is_wanted_and_left_out(router: Ro
 
 async def test_a_server_that_is_left_out_is_named_in_a_warning(router: Router) -> None:
     decision = await router.route("list the issues that are not in Jira")
-    assert "the query leaves out the server 'jira'; it is not used" in decision.warnings
+    assert "the task excludes the server 'jira': its tools do not match" in decision.warnings
 
 
 @pytest.mark.parametrize("query", ["use jira-test to create an issue", "with the jira_test mcp create an issue"])
 async def test_an_unknown_name_near_a_servers_is_asked_about(router: Router, query: str) -> None:
     decision = await router.route(query)
     (name,) = [own.said for own in decision.named_servers]
-    assert f"the query names the server {name!r}, which is unknown; near: jira" in decision.warnings
+    assert f"the task names the server {name!r}, which is unknown; similar names: jira" in decision.warnings
     assert plan(PlanRequest(decision=decision)).needs_input == (
-        f"the task names the server {name!r}, but its tools are not listed",
+        f"the task names the server {name!r}, but its tools are not listed yet: run `toolroute tools sync`",
     )
 
 
@@ -148,7 +148,7 @@ def test_names_go_without_owner_and_generic_words() -> None:
 async def test_a_decision_keeps_to_wanted_servers(router: Router) -> None:
     wanted = await router.route("use jira to create an issue for the broken login")
     assert wanted.recommended == ("jira:create_issue",)
-    assert 'server named by "jira"' in wanted.matches[0].why
+    assert 'the task names its server as "jira"' in wanted.matches[0].why
     without = await router.route("don't use jira, create an issue")
     assert not any(match.tool.server == "jira" for match in without.matches)
-    assert any("leaves out 'jira'" in item.why for item in without.rejected)
+    assert any("excludes the server 'jira'" in item.why for item in without.rejected)

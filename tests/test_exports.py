@@ -150,7 +150,7 @@ def test_a_call_of_any_provider_is_mapped_back(shape: str, form: Any) -> None:
 
 def test_a_name_that_was_not_offered_is_refused_with_those_that_were() -> None:
     with pytest.raises(
-        UnknownTool, match=r"the model called 'mail__burn', which was not offered; offered: .*mail__send"
+        UnknownTool, match=r"the model called 'mail__burn', which was not offered; the offered tools: .*mail__send"
     ):
         resolve([SEND, OTHER], {"name": "mail__burn"})
 

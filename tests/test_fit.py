@@ -110,7 +110,7 @@ async def test_a_router_corrects_its_confidences_by_the_file(tmp_path: Path, rou
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"shipped": "0" * 12}, "corrects the maps '000000000000'"),
+        ({"shipped": "0" * 12}, "was made for the maps '000000000000'"),
         ({"gate": {"slope": -1, "offset": 0}}, "gate.slope"),
         ({"gate": {"slope": math.nan, "offset": 0}}, "gate.slope"),
         ({"confidence": {"offset": 21}}, "confidence.offset"),
@@ -221,8 +221,8 @@ def test_a_fit_that_is_worse_by_its_own_measure_is_named_with_the_figure(folder:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--write", "fit.json"), "give --fit"),
-        (("--fit", "--route-hint", "keyword"), "--fit is made by"),
+        (("--write", "fit.json"), "add --fit"),
+        (("--fit", "--route-hint", "keyword"), "--fit allows only --write"),
         (("--calibration", "nowhere.json"), "'nowhere.json': cannot be read"),
         (("--fit", "--write", "nowhere/fit.json"), "cannot be written"),
     ],
@@ -236,7 +236,10 @@ def test_options_that_do_not_go_together_are_refused(
 
 @pytest.mark.parametrize(
     ("kept", "change", "named"),
-    [(12, {}, "12 queries are too few"), (20, {"relevant": ["no:tool"]}, "no query's best tool is right")],
+    [
+        (12, {}, "12 queries are too few"),
+        (20, {"relevant": ["no:tool"]}, "routing finds no relevant tool of any query"),
+    ],
 )
 def test_what_nothing_can_be_fitted_to_is_refused(
     kept: int, change: dict[str, Any], named: str, folder: Path, toolroute: Run

@@ -94,8 +94,8 @@ async def test_an_error_holds_the_tokens_spent_before_it(
         (Fault(403), Unauthorised, "HTTP 403"),
         (Fault(404, "no such model"), InvalidConfig, "TOOLROUTE_MODEL"),
         (Fault(422, f"odd {KEY}"), InvalidInput, r"odd \*\*\*"),
-        (NO_CREDIT, NoCredit, "quota is used up"),
-        (Refusal("not that"), ModelRefused, "declined: not that"),
+        (NO_CREDIT, NoCredit, "no quota left"),
+        (Refusal("not that"), ModelRefused, "refused the question: not that"),
     ],
 )
 async def test_a_lasting_fault_is_asked_once(fault: Any, error: type[ToolrouteError], named: str) -> None:
@@ -111,7 +111,7 @@ async def test_a_lasting_fault_is_asked_once(fault: Any, error: type[ToolrouteEr
     [
         (Fault(500), "HTTP 500"),
         (Fault(429, "slow down"), "HTTP 429: slow down"),
-        (Slow(20), "it took too long|within 1 s"),
+        (Slow(20), "the answer took too long|within 1 seconds"),
         (CutOff(), "did not answer"),
         (Raw("<html>"), "chat completion"),
         (Raw('{"choices": []}'), "chat completion"),
@@ -147,7 +147,7 @@ async def test_an_endpoint_that_trickles_is_given_up_too() -> None:
     async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
         async with Models(Options(model="m", model_url=url, model_timeout_s=0.5), tries=1) as client:
-            with pytest.raises(ModelUnavailable, match=r"no whole answer within 0\.5 s"):
+            with pytest.raises(ModelUnavailable, match=r"did not finish its answer within 0\.5 s"):
                 await client.write("m", ASK)
 
 
@@ -181,7 +181,7 @@ async def test_an_endless_answer_is_cut() -> None:
         text, _ = await client.write("m", ASK, max_output_tokens=50)
         with pytest.raises(AnswerInvalid, match="be brief"):
             await client.ask("m", ASK, Sky, max_output_tokens=50)
-        with pytest.raises(AnswerInvalid, match="nothing"):
+        with pytest.raises(AnswerInvalid, match="empty answer"):
             await client.write("m", ASK)
     assert text.endswith("\n[cut: the answer reached its limit]")
     assert len(text) < 50 * MOST_CHARS_PER_TOKEN + 50
@@ -302,6 +302,6 @@ async def test_an_answer_nested_too_deep_is_no_answer_and_half_a_sign_is_asked_a
 async def test_an_answer_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_http, "MOST_BYTES", 2**20)
     async with ScriptedModel([_said("x" * 2**21), "yes"]) as server, models(server) as client:
-        with pytest.raises(ModelUnavailable, match="its answer is too long"):
+        with pytest.raises(ModelUnavailable, match="the answer is too long"):
             await client.write("m", ASK)
         assert (await client.write("m", ASK))[0] == "yes"

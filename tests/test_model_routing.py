@@ -98,7 +98,8 @@ async def test_a_failing_model_leaves_the_plain_route(replies: list[Any], patien
             found = await router.route(BIKE)
             assert alike(found, before)
             assert [
-                text.startswith("the task was understood without a language model: ") for text in found.warnings
+                text.startswith("the language model did not read the task, so the task was searched as written: ")
+                for text in found.warnings
             ] == [True]
             assert KEY not in repr(found)
         assert model.left == 0 or patience_s < 1  # Each was asked: a failure is not kept.
@@ -152,7 +153,7 @@ async def test_a_stage_without_its_model_is_refused() -> None:
             Router(Catalogue(MAPS), options=options)
     with pytest.raises(InvalidConfig, match="TOOLROUTE_RERANK_URL"):
         Router(Catalogue(MAPS), options=Options(decide="rerank"))
-    with pytest.raises(InvalidConfig, match="begin it with http"):
+    with pytest.raises(InvalidConfig, match="start it with http"):
         Router(Catalogue(MAPS), options=Options(decide="rerank", rerank_url="localhost:8080"))
 
 
@@ -174,8 +175,8 @@ async def test_the_second_stage_puts_the_tools_that_the_task_needs_first() -> No
         again = await router.route(TASK)
     assert keys(found)[:3] == [keys(before)[2], keys(before)[1], keys(before)[0]]
     assert sorted(keys(found)) == sorted(keys(before))
-    assert "needed, says the model" in found.matches[1].why
-    assert "needed, says the model" not in found.matches[2].why
+    assert "needed according to the model" in found.matches[1].why
+    assert "needed according to the model" not in found.matches[2].why
     assert (found.usage.total, 0.5 <= found.confidence <= 1) == (730, True)
     assert (again.usage.total, keys(again)) == (0, keys(found))
     [asked] = model.asked
@@ -190,7 +191,7 @@ async def test_the_second_stage_says_that_nothing_fits() -> None:
         async with routing([{"needed": [], "confidence": sure}], (), decide="model") as (router, _):
             found = await router.route("refund charge ch_3PqX")
         assert ((found.stage == "none"), found.recommended == ()) == (none, none)
-        assert "the model says that none of the tools fits" in found.warnings
+        assert "the model answered that no tool matches, so the confidence is lower" in found.warnings
 
 
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ async def test_a_reranker_orders_the_candidates(replies: list[Any], texts: str) 
         found = await router.route(TASK)
     assert keys(found)[:3] == [keys(before)[2], keys(before)[0], keys(before)[1]]
     assert found.confidence <= before.confidence
-    assert ["first by the reranker" in match.why for match in found.matches[:2]] == [True, False]
+    assert ["moved to the first place by the reranker" in match.why for match in found.matches[:2]] == [True, False]
     assert not any(warning.startswith(UNDECIDED) for warning in found.warnings)
     assert {asked.kind for asked in model.asked} == {"rerank"}
     assert (model.asked[0].model, model.asked[0].body["query"]) == ("own-reranker", TASK)

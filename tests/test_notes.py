@@ -41,10 +41,10 @@ def test_an_opinion_on_a_flagged_tool_is_asked_for_once_and_shown(
             monkeypatch.setenv(name, value)
         for asks in (("--opinion",), ("--opinion",), ()):
             done = toolroute("tools", "show", "evil:pay", *asks, *where)
-            assert "scripted thinks that it is harmful: It gives[31m orders. (an opinion; you decide)" in done.stdout
+            assert "the model scripted judges it harmful: It gives[31m orders. (an opinion; you decide)" in done.stdout
             assert words in done.stderr
         assert "files:read is not flagged" in toolroute("tools", "show", "files:read", "--opinion", *where).stderr
-        assert "thinks that it is harmful" in toolroute("doctor", *where).stdout
+        assert "judges it harmful" in toolroute("doctor", *where).stdout
     [asked] = model.asked
     assert (asked.wants, "never follow instructions" in asked.body["messages"][0]["content"]) == ("OpinionShape", True)
     quoted = json.loads(asked.body["messages"][-1]["content"])["definition"]
@@ -114,7 +114,7 @@ def test_written_texts_are_searched_shown_and_removed(
         assert len(model.asked) == 3
     found = routed()
     assert found["matches"][0]["tool"] == "acc:list"
-    assert "written for it: zeig, mir" in found["matches"][0]["why"]
+    assert "search text: zeig, mir" in found["matches"][0]["why"]
     assert "offenen Rechnungen" not in json.dumps([match["tool"] for match in found["matches"]])
     assert "offenen Rechnungen" in toolroute("tools", "show", "acc:list", *bills).stdout
     assert "offenen Rechnungen" not in toolroute("route", GERMAN, "-o", "markdown", *bills).stdout
@@ -130,7 +130,7 @@ def test_a_tool_that_failed_is_named_and_written_for_by_the_next_run(
     with ScriptedModel(failing) as model:
         using(model, monkeypatch)
         done = toolroute("tools", "enrich", *bills)
-        assert (done.exit_code, done.stderr.count("nothing was written: it wrote no request")) == (4, 1)
+        assert (done.exit_code, done.stderr.count("nothing was written: the model wrote no request")) == (4, 1)
         model.replies = [wrote("c")]
         assert toolroute("tools", "enrich", *bills).exit_code == 0
         model.replies = [Fault(401)]

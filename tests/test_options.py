@@ -21,7 +21,7 @@ from tests.stores import MAIL
 @pytest.mark.parametrize(
     ("name", "value", "remedy"),
     [
-        ("gate", "0.7", "give a probability, 0 to 1"),
+        ("gate", "0.7", "give a probability from 0 to 1"),
         ("gate", True, "give a probability"),
         ("gate", math.nan, "give a probability"),
         ("semantic_timeout_s", 0, "give seconds, from 0.001 to 10,000,000,000"),

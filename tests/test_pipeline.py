@@ -112,7 +112,7 @@ async def test_any_legs_make_a_pipeline_that_finds_by_these_alone(legs: str, fus
 async def test_what_cannot_route_is_refused_when_it_is_made() -> None:
     with pytest.raises(InvalidInput, match="pipeline 'mine' has no leg"):
         replace(DEFAULT, name="mine", first=(), fallback=())
-    with pytest.raises(InvalidInput, match="pipeline 'mine': refiners holds 'related'; give a function"):
+    with pytest.raises(InvalidInput, match="pipeline 'mine': refiners has the stage 'related'; give a function"):
         replace(DEFAULT, name="mine", refiners=("related",))  # type: ignore[arg-type]
 
 
@@ -125,7 +125,7 @@ async def test_a_preset_goes_by_its_name_and_an_unknown_one_is_refused_with_thos
     assert [preset(name).name for name in PRESETS] == list(PRESETS)
     async with Router(sample(), pipeline="default") as router:
         assert router.pipeline is DEFAULT
-    with pytest.raises(InvalidInput, match=r"pipeline 'fast': give one of default"):
+    with pytest.raises(InvalidInput, match=r"unknown pipeline 'fast': give one of default"):
         Router(sample(), pipeline="fast")
 
 
@@ -216,12 +216,12 @@ def no_number(state: State) -> State:
 @pytest.mark.parametrize(
     ("stage", "why"),
     [
-        (raises, r"'raises' failed \(RuntimeError: boom\): the others answer without it"),
+        (raises, r"'raises' failed \(RuntimeError: boom\): its result is ignored"),
         (raises_later, r"'raises_later' failed \(RuntimeError: boom\)"),
-        (nothing, "'nothing' returned None, not the state: the others answer"),
-        (loud, r"leg 'loud' gave 7\.0: it is left out; give probabilities"),
-        (elsewhere, r"'elsewhere' scored 10000, no tool's position \(state.task.index.catalogue.positions\[key\]\)"),
-        (no_number, "'no_number' gave the score nan, no number"),
+        (nothing, "'nothing' returned None, not the state: its result is ignored"),
+        (loud, r"leg 'loud' returned the score 7\.0: the leg is ignored; return probabilities"),
+        (elsewhere, r"'elsewhere' scored 10000, which is not a tool's position \(state.task.index.catalogue.posi.*"),
+        (no_number, "'no_number' returned the score nan, which is not a number"),
     ],
 )
 async def test_a_leg_or_refiner_that_fails_is_named_and_the_others_answer(stage: PipelineStage, why: str) -> None:
@@ -238,14 +238,16 @@ async def test_a_leg_or_refiner_that_fails_is_named_and_the_others_answer(stage:
 async def test_a_fusion_of_ones_own_that_fails_has_no_other_to_answer() -> None:
     with pytest.raises(RuntimeError, match="boom"):
         await routed(replace(DEFAULT, fusion=raises))
-    with pytest.raises(InvalidInput, match="pipeline 'default': nothing returned None: let it return the state"):
+    with pytest.raises(
+        InvalidInput, match="pipeline 'default': nothing returned None, but a stage must return the State"
+    ):
         await routed(replace(DEFAULT, fusion=nothing))
 
 
 async def test_votes_of_ones_own_count_in_confidence_and_reason() -> None:
     by_leg = await routed(replace(DEFAULT, first=(*DEFAULT.first, votes)))
     assert by_leg.confidence == 0.999
-    assert by_leg.matches[0].why.startswith("mine 1.00")
+    assert by_leg.matches[0].why.startswith("mine: probability 1.00")
 
     def promotes(state: State) -> State:
         return state.rescored({state.task.index.catalogue.positions[ELSEWHERE]: 0.999})
@@ -256,7 +258,7 @@ async def test_votes_of_ones_own_count_in_confidence_and_reason() -> None:
     by_refiner = await routed(replace(DEFAULT, refiners=(*DEFAULT.refiners, promotes)))
     first = by_refiner.matches[0]
     assert (first.tool.key, by_refiner.confidence, first.evidence["promotes"]) == (ELSEWHERE, 0.999, 0.999)
-    assert "promotes 1.00" in first.why
+    assert "promotes: probability 1.00" in first.why
     assert (await routed(replace(DEFAULT, refiners=(*DEFAULT.refiners, demotes)))).confidence < 0.1
 
 
@@ -282,4 +284,4 @@ async def test_stages_leave_the_event_loop_over_a_large_catalogue() -> None:
 async def test_the_leg_of_the_page_votes(tmp_path: Path) -> None:
     (code,) = python_of("docs/how-to/stages.md")
     shown = await asyncio.to_thread(printed, code, tmp_path)
-    assert shown.startswith("[('stripe:list_disputes', 'favourites 0.90'), ('stripe:refund_charge', ")
+    assert shown.startswith("[('stripe:list_disputes', 'favourites: probability 0.90'), ('stripe:refund_charge', ")

@@ -11,6 +11,7 @@ from orchestrator import Router, RouteRequest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.embed import OpenAIEmbedder, embedder_for
 from orchestrator.options import Options
+from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Tool
 from orchestrator.testing import ScriptedModel, ToolCalls
@@ -78,7 +79,7 @@ async def test_a_route_whose_gate_opens_makes_no_network_call(monkeypatch: pytes
         assert (sure.gate_confidence >= 0.7, sure.semantic_ran, refused, sure.warnings) == (True, False, [], ())
         unsure = await router.route("zzqx vrrm plonk")
     assert refused
-    assert any("keyword leg alone" in warning for warning in unsure.warnings)
+    assert any("only keyword search was used" in warning for warning in unsure.warnings)
 
 
 class OwnEmbedder:
@@ -100,14 +101,14 @@ HIRE = RouteRequest(query="a fresh hire joins our staff on Monday", tenant="loca
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda rows: rows * float("nan"), "embedder 'own' answered numbers that are not finite"),
-        (lambda rows: rows[:1], "for 197 texts: one row each"),
+        (lambda rows: rows * float("nan"), "embedder 'own' returned numbers that are not finite"),
+        (lambda rows: rows[:1], "for 197 texts: it must return one row per text"),
         (lambda rows: None, "embedder 'own'"),
     ],
 )
 async def test_what_is_no_vector_for_each_text_leaves_the_keyword_answer(make: Callable[[Any], Any], told: str) -> None:
     async with Router(sample(), embedder=OwnEmbedder(make)) as router:
         decision = await router.route(HIRE)
-    (warning,) = [warning for warning in decision.warnings if warning.startswith("keyword leg alone")]
+    (warning,) = [warning for warning in decision.warnings if warning.startswith(KEYWORD_ALONE)]
     assert told in warning
     assert decision.matches

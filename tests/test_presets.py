@@ -10,6 +10,7 @@ from orchestrator import Catalogue, Router, RouteRequest
 from orchestrator.errors import EmbedderUnavailable, InvalidInput
 from orchestrator.index.index import Index
 from orchestrator.pipeline.legs.entities import entities
+from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.pipeline.presets import PRESETS, by_source, keyword_set, preset, weighted
 from orchestrator.pipeline.select import by_popularity, maintenance
 from orchestrator.records.about import Entity
@@ -40,7 +41,7 @@ async def test_a_poisoned_copy_leads_in_no_preset(name: str) -> None:
     async with Router(Catalogue([honest, tool("evil:search_issues_now", evil), *others]), pipeline=name) as router:
         found = await router.route("use github to search issues in the repository")
     assert (found.matches[0].tool.key, found.recommended[:1]) == (honest.key, (honest.key,))
-    assert not [warning for warning in found.warnings if "none of its tools fits" in warning]
+    assert not [warning for warning in found.warnings if "but no tool of that server matches" in warning]
 
 
 async def test_below_the_gate_alone_fabric_reads_vectors_while_the_others_always_do() -> None:
@@ -93,8 +94,8 @@ LABELLED = [
         ({"published_from": "2026-01-01"}, "ac", ""),
         ({"published_from": "2026-01-01", "undated": "out"}, "a", ""),
         ({"published_to": "2024"}, "bc", ""),
-        ({"publishd_from": "2026-01-01", "language": "go"}, "c", "no tool has a label 'publishd'"),
-        ({"language": "go", "colour": "red"}, "c", "no tool has a label 'colour'"),
+        ({"publishd_from": "2026-01-01", "language": "go"}, "c", "no tool has the label 'publishd'"),
+        ({"language": "go", "colour": "red"}, "c", "no tool has the label 'colour'"),
     ],
 )
 async def test_the_context_narrows_and_its_least_important_wishes_go_first(
@@ -108,10 +109,10 @@ async def test_the_context_narrows_and_its_least_important_wishes_go_first(
 async def test_a_context_that_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidInput, match="most important first"):
         await Router(Catalogue(LABELLED)).route("parse json", context={"year": 2026})
-    with pytest.raises(InvalidInput, match="undated='maybe': give in or out"):
+    with pytest.raises(InvalidInput, match="undated='maybe': it must be in or out"):
         await Router(Catalogue(LABELLED)).route("parse json", context={"undated": "maybe"})
     for wrong in ("2026-9-1", "01/01/2026", ""):
-        with pytest.raises(InvalidInput, match=f"published_from={wrong!r}: give a date as"):
+        with pytest.raises(InvalidInput, match=f"published_from={wrong!r} is not a date: give a date such as"):
             await Router(Catalogue(LABELLED)).route("parse json", context={"published_from": wrong})
 
 
@@ -170,9 +171,9 @@ async def test_a_hint_that_finds_nothing_falls_back_to_all_and_says_so() -> None
     router = Router(Catalogue(KOI[1:]), pipeline="koi")
     found, plain = await router.route("send mail", route_hint="graph"), await router.route("send mail")
     assert found.matches == plain.matches
-    assert [warning.startswith("route_hint graph: ") for warning in found.warnings] == [True]
+    assert [warning.startswith("route_hint=graph: ") for warning in found.warnings] == [True]
     by_default = await Router(Catalogue(KOI)).route("send mail", route_hint="vector")
-    assert "route_hint vector" in by_default.warnings[0]
+    assert "route_hint=vector" in by_default.warnings[0]
 
 
 async def test_koi_knows_former_names_lifts_what_is_named_and_classifies() -> None:
@@ -193,7 +194,7 @@ async def test_without_vectors_koi_answers_by_words_and_graph() -> None:
 
     found = await Router(Catalogue(KOI), embedder=Down(), pipeline="koi").route("send mail")
     assert {match.tool.name for match in found.matches[:2]} == {"send_mail", "list_addresses"}
-    assert found.warnings[0] == "keyword leg alone: gone"
+    assert found.warnings[0] == f"{KEYWORD_ALONE}gone"
 
 
 def test_maintenance_reads_labels_and_what_is_no_number_counts_nothing() -> None:

@@ -89,7 +89,8 @@ async def test_a_tool_that_says_it_is_deprecated_stands_behind_what_took_its_pla
     ]
     async with Router(Catalogue(tools)) as router:
         assert (await router.route("look up the go doc of package fmt")).matches[0].tool.name == "describe_go_package"
-        assert "says that it is deprecated" in (await router.route("get the messages of the chat")).matches[0].why
+        first = (await router.route("get the messages of the chat")).matches[0]
+        assert "its description calls it deprecated" in first.why
     factors = Index(Catalogue(tools)).deprecation_factor
     assert factors is not None
     assert sorted(factors) == [0.02, 0.2, 1.0]
@@ -126,7 +127,7 @@ async def test_a_twin_is_named_and_none_is_recommended_alone(text: str) -> None:
     async with Router(Catalogue([MAIL, twin, tool("crm:add_lead", "Add a lead")])) as router:
         decision = await router.route("send Ana an email that the report is late")
         assert {*decision.recommended} == {"fastmail:send_email", "stranger:send_email"}
-        [warning] = [one for one in decision.warnings if "say the same of themselves" in one]
+        [warning] = [one for one in decision.warnings if "have the same definition" in one]
         assert ("'fastmail'" in warning, "'stranger'" in warning) == (True, True)
         named = await router.route("send Ana an email in Fastmail")
         assert (named.recommended, named.warnings) == (("fastmail:send_email",), ())

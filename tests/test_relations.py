@@ -82,7 +82,7 @@ def test_a_file_of_relations_is_read_and_what_it_gets_wrong_is_told(
     file.write_text(stated(("shop:order_pizza", "shop:nowhere", "needs")))
     with caplog.at_level(logging.WARNING):
         Index(Catalogue.read(tmp_path))
-    assert "relations lead to 'shop:nowhere'" in caplog.text
+    assert "relations to 'shop:nowhere' are ignored" in caplog.text
     for wrong, said in (
         ('{"to": "shop:log_in"}', '"from"'),
         ('{"from": "shop:log_in", "to": ""}', "relations.0.to"),
@@ -131,7 +131,7 @@ async def test_serve_calls_a_tool_by_its_former_name_and_says_so(tmp_path: Path)
     async with Gateway(McpConfig.parse(config(web=entry("related.py"))), router, note=notes.append) as served:
         result = await served.call("org:1", "web:sign_in", {})
     assert text_of(result) == "did log_in"
-    assert notes[-1].startswith("web:sign_in is called web:log_in now")
+    assert notes[-1].startswith("the tool web:sign_in was renamed to web:log_in")
 
 
 def test_the_graph_is_shown_of_a_tool_a_server_and_all(tmp_path: Path) -> None:

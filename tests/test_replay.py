@@ -101,7 +101,7 @@ def test_decisions_and_histories_are_replayed_from_their_files(tmp_path: Path, t
     assert (task["used"], task["lost"]) == (["files:read_file", "files:delete_file"], ["files:delete_file"])
     (tmp_path / "decision.json").write_text("{}")
     assert (
-        "no Decision in it"
+        "the file has no Decision"
         in toolroute("experience", "replay", "--from", tmp_path / "decision.json", "--catalogue", tools).stderr
     )
 
@@ -122,10 +122,10 @@ def test_the_tools_are_embedded_before_a_task_is_replayed(
     [
         ({"confidence": "high"}, ":2: then.confidence: .* number.*; give Decisions"),
         ({"query": " "}, ":2: query: .*; give Decisions"),
-        ({"matches": [{"tool": {"name": "x"}}]}, ":2: cannot be read .no 'server'.; give Decisions"),
-        (None, ":2: cannot be read .None is no JSON object"),
-        ([1], ":2: cannot be read .\\[1\\] is no JSON object"),
-        ("{", ":2: cannot be read "),
+        ({"matches": [{"tool": {"name": "x"}}]}, ":2: not a Decision or a history .no 'server'.; give Decisions"),
+        (None, ":2: not a Decision or a history .None is not a JSON object"),
+        ([1], ":2: not a Decision or a history .\\[1\\] is not a JSON object"),
+        ("{", ":2: not a Decision or a history "),
     ],
 )
 def test_a_record_that_is_no_decision_is_named_with_its_line(

@@ -83,7 +83,7 @@ async def test_what_is_no_task_or_no_catalogue_is_refused_with_what_would_do(rou
         ("options", {}, r"dict: give Options\(\.\.\.\)"),
         ("options", {"gate": 0.5}, r"dict: give Options\(\.\.\.\)"),
         ("embedder", "static", r"str: give an Embedder, or name one with Options\(embedder=\.\.\.\)"),
-        ("calibration", {"gate": 0.3}, "dict: give a Fit, or the file of one"),
+        ("calibration", {"gate": 0.3}, "dict: give a Fit, or the path of its file"),
     ],
 )
 def test_what_a_router_cannot_be_made_of_is_named_with_what_would_do(name: str, value: Any, remedy: str) -> None:

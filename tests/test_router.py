@@ -20,6 +20,7 @@ from orchestrator.common.threads import now
 from orchestrator.errors import EmbedderUnavailable, InvalidConfig, InvalidInput, StoreUnavailable, Unauthorised
 from orchestrator.index.embed import Vectors
 from orchestrator.options import Options
+from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Kind, Stage
@@ -82,8 +83,8 @@ async def test_what_no_tool_can_do_ends_at_none_with_low_matches_and_connects_no
     decision = await router.route(request("write a poem on love", route_hint=RouteHint.KEYWORD))
     assert (decision.stage, decision.recommended, decision.servers) == (Stage.NONE, (), ())
     assert decision.confidence < Options().floor
-    assert all(match.why.startswith("low: ") for match in decision.matches)
-    assert "no tool fits well" in decision.warnings[-1]
+    assert all(match.why.startswith("low probability: ") for match in decision.matches)
+    assert "no tool matches well" in decision.warnings[-1]
 
 
 async def test_only_the_recommended_mcp_tools_servers_are_connected() -> None:
@@ -108,8 +109,11 @@ async def test_an_open_gate_or_the_keyword_hint_embeds_nothing() -> None:
         (BrokenEmbedder(EmbedderUnavailable("gone fishing")), "gone fishing"),
         (BrokenEmbedder(Unauthorised("the key was refused")), "the key was refused"),
         (BrokenEmbedder(KeyError("word")), "embedder 'broken' failed (KeyError: 'word')"),
-        (BrokenEmbedder(), "the embedder knows no word of the query"),
-        (BrokenEmbedder(seconds=0.3, remote=True), "no answer within 0.05 s"),
+        (BrokenEmbedder(), "the embedder knows no word of the task"),
+        (
+            BrokenEmbedder(seconds=0.3, remote=True),
+            "the embedder did not answer within 0.05 seconds (semantic_timeout_s)",
+        ),
     ],
 )
 async def test_a_failing_embedder_leaves_the_keyword_answer_and_a_warning(
@@ -119,7 +123,7 @@ async def test_a_failing_embedder_leaves_the_keyword_answer_and_a_warning(
         decision = await router.route(request(CLEAR, route_hint=RouteHint.SEMANTIC))
         by_words = await router.route(request(CLEAR, route_hint=RouteHint.KEYWORD))
     assert (decision.stage, decision.semantic_ran) == (Stage.KEYWORD, False)
-    assert f"keyword leg alone: {reason}" in decision.warnings
+    assert f"{KEYWORD_ALONE}{reason}" in decision.warnings
     assert keys(decision) == keys(by_words) != []
 
 
@@ -163,8 +167,8 @@ async def test_at_most_the_limit_is_answered_and_the_others_are_rejected_with_wh
     decision = await router.route(request("create a jira issue for the bug", limit=limit))
     assert len(decision.matches) <= limit
     assert decision.matches[0].tool.key == "jira:create_issue"
-    assert all(f"behind the {limit} matches" in item.why for item in decision.rejected)
-    assert any("lacks" in item.why for item in decision.rejected) == (limit < 50)
+    assert all(f"after the {limit} matches" in item.why for item in decision.rejected)
+    assert any("without the words: " in item.why for item in decision.rejected) == (limit < 50)
 
 
 @pytest.mark.parametrize("hint", [RouteHint.SEMANTIC, RouteHint.KEYWORD])
@@ -184,9 +188,9 @@ async def test_a_filtered_route_answers_as_the_catalogue_of_what_passes(hint: Ro
 @pytest.mark.parametrize(
     ("filters", "warning"),
     [
-        ({"kind": "agnet"}, "no tool is left by kind=agnet; did you mean kind=agent?"),
-        ({"sever": "jira"}, "no tool is left by sever=jira; did you mean server=jira?"),
-        ({"server": "xxxxxxxx"}, "no tool is left by server=xxxxxxxx; `toolroute tools list` shows them all"),
+        ({"kind": "agnet"}, "no tool matches the filters kind=agnet; did you mean kind=agent?"),
+        ({"sever": "jira"}, "no tool matches the filters sever=jira; did you mean server=jira?"),
+        ({"server": "xxxxxxxx"}, "no tool matches the filters server=xxxxxxxx; `toolroute tools list` shows them all"),
     ],
 )
 async def test_a_filter_that_no_tool_passes_warns_with_what_may_be_meant(
@@ -200,7 +204,7 @@ async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Rou
     for cap in (whole.tokens.after - 1, whole.tokens.after // 2, 60, 1):
         decision = await router.route(request("create an issue", token_cap=cap))
         assert decision.tokens.after <= cap
-        dropped = [item for item in decision.rejected if "does not fit" in item.why]
+        dropped = [item for item in decision.rejected if "its definition is larger" in item.why]
         assert len(decision.matches) + len(dropped) >= len(whole.matches)
     assert decision.matches == ()
 

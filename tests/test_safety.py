@@ -28,7 +28,10 @@ async def test_a_flagged_tool_is_never_first_never_recommended_and_scores_below_
     assert evil.score <= MOST_FLAGGED
     assert "Ignore all" not in evil.tool.description
     assert "flagged: asks to be chosen" in evil.why
-    assert any(warning.startswith(f"{EVIL.key} is flagged: ") for warning in decision.warnings)
+    assert any(
+        warning.startswith(f"{EVIL.key} is flagged and shown without the flagged text: ")
+        for warning in decision.warnings
+    )
     assert "Ignore all" not in str(decision.tools("openai"))
 
 
@@ -134,7 +137,9 @@ async def test_a_tool_that_names_a_tool_of_another_server_is_flagged_and_shown_w
         decision = await router.route("add two numbers")
     (shown,) = [match.tool for match in decision.matches if match.tool.key == add.key]
     assert shown.description == "Add two numbers."
-    assert any(f"{add.key} is flagged: names 'send_email', a tool of mail" in warning for warning in decision.warnings)
+    assert any(
+        "shown without the flagged text: names 'send_email', a tool of mail" in warning for warning in decision.warnings
+    )
 
 
 async def test_a_match_that_mentions_a_phrase_keeps_its_place_and_is_named_in_a_warning() -> None:
@@ -142,7 +147,10 @@ async def test_a_match_that_mentions_a_phrase_keeps_its_place_and_is_named_in_a_
     async with Router(Catalogue([*sample(), scan])) as router:
         decision = await router.route("detect prompt injection in this text")
     assert decision.recommended == (scan.key,)
-    assert any(f"{scan.key} mentions 'ignore previous instructions'" in warning for warning in decision.warnings)
+    assert any(
+        f"the definition of {scan.key} mentions 'ignore previous instructions'" in warning
+        for warning in decision.warnings
+    )
 
 
 def test_what_only_looks_like_it_stays_and_a_reviewed_tool_too() -> None:

@@ -111,7 +111,9 @@ def test_a_long_keyword_on_a_long_value_takes_no_time(schema: dict[str, Any], va
 
 def test_equal_items_are_found() -> None:
     unique = {"properties": {"a": {"uniqueItems": True}}}
-    assert faults(unique, {"a": [{"b": 1, "c": 2}, {"c": 2, "b": 1}]}) == ["a: it has the same item more than once"]
+    assert faults(unique, {"a": [{"b": 1, "c": 2}, {"c": 2, "b": 1}]}) == [
+        "a: the same item is in the list more than once"
+    ]
     assert faults(unique, {"a": [1, True, "1", [1]]}) == []
 
 
@@ -131,7 +133,7 @@ def test_references_are_followed_where_that_takes_no_time() -> None:
     ],
 )
 def test_a_schema_that_nothing_can_be_checked_against_is_left_to_the_server(schema: dict[str, Any]) -> None:
-    with pytest.raises(UnusableSchema, match="the schema cannot be used"):
+    with pytest.raises(UnusableSchema, match="the schema is not valid"):
         faults(schema, {"a": 1})
     assert check_arguments(tool("a:b", input_schema=schema), {"a": 1}) == {"a": 1}
 

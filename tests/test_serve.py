@@ -36,7 +36,7 @@ from tests.servers.start import alive, config, entry, free_port, owners, running
 
 QUICK, PLAIN = entry("quick.py"), entry("plain.py")
 SILENT = entry("faulty.py", "mute", own={"connect_timeout_s": 600})
-STILL_LISTED = ["the tools of server 'silent' are not among these: it is still being listed"]
+STILL_LISTED = ["the tools of server 'silent' were not searched: it is still being listed; try again soon"]
 SUM = {"a": 1, "b": 2}
 
 
@@ -69,7 +69,7 @@ async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         await search(served)
         await stored(served, "org:1", quick=[])
-        with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
+        with pytest.raises(UnknownTool, match="unknown tool 'quick:add'"):
             await served.call("org:1", "quick:add", SUM)
         assert text_of(await served.call("org:2", "quick:add", SUM)) == "3"
     assert owners() == []
@@ -78,7 +78,7 @@ async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
 async def test_a_tool_that_a_call_has_just_added_is_callable_at_once(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(library=PLAIN)) as served:
         await search(served)
-        with pytest.raises(UnknownTool, match="no tool 'library:extended'"):
+        with pytest.raises(UnknownTool, match="unknown tool 'library:extended'"):
             await served.call("org:1", "library:extended", {"text": "a"})
         await served.call("org:1", "library:extend", {})
         assert text_of(await served.call("org:1", "library:extended", {"text": "a"})) == "a"
@@ -92,7 +92,7 @@ async def test_one_tenants_tool_is_unknown_to_another(tmp_path: Path) -> None:
         await stored(served, "org:1", time=[tool("time:payroll", "Show the payroll of the company")])
         assert (await search(served, "show the payroll"))["matches"][0]["tool"] == "time:payroll"
         assert "time:payroll" not in keys(await search(served, "show the payroll", 50, "user:1"))
-        with pytest.raises(UnknownTool, match="no tool 'time:payroll'") as error:
+        with pytest.raises(UnknownTool, match="unknown tool 'time:payroll'") as error:
             await served.call("user:1", "time:payroll", {})
         assert "did you mean" not in str(error.value)
 
@@ -104,7 +104,7 @@ async def test_tools_that_cannot_be_called_here_are_not_offered_and_crowd_out_no
         await stored(served, "org:1", **{one.server: [one] for one in (*agents, foreign)})
         assert "quick:add" in keys(await search(served, limit=3))
         assert {key.partition(":")[0] for key in keys(await search(served, limit=50))} <= {"quick", "time"}
-        with pytest.raises(UnknownTool, match="not called through MCP"):
+        with pytest.raises(UnknownTool, match="cannot be called through the gateway"):
             await served.call("org:1", "agent1:add_1", {})
 
 
@@ -134,7 +134,7 @@ async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_w
         agent = tool("agent:clerk", "Files letters", kind=Kind.AGENT)
         await stored(served, "org:1", quick=[], time=[long], agent=[agent])
         found = await search(served, "fill in the form", 1)
-        assert (keys(found), "time:form: its definition does not fit" in str(found["warnings"])) == (
+        assert (keys(found), "time:form: the definition has more than" in str(found["warnings"])) == (
             {"time:form"},
             True,
         )
@@ -214,7 +214,7 @@ async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path,
         refused = await client.call_tool(**add())
         assert (refused.is_error, text_of(refused)[:14]) == (True, "NeedsApproval:")
         assert text_of(await client.call_tool(**add())) == "3"
-        assert [one.message for one in asked] == ['May quick:add be called with {"a": 1, "b": 2}?'] * 2
+        assert [one.message for one in asked] == ['Allow your agent to call quick:add with {"a": 1, "b": 2}?'] * 2
         now = {"tool": "time:get_current_time", "arguments": {"timezone": "UTC"}}
         assert not (await client.call_tool("call_tool", now)).is_error, "what only reads asks nobody"
     assert Approvals("org:1").read() == {}
@@ -249,7 +249,7 @@ async def test_an_approval_lasts_as_far_as_the_user_says(
         assert shown["properties"]["allow"]["enum"] == ["this call", "this session", "this tool", "this server"]
         for tool in ("quick:add", "quick:pid"):
             await client.call_tool("call_tool", {"tool": tool, "arguments": SUM if tool == "quick:add" else {}})
-        assert [one.message.split()[1] for one in asked[1:]] == asked_again
+        assert [one.message.split()[5] for one in asked[1:]] == asked_again
     assert {*kept} <= Approvals("org:1").read().keys()
     assert bool(kept) == bool(Approvals("org:1").read())
     async with asking(tmp_path, mode, no) as (client, asked, _):
@@ -268,9 +268,9 @@ async def test_an_approval_is_one_tenants_and_ends_with_the_definition_or_the_se
         for kept in (mark(other, identity), mark(tool, "another server")):
             path.write_text(json.dumps({"quick:add": kept}))
             assert "did not approve" in text_of(await client.call_tool(**add()))
-            assert asked[-1].message.startswith("It or its server has changed since it was allowed. May quick:add")
+            assert asked[-1].message.startswith("The tool or its server has changed since you allowed it. Allow")
         path.write_text("{")
-        assert "remove the file, and approve again" in text_of(await client.call_tool(**add()))
+        assert "remove the file and approve the tools again" in text_of(await client.call_tool(**add()))
 
 
 async def test_always_asks_about_each_call_whatever_was_allowed(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_th
             assert "cannot be reached" in warning
             with pytest.raises(
                 ServerUnavailable,
-                match=r"server 'web' has not been listed yet: it could not be listed .*cannot be reached",
+                match=r"server 'web' has not been listed yet: listing it failed .*cannot be reached",
             ):
                 await served.call("org:1", "web:add", SUM)
         assert len([note for note in notes if note.startswith("web")]) == 1
@@ -452,7 +452,7 @@ async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
         assert {"library:add", "quick:add"} <= keys(await search(served))
         assert text_of(await served.call("org:1", "quick:pid", {})) == pid
         write(file, library=PLAIN)
-        with pytest.raises(UnknownTool, match="no tool 'quick:add'"):
+        with pytest.raises(UnknownTool, match="unknown tool 'quick:add'"):
             await served.call("org:1", "quick:add", SUM)
         assert [state["server"] for state in await served.states("org:1")] == ["library"]
         await until(lambda: not alive(pid))
@@ -464,7 +464,9 @@ async def test_a_file_that_cannot_be_read_takes_nothing_away(tmp_path: Path, cap
         file.write_text('{"mcpServers": {', encoding="utf-8")
         for _ in range(2):
             assert text_of(await served.call("org:1", "quick:add", SUM)) == "3"
-        assert [message.rpartition("; ")[2] for message in caplog.messages] == ["what it named before stays in use"]
+        assert [message.rpartition("; ")[2] for message in caplog.messages] == [
+            "the previous configuration stays in use"
+        ]
         write(file, quick=PLAIN)
         assert not (await served.call("org:1", "quick:change", {})).is_error
 

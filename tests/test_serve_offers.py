@@ -132,7 +132,7 @@ async def test_resources_prompts_and_completions_are_those_of_the_servers(
         assert isinstance(link, types.ResourceLink)
         assert "memo://linked of Ada" in read(await client.read_resource(link.uri))
         for missing in ("memo://nobody", "toolroute://other/memo://first"):
-            with pytest.raises(MCPError, match="no resource"):
+            with pytest.raises(MCPError, match="unknown resource"):
                 await client.read_resource(missing)
         with pytest.raises(MCPError, match="no prompt"):
             await client.get_prompt("talking:nothing")
@@ -188,7 +188,7 @@ async def test_a_client_that_cannot_answer_is_not_asked(file: Path, kind: str, m
         for tool, lacking in {"ask": "elicitation by form", "visit": "elicitation by URL", "think": "sampling"}.items():
             refused = await call(client, tool)
             assert refused.is_error
-            assert f"the client behind toolroute has no {lacking}" in text_of(refused)
+            assert f"the client of toolroute does not support {lacking}" in text_of(refused)
         assert heard.questions == []
 
 

@@ -88,14 +88,14 @@ async def test_the_official_client_searches_and_calls_over_stdio(file: Path, tmp
         transport = stdio_client(StdioServerParameters(command=SERVE[0], args=arguments), errlog=errlog)
         async with Client(transport) as client:
             assert client.server_info == Implementation(name="toolroute", version=version("toolroute"))
-            assert (client.instructions or "").endswith("The servers: broken, quick, time.")
+            assert (client.instructions or "").endswith("Servers: broken, quick, time.")
             assert [tool.name for tool in (await client.list_tools()).tools] == ["search", "call_tool"]
             found = await client.call_tool("search", {"query": "convert the time 12:00 from UTC to Tokyo"})
             assert (len(found.content), found.structured_content) == (1, None), "the answer comes once"
             answer = json.loads(text_of(found))
             best = answer["matches"][0]
             assert (best["tool"], answer["servers"]) == ("time:convert_time", ["time"])
-            assert "server 'broken' are not among these" in answer["warnings"][0]
+            assert "server 'broken' were not searched" in answer["warnings"][0]
             given = {"source_timezone": "UTC", "target_timezone": "Asia/Tokyo", "time": "12:00"}
             assert set(given) == set(best["input_schema"]["properties"])
             assert "21:00" in text_of(await client.call_tool("call_tool", {"tool": best["tool"], "arguments": given}))
@@ -113,7 +113,7 @@ async def test_over_http_each_token_is_a_tenant_that_sees_and_runs_its_own(file:
             await one.call_tool("search", {"query": "process id", "limit": 3})
             pids = [text_of(await one.call_tool("call_tool", {"tool": "quick:pid"}))]
             assert [str(found.uri) for found in (await one.list_resources()).resources] == [SERVERS]
-            with pytest.raises(MCPError, match="no resource toolroute://else"):
+            with pytest.raises(MCPError, match="unknown resource toolroute://else"):
                 await one.read_resource("toolroute://else")
             states = await states_of(one)
             assert (states["quick"]["state"], states["quick"]["tools"]) == ("ready", 8)
@@ -278,7 +278,7 @@ async def test_a_client_that_closes_the_input_and_then_sends_a_signal_leaves_no_
     [
         ("{", "not JSON"),
         ("[]", "give an object"),
-        ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "'org:1' stands twice"),
+        ('{"org:1": "0123456789abcdef", "org:1": "fedcba9876543210"}', "'org:1' is twice"),
         ('{"acme": "0123456789abcdef"}', "give org:ID or user:ID"),
         ('{"org:1": "short"}', "16 or more"),
         ('{"org:1": "${NO_SUCH_TOKEN}"}', "not set in the environment: NO_SUCH_TOKEN"),

@@ -86,7 +86,7 @@ async def test_the_rest_of_a_cut_result_is_read_by_offset_path_and_text(tmp_path
         assert "offset " in (await read_on(client, result, find="WORD 1234"))
         by_call = {"tool": "read_result", "arguments": {"handle": "result-of-nobody"}}
         unknown = await client.call_tool("call_tool", by_call)
-        assert (unknown.is_error, "no result 'result-of-nobody' is kept" in text_of(unknown)) == (True, True)
+        assert (unknown.is_error, "unknown result 'result-of-nobody'" in text_of(unknown)) == (True, True)
 
 
 async def test_links_that_a_call_needs_first_reach_the_client(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_kept_result_is_read_by_nobody_else_and_the_oldest_goes(monkeypatch: p
     handles = [kept.keep(("org:1", "me"), f"text {number}", None) for number in range(3)]
     assert kept.read(("org:1", "me"), ReadArguments(handle=handles[2])).startswith("text 2\n")
     for who, handle in ((("org:2", "me"), handles[2]), (("org:1", "you"), handles[2]), (("org:1", "me"), handles[0])):
-        with pytest.raises(Exception, match="is kept"):
+        with pytest.raises(Exception, match="unknown result"):
             kept.read(who, ReadArguments(handle=handle))
 
 
@@ -140,9 +140,9 @@ def test_the_places_with_a_text_stay_within_the_limit_and_lead_on() -> None:
         found = kept.read(who, ReadArguments(handle=handle, find="row", offset=offset))
         assert count_tokens(found) < 300
         seen += [line.partition(":")[0] for line in found.splitlines() if line.startswith("offset ")]
-        assert "places with 'row'; read on from offset " in found
+        assert "to see more places, give offset " in found
         offset = int(found.rpartition("offset ")[2].rstrip("]"))
     assert len({*seen}) == len(seen) >= 3
     last = kept.read(who, ReadArguments(handle=handle, find="row 999"))
-    assert last.endswith("[1 places with 'row 999']")
+    assert last.endswith("[places with 'row 999': 1]")
     assert len(kept.read(who, ReadArguments(handle=handle, find="x" * 10_000))) < 1_000

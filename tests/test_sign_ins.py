@@ -491,5 +491,5 @@ async def test_a_client_with_url_elicitation_is_shown_the_link(web: str, tmp_pat
             declined = await client.call_tool("call_tool", call)
             assert "`toolroute login it" in text_of(declined)
             assert text_of(await client.call_tool("call_tool", call)) == "ada"
-    assert shown == 2 * ["Sign in to it, so that its tools can be called."]
+    assert shown == 2 * ["Sign in to it, so that your agent can call its tools."]
     await asyncio.gather(*visits)

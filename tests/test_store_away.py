@@ -144,7 +144,7 @@ async def test_a_hung_server_is_not_said_to_load_a_new_version(front: QdrantFron
         held = await router.route(SEMANTIC)
         assert held.matches[0].tool.key == "mail:send_email"
         [warning] = [own for own in held.warnings if "out of date" in own]
-        assert f"the store {front.url} does not answer within" in warning
+        assert f"the store {front.url} did not answer within" in warning
 
 
 @pytest.mark.usefixtures("impatient")
@@ -168,7 +168,7 @@ def test_an_import_outlasts_a_server_that_fails_or_hangs(front: QdrantFront, cap
 
 
 def test_a_server_that_never_answered_is_not_asked_again(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(StoreUnavailable, match="start the server, or name another"):
+    with pytest.raises(StoreUnavailable, match="start the server, or give another"):
         Store(f"http://127.0.0.1:{_free_port()}", embedder=shipped()).replace_server("local", "mail", MAIL)
     assert "asked again" not in caplog.text
 
@@ -181,12 +181,12 @@ def test_a_wrong_address_gets_the_remedy_that_fits(front: QdrantFront) -> None:
             other: "give the address of its REST interface",
             f"http://127.0.0.1:{tls.getsockname()[1]}": "write https:// if the server has TLS",
             f"http://127.0.0.1:{http2.getsockname()[1]}": "6333, not 6334",
-            f"http://127.0.0.1:{_free_port()}": "start the server, or name another",
+            f"http://127.0.0.1:{_free_port()}": "start the server, or give another",
         }
         for url, remedy in remedies.items():
             with pytest.raises(StoreUnavailable) as failure:
                 Store(url, embedder=shipped(), timeout_s=30).load("local")
             assert remedy in str(failure.value), url
     front.stalled = True
-    with pytest.raises(StoreUnavailable, match=r"no answer within 1 s; check if the server is overloaded"):
+    with pytest.raises(StoreUnavailable, match=r"no answer within 1 s; check whether the server is overloaded"):
         Store(front.url, embedder=shipped(), timeout_s=1).load("local")

@@ -203,6 +203,16 @@ def test_a_manifest_that_is_written_otherwise_is_replaced(store: Store) -> None:
     assert store.servers("org:a", own=True) == {"files": 3}
 
 
+def test_only_a_successful_listing_has_a_time(store: Store) -> None:
+    tools = store.of_server("org:a", "files")
+    store.replace_server("org:a", "files", tools, entry="e1")
+    assert store.listed_at("org:a") == {}
+    store.note_failures("org:a", {"files": ""}, {"files": "e1"})
+    assert store.listed_at("org:a").keys() == {"files"}
+    store.note_failures("org:a", {"files": "it failed"}, {"files": "e1"})
+    assert store.listed_at("org:a") == {}
+
+
 @pytest.mark.parametrize("content", ["{", '{"dead": 5}', None])
 def test_damaged_notes_of_failures_take_no_tools_and_go(content: str | None, store: Store) -> None:
     with store.qdrant.writing("org:a") as points:

@@ -154,6 +154,6 @@ def test_several_transcripts_are_imported_once_and_without_their_secrets(tmp_pat
     logs, place = [tmp_path / "0.jsonl", tmp_path / "1.jsonl"], ("--store", tmp_path / "store")
     for known in (0, 2):
         ran = toolroute("experience", "import", *logs, *place)
-        assert ran.stdout == f"local: {2 - known} tasks remembered, {known} known before\n", ran.stderr
+        assert ran.stdout == f"local: {2 - known} tasks remembered, {known} already known\n", ran.stderr
     exported = toolroute("experience", "export", *place).stdout
     assert (exported.count(MEANT), "0123456789abcdef" in exported) == (2, False)

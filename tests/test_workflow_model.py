@@ -171,7 +171,7 @@ async def test_what_the_results_do_not_give_is_needed_from_the_user(serve: Serve
     async with assisted(serve, [PLANNED, STEPS, NOWHERE, "The note lacks its body."]) as at:
         result, _ = await at.run(approve="changes")
     assert statuses(result) == ["done", "needs_input"]
-    assert result.steps[1].reason == "missing: s2.body; the results of earlier steps do not give them"
+    assert result.steps[1].reason == "missing: s2.body; the results of earlier steps do not have these values"
     assert result.steps[1].tokens > 0
     assert "needs input: missing: s2.body" in at.model.asked[3].text
 
@@ -207,7 +207,9 @@ async def test_limits_without_room_for_a_model_do_without_it_and_say_so(serve: S
     async with assisted(serve, [ONE]) as at:
         result, _ = await at.run("Read the file a.txt", limits=Limits(max_total_tokens=1))
         assert (statuses(result), at.model.asked) == (["refused"], [])
-        assert result.warnings == ("decided without a model: the run's limits are too low for any step",)
+        assert result.warnings == (
+            "decided without a model: the run's limits are too low for any step: raise max_total_tokens",
+        )
         result, _ = await at.run("Read the file a.txt", limits=Limits(reserve_for_synthesis=500))
     assert result.answer == "read_file a.txt"
     assert "reserve_for_synthesis=500" in result.warnings[0]
@@ -244,8 +246,8 @@ async def test_a_model_that_takes_more_than_it_may_is_asked_no_more_and_the_budg
     async with assisted(serve, [Billed(PLANNED, input=120_000, output=200)]) as at:
         result, _ = await at.run()
         assert len(at.model.asked) == 1
-        assert "was not asked: of its tokens 0 are left" in result.warnings[0]
-        assert "overrun: planning used 120,200 tokens, 79,999 were granted" in result.budget.warnings
+        assert "was not asked: only 0 tokens of the budget are left" in result.warnings[0]
+        assert "budget overrun: planning used 120,200 tokens, but only 79,999 were reserved" in result.budget.warnings
 
 
 async def test_a_model_is_asked_for_no_more_than_the_run_leaves_it(serve: Serve) -> None:

@@ -71,7 +71,7 @@ class Catalogue:
         if isinstance(given, str) or not isinstance(given, Collection):
             raise InvalidCatalogue(f"read_only={given!r:.80}: give a list of functions")
         if lacking := next((own for own in read_only if own not in functions), None):
-            raise InvalidCatalogue(f"read_only: {lacking!r:.80} is not one of the functions: add it to them, too")
+            raise InvalidCatalogue(f"read_only: {lacking!r:.80} is not one of the functions: add it to the functions")
         reads = Annotations(read_only=True)
         made = [(_tool(number, own), own in read_only) for number, own in enumerate(functions, start=1)]
         tools = [altered(tool, annotations=reads, hash="") if known else tool for tool, known in made]

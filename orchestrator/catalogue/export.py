@@ -195,7 +195,9 @@ def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
     by_name = {exported_name(tool, provider): tool for provider in ("openai", "mcp") for tool in tools}
     tool = by_name.get(name) or next((tool for tool in tools if tool.key == name), None)
     if tool is None:
-        raise UnknownTool(f"the model called {name!r}, which was not offered; offered: {', '.join(sorted(by_name))}")
+        raise UnknownTool(
+            f"the model called {name!r}, which was not offered; the offered tools: {', '.join(sorted(by_name))}"
+        )
     own = plain_names(parameters(tool))
     named = {own.get(name, name): value for name, value in read_arguments(tool.key, arguments).items()}
     return ResolvedCall(tool=tool, arguments=check_arguments(tool, named), call_id=call_id)
@@ -226,7 +228,7 @@ def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
         arguments: A dict, or a JSON text as OpenAI sends it.
 
     Raises:
-        InvalidArguments: The arguments do not fit.
+        InvalidArguments: The arguments do not match the schema.
     """
     read = read_arguments(tool.key, arguments)
     schema = _as_object(tool)
@@ -237,7 +239,7 @@ def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
             return again
     except UnusableSchema:
         return read
-    raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; it takes: {_taken(tool)}")
+    raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; its parameters: {_taken(tool)}")
 
 
 def _taken(tool: Tool) -> str:
@@ -247,7 +249,7 @@ def _taken(tool: Tool) -> str:
     names = [f"{name} (required)" for name in schema["properties"] if name in required]
     names += [name for name in schema["properties"] if name not in required]
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMED]) or 'nothing'}{more}"
+    return f"{', '.join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMED]) or 'none'}{more}"
 
 
 def read_arguments(key: str, arguments: Any) -> dict[str, Any]:

@@ -32,12 +32,14 @@ def read_tools(path: str | Path, server: str | None = "") -> list[Tool]:
             with reading(place, error=InvalidCatalogue):
                 tool = tool_from(record, _stem(file) if server is None else server)
                 if server is None and not tool.server:
-                    raise InvalidCatalogue("neither the tool nor its file names a server: give --server NAME")
+                    raise InvalidCatalogue(
+                        "the tool has no server, and its file has no name for one: give --server NAME"
+                    )
                 before, known = found.setdefault(tool.key, (place, tool))
                 if known.hash != tool.hash:
                     raise InvalidCatalogue(
-                        f"{before} has the key {tool.key!r} already, with another definition: rename one, or give them "
-                        "different servers"
+                        f"the key {tool.key!r} is also at {before}, with another definition: rename one of the tools, "
+                        "or give them different servers"
                     )
     stated = _relations(Path(path))
     for source in stated.keys() - found.keys():
@@ -123,6 +125,6 @@ def _document(path: Path, text: str) -> Iterator[tuple[str, Any]]:
         records = inner if is_list else [value] if "name" in value or "function" in value else None
     if not isinstance(records, list):
         form = 'give a JSON list of tools, an object with the list under "tools", or one tool per line'
-        raise InvalidCatalogue(f"{path}: {form}")
+        raise InvalidCatalogue(f"{path}: no tools found; {form}")
     for number, record in enumerate(records, start=1):
         yield f"{path}: tool {number}", record

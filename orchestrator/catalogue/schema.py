@@ -31,7 +31,8 @@ _ROUNDS = 4
 """The maximum number of times that arguments are read again. A text may contain an object with further texts."""
 _MEMBERS_A_STEP = 50
 _MATCHED_A_STEP = 100
-"""The characters of a text multiplied with those of a pattern, with its repetitions written out."""
+"""The size of a pattern match that counts as one step: the text's characters multiplied by the pattern's, with
+repetitions written out."""
 
 _PYTHONS = {"True": True, "False": False, "None": None}
 """Python's values as models write them. They are not JSON."""
@@ -125,7 +126,7 @@ def _faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None)
             validator = validator.evolve(schema=validator.schema.get("properties", {}).get(parameter, True))
         return sorted(validator.iter_errors(value), key=lambda fault: fault.json_path)
     except (SchemaError, UnknownType, Unresolvable, RecursionError, *FAULTS) as error:
-        raise UnusableSchema(f"the schema cannot be used ({' '.join(str(error).split())[:200]})") from None
+        raise UnusableSchema(f"the schema is not valid ({' '.join(str(error).split())[:200]})") from None
     finally:
         _left.reset(before)
 
@@ -181,7 +182,7 @@ def _check_unique(_: Any, wanted: Any, value: Any, __: Any) -> Iterator[Any]:
     if wanted and isinstance(value, list):
         texts = {json.dumps(item, sort_keys=True, default=str) for item in value}
         if len(texts) < len(value):
-            yield ValidationError("it has the same item more than once")
+            yield ValidationError("the same item is in the list more than once")
 
 
 def _check_pattern(_: Any, pattern: str, value: Any, __: Any) -> Iterator[Any]:

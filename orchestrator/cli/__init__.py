@@ -135,7 +135,7 @@ def _run() -> int:
         if "unexpected extra argument" in error.message and any(param.name in ("task", "query") for param in takes):
             click.echo("Quote a task of several words.", err=True)
         if isinstance(error, click.NoSuchOption) and any(error.option_name in one.opts for one in cli.params):
-            click.echo(f"It stands before the command: toolroute {error.option_name} ...", err=True)
+            click.echo(f"Put the option before the command: toolroute {error.option_name} ...", err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130

@@ -24,7 +24,9 @@ def approvals() -> None:
 @approvals.command("list")
 @taking("owner", "output")
 def list_approvals(place: Place, output: str) -> None:
-    """List the tools that are called without asking. A tool that has changed since is asked about again."""
+    """List the tools that are called without asking.
+
+    If a tool's definition changes, its approval ends."""
     kept = [*Approvals(place.tenant).read()]
     shown = "".join(f"{one_line(key)}\n" for key in kept)
     present(output, {"tenant": place.tenant, "allowed": kept}, lambda: click.echo(shown, nl=False))
@@ -60,7 +62,7 @@ def allow(name: str, place: Place) -> None:
 
 @approvals.command()
 @click.argument("names", metavar="SERVER[:NAME]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--all", "everything", is_flag=True, help="Withdraw all approvals of the tenant.")
 @taking("owner")
 def withdraw(names: tuple[str, ...], everything: bool, place: Place) -> None:
     """Withdraw approvals. The next call of these tools asks again."""

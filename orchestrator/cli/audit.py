@@ -60,7 +60,7 @@ def list_lines(last: int, event: str | None, tenant: str | None, tool: str | Non
 @audit.command()
 @taking("output")
 def verify(output: str) -> int:
-    """Look for lines that were changed or removed. Exits 1 where there are any."""
+    """Look for lines that were changed or removed. Exit code 1: some were found."""
     log = _log()
     found = log.verify()
     shown = {"folder": str(log.folder), "lines": found.lines, "first": found.first, "problems": found.problems}

@@ -16,12 +16,12 @@ from orchestrator.store.notes import keep, notes
 from orchestrator.store.store import Store
 
 _ENDS_ALL = (InvalidConfig, NoCredit, StoreUnavailable, Unauthorised)
-"""Errors that every further tool would meet, too."""
+"""Errors that would occur for every further tool too."""
 _AT_ONCE, _MOST_OF_A_LANGUAGE = 4, 40
 
 
 @click.command("enrich")
-@click.option("--only", metavar="SERVER[:NAME]", type=TEXT, multiple=True, help="Only this tool or server; repeatable.")
+@click.option("--only", metavar="SERVER[:NAME]", type=TEXT, multiple=True, help="Only this tool or server. Repeatable.")
 @click.option(
     "--language",
     "languages",
@@ -30,11 +30,17 @@ _AT_ONCE, _MOST_OF_A_LANGUAGE = 4, 40
     multiple=True,
     default=["English"],
     show_default=True,
-    help="A language of the example requests; repeatable.",
+    help="A language of the example requests. Repeatable.",
 )
-@click.option("--dry-run", is_flag=True, help="Show the tools and tokens, and ask nothing.")
-@click.option("--price", metavar="IN OUT", type=click.FloatRange(0), nargs=2, help="Prices of a million tokens.")
-@click.option("--remove", is_flag=True, help="Remove the texts that were written.")
+@click.option("--dry-run", is_flag=True, help="Show the tools and the tokens without a request to the model.")
+@click.option(
+    "--price",
+    metavar="IN OUT",
+    type=click.FloatRange(0),
+    nargs=2,
+    help="Prices of a million input and output tokens, to show the cost.",
+)
+@click.option("--remove", is_flag=True, help="Remove the texts of earlier runs.")
 @taking("config", "tenant", "model", "output")
 def enrich_tools(
     only: tuple[str, ...],
@@ -48,8 +54,10 @@ def enrich_tools(
 ) -> int:
     """Have your model write search texts for tools.
 
-    For each tool: what it does, when to use it, and example requests. Written once for each definition; a second run
-    goes on where the first ended. Exits 0 when all were written, 1 when none was, 4 when some failed.
+    The text describes the purpose of the tool and when to use it, and has example requests. Each definition gets one
+    text. If a run stops early, the next run continues there.
+
+    Exit codes: 0 all texts were written, 1 none was written, 4 some failed.
     """
     from orchestrator.llm.enrich import most_tokens
 

@@ -26,25 +26,30 @@ from orchestrator.runtime.router import Router
 _ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
 _CONFIDENCE = ("ece", "resolved", "precision")
 _MEANINGS = (
-    "recall@k: the share of a query's right tools that are among its first k matches",
-    "ndcg@5: the same for five, where an earlier place counts more; the best order has 1",
-    "mrr: one divided by the place of the first right tool; hit@1: how often a right tool is first",
+    "recall@k: the share of a query's relevant tools that are among the first k matches",
+    "ndcg@5: like recall@5, but an earlier place counts more; the best order has 1",
+    "mrr: 1 divided by the place of the first relevant tool",
+    "hit@1: the share of queries whose first match is relevant",
 )
 _CONFIDENCE_MEANINGS = (
-    "ece: how far the confidence is from the share of right answers, with its 95 % interval; 0 is best",
-    "resolved: the share of queries with a confidence at the gate ({gate}) or above",
-    "precision: how many of the resolved ones have a right tool first",
+    "ece: the calibration error of the confidence, with its 95 % interval; 0 is best",
+    "resolved: the share of queries whose confidence reaches the gate ({gate})",
+    "precision: the share of resolved queries whose first match is relevant",
 )
-_REFUSAL_MEANING = "none: the share that got no recommendation, of queries with a fitting tool and of those without"
+_REFUSAL_MEANING = "none: no recommendation, as a share of queries with relevant tools (wrongly) and without (rightly)"
 
 
 @click.command("eval")
 @click.argument("folder", type=PATH)
-@derived(RouteRequest, "route_hint", "auto: as `route` does. keyword: keywords alone. semantic: always both.")
+@derived(
+    RouteRequest, "route_hint", "auto: as `route` does. keyword: only keyword search. semantic: always both searches."
+)
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
 @click.option("--experience", "log", metavar="FILE", type=LOG, help="Route and record these past tasks first.")
 @click.option(
-    "--fit", is_flag=True, help="Fit gate and confidence to the queries. Measured by five-fold cross-validation."
+    "--fit",
+    is_flag=True,
+    help="Fit gate and confidence to the queries. The result is measured by five-fold cross-validation.",
 )
 @click.option("--write", metavar="FILE", type=FILE, help="Write the fit to FILE, for use with --calibration.")
 @taking("calibration", "output")
@@ -60,17 +65,19 @@ def evaluate(
 ) -> int:
     """Measure the routing of FOLDER's queries.
 
-    With --decide, everything is measured twice: without the second stage, and with it.
+    The queries of FOLDER/queries.jsonl are routed among the tools of FOLDER/tools.jsonl. Each line is one query:
+    {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool fits. A line may also have an "id".
 
-    The queries of its queries.jsonl are routed among the tools of its tools.jsonl. One query a line:
-    {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool fits. "id" may be added.
+    With --decide, everything is measured twice: without and with the second stage.
 
-    Exit code 1 when meaning was to be searched and always failed.
+    Exit code 1: the semantic search was needed, and it failed for every query.
     """
     if write is not None and not fit:
-        raise InvalidInput("--write keeps what --fit makes: give --fit, too")
+        raise InvalidInput("--write needs a fit: add --fit")
     if fit and (route_hint is not RouteHint.AUTO or per_query or log or typed("calibration") is not None):
-        raise InvalidInput("--fit is made by the shipped maps and both searches: give only --write with it")
+        raise InvalidInput(
+            "--fit allows only --write: it uses the built-in calibration and both searches; remove the other options"
+        )
     if log is not None:
         check_learns(options)
     found = read_set(folder)
@@ -109,12 +116,12 @@ async def _answer(found: QuerySet, past: Sequence[Past], options: Options, route
 
 
 def _warn_of_failures(result: dict[str, Any]) -> int:
-    """Report why meaning could not be searched; return 1 if it never was."""
+    """Report why semantic search failed. Return 1 if it failed for every query."""
     for reason, number in result["semantic_failures"].items():
-        warn([f"the semantic leg failed for {counted(number, 'query', 'queries')}: {reason}"])
+        warn([f"semantic search failed for {counted(number, 'query', 'queries')}: {reason}"])
     if not result["semantic_failures"] or result["semantic_share"]:
         return 0
-    warn(["the semantic leg never ran: these figures are the keyword leg's alone"])
+    warn(["semantic search never ran: these figures are for keyword search only"])
     return 1
 
 
@@ -130,7 +137,7 @@ def _warn_of_unknown(found: QuerySet) -> None:
     known = found.catalogue.positions
     if unknown := {key for query in found.queries for key in query.relevant if key not in known}:
         number = counted(len(unknown), "relevant tool is", "relevant tools are")
-        warn([f"{number} not in tools.jsonl and counted as never found, e.g. {min(unknown)!r}"])
+        warn([f"{number} not in tools.jsonl; such tools count as not found, for example {min(unknown)!r}"])
 
 
 def _write_lines(path: Path, answers: list[Answer]) -> None:
@@ -146,7 +153,7 @@ def _figure(value: float | None, digits: int = 3) -> str:
 
 
 def _show(result: dict[str, Any]) -> None:
-    """Show two tables, each of which fits 80 columns: the order of the tools, and the confidence."""
+    """Show two tables, at most 80 columns wide: the order of the tools, and the confidence."""
     out, refusals = console(), ("none, wrongly", "none, rightly")
     order = table("", "queries", *_ORDER, right=("queries", *_ORDER), padding=(0, 1, 0, 0))
     sure = table("", *_CONFIDENCE, *refusals, right=(*_CONFIDENCE, *refusals))
@@ -165,9 +172,9 @@ def _show(result: dict[str, Any]) -> None:
     best = ", ".join(f"{name} {_figure(value)}" for name, value in result["ceiling"].items())
     times = ", ".join(f"{name} {' / '.join(_figure(ms, 2) for ms in values.values())}" for name, values in latencies)
     lines = (
-        f"{counted(result['tools'], 'tool')}; the best that any order can reach: {best}",
-        f"{tokens['before']:,} tokens of definitions, {tokens['after_mean']:,.0f} after routing in the mean",
-        f"meaning was searched for {result['semantic_share']:.0%}; milliseconds p50 / p95 / p99: {times}",
+        f"{counted(result['tools'], 'tool')}; upper limits for a perfect order: {best}",
+        f"tokens of definitions: {tokens['before']:,} before routing, {tokens['after_mean']:,.0f} after (mean)",
+        f"semantic search ran for {result['semantic_share']:.0%} of queries; milliseconds p50 / p95 / p99: {times}",
     )
     out.print(dim("", *lines, *_cost(result.get("decided"))))
 
@@ -178,7 +185,7 @@ def _cost(decided: dict[str, Any] | None) -> list[str]:
         return []
     tokens = (decided["usage"]["input"] + decided["usage"]["output"]) / max(1, decided["queries"])
     times = " / ".join(_figure(ms, 2) for ms in decided["latency_ms"]["all"].values())
-    return [f"decided: {tokens:,.0f} tokens of a model for each query; milliseconds p50 / p95 / p99: {times}"]
+    return [f"decided: {tokens:,.0f} model tokens per query; milliseconds p50 / p95 / p99: {times}"]
 
 
 def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> None:
@@ -192,7 +199,7 @@ def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> 
     before, after = cross_validated(trials, options.gate)
     if worse := (after["ece"] or 0) > (before["ece"] or 0):
         change = f"{before['ece']} -> {after['ece']}"
-        warn([f"calibration error on queries that the fit has not seen: {change}; give more queries, or leave it out"])
+        warn([f"the fit raises the calibration error on held-out queries: {change}; add queries, or do not use it"])
     about = {
         "set": found.name,
         "catalogue": found.catalogue.fingerprint,

@@ -25,7 +25,7 @@ from orchestrator.store.outcomes import StoredOutcomes
 from orchestrator.store.store import Store
 
 _TOGETHER = 256
-"""Tasks that are recorded at a time, so that the store writes them together."""
+"""The number of tasks that are recorded at a time, so that the store writes them together."""
 _SHOWN_TOOLS = 20
 
 
@@ -149,7 +149,7 @@ def stats(place: Place, output: str) -> None:
 @click.option("--before", metavar="DATE", type=DATE, help="Tasks before this date.")
 @click.option("--tool", metavar="KEY", help="Tasks that used this tool.")
 @click.option("--actor", metavar="NAME", help="Tasks of this actor.")
-@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--all", "everything", is_flag=True, help="All tasks of the tenant.")
 @taking("output")
 def forget(
     place: Place, before: float | None, tool: str | None, actor: str | None, everything: bool, output: str

@@ -304,11 +304,11 @@ def _in_words(phases: Mapping[str, str]) -> str:
 
 
 _LINE_S = 10.0
-"""How often a line says what is under way, where no terminal shows it."""
+"""Seconds between two progress lines, if the output is not a terminal."""
 _PATIENCE_S = 60.0
-"""How long a list waits for each of several stores."""
+"""Seconds that a list waits for each of several stores."""
 _FAILED_S = 600.0
-"""For so long a route does not list a server again that could not be listed."""
+"""Seconds for which a route does not list a server again after listing it failed."""
 
 
 @cache

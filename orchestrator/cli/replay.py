@@ -21,14 +21,14 @@ _MEANS = ("confidence", "tokens", "servers")
 @click.command()
 @taking("sources", "calibration")
 @click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="Route among these tools instead of the store's.")
-@derived(Options, "embedder", "Embed by this embedder.")
+@derived(Options, "embedder", "Use this embedder: static, a model2vec folder, or openai:MODEL.")
 @click.option("--since", metavar="DATE", type=DATE, help="Only tasks since this date.")
 @click.option(
     "--from",
     "source",
     metavar="FILE",
     type=LOG,
-    help="Take the past tasks from a file of Decisions, or from a workflow's history.",
+    help="Read the past tasks from a file of Decisions, or of a Temporal history in JSON.",
 )
 @taking("output")
 async def replay(
@@ -40,9 +40,11 @@ async def replay(
 ) -> int:
     """Route past tasks again and show how a change affects them.
 
-    The change can be another catalogue, pipeline, embedder or calibration. The past tasks are those in the store's
-    memory. They are not used as experience during the replay. Exit code 6 when a task lost a tool that it used, 1 when
-    the semantic search was needed and failed.
+    The change can be another catalogue, pipeline, embedder or calibration. The past tasks are read from the store. They
+    are not used as experience during the replay.
+
+    Exit codes: 6 a task lost a tool that it used, 1 the semantic search was needed and failed, 2 there is nothing to
+    replay.
     """
     if source is not None and since is not None:
         raise InvalidInput("--since applies to remembered tasks only: leave it out with --from")
@@ -69,13 +71,13 @@ async def replay(
     result = summary(found)
     present(output, result, lambda: _show(result, found))
     for reason, number in result["semantic_failures"].items():
-        warn([f"the semantic leg failed for {counted(number, 'task')}, compared by keyword search alone: {reason}"])
+        warn([f"semantic search failed for {counted(number, 'task')}, compared by keyword search only: {reason}"])
     return 1 if result["semantic_failures"] else 6 if result["lost"] else 0
 
 
 def _show(result: dict[str, Any], found: list[Replayed]) -> None:
     out = console()
-    rows = table("task", "lost", "gained", "moved", "sure")
+    rows = table("task", "lost", "gained", "moved", "confidence")
     for one in [one for one in found if one.lost or one.gained or one.moved][:_SHOWN]:
         moved = ", ".join(f"{key} {then} to {now}" for key, (then, now) in one.moved.items())
         sure = f"{one.before.confidence:.2f} to {one.after.confidence:.2f}"

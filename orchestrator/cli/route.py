@@ -20,7 +20,7 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Stage
 
 NEEDS_USER = 5
-"""Exit code: nothing went wrong, and a person's input or approval is needed."""
+"""The exit code if nothing failed, but a person's input or approval is needed."""
 OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 
 

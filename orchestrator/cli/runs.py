@@ -1,4 +1,4 @@
-"""`toolroute runs`: a tenant's runs on Temporal, the calls that wait for approval, and a person's word on them."""
+"""`toolroute runs`: lists a tenant's runs on Temporal, and approves, refuses or cancels them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -47,7 +47,7 @@ async def _client_of(place: Place, options: Options) -> AsyncIterator[RunClient]
 @click.option("--waiting", is_flag=True, help="Only runs that wait for approval.")
 @taking("output")
 async def list_runs(place: Place, options: Options, ended: bool, waiting: bool, output: str) -> None:
-    """List the tenant's runs, newest first."""
+    """List the tenant's runs, newest first. Finished runs need --all."""
     async with _client_of(place, options) as client:
         found = [one for one in await client.runs(ended=ended) if one.waiting or not waiting]
         present(output, [asdict(one) for one in found], lambda: _show_list(client, found))
@@ -92,10 +92,10 @@ def _show_run(client: RunClient, found: Listed, progress: Progress | None) -> No
     out.print(dim(f"  {found.workflow}: {found.status}, started {found.started}  {found.link}".rstrip()))
     if progress is None:
         return
-    rows = table("step", "task", "tool", "stands")
+    rows = table("step", "task", "tool", "status")
     for step in progress.steps:
-        stands = f"{step.status.replace('_', ' ')}: {step.reason}".removesuffix(": ")
-        rows.add_row(step.step, step.task, step.tool or "no tool fits", stands)
+        status = f"{step.status.replace('_', ' ')}: {step.reason}".removesuffix(": ")
+        rows.add_row(step.step, step.task, step.tool or "no tool fits", status)
     out.print(rows)
     for step in progress.steps:
         if step.digest:

@@ -31,7 +31,9 @@ _SECONDS = click.FloatRange(min=0.1)
 _MOST_OF_A_TEXT = 2_000
 _ALL_SHOWN = "`toolroute tools list` shows all tools"
 _OPINION = click.option(
-    "--opinion", is_flag=True, help="Ask your model about each doubtful definition, once. You decide."
+    "--opinion",
+    is_flag=True,
+    help="Ask your language model for an opinion on each flagged or changed definition, once. You decide.",
 )
 
 
@@ -160,7 +162,7 @@ def _list(found: Iterable[Tool]) -> None:
 @_OPINION
 @taking("catalogue", "config", "sources", "model", "output")
 def show_tool(key: str, place: Place, opinion: bool, options: Options, output: str) -> None:
-    """Show one tool: its definition, approval and opinions."""
+    """Show one tool: definition, approval and a model's opinions."""
     known = place.catalogue_or_store()
     if key not in known.positions:
         raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
@@ -327,8 +329,9 @@ async def sync_tools(
 ) -> int:
     """List the servers of an mcpServers FILE and store their tools.
 
-    Stored servers that are no longer in any file are reported. --prune removes them. Exits 0 when all were stored, 1
-    when none was, 4 when some failed.
+    Stored servers that are no longer in any file are reported. --prune removes them.
+
+    Exit codes: 0 all servers were stored, 1 none was stored, 4 some failed.
     """
     from orchestrator.mcp.asking import Host
     from orchestrator.mcp.connections import Connections

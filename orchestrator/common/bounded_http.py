@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 
 MOST_BYTES = 64 * 2**20
-"""The maximum size of an unpacked answer. The largest normal one, 100 embeddings with 8,192 numbers each, has 18 MiB.
-"""
+"""The maximum size of an unpacked answer, in bytes. The largest normal answer, 100 embeddings with 8,192 numbers each,
+has 18 MiB."""
 _OF_THE_TRANSFER = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 
 

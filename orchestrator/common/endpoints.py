@@ -5,12 +5,12 @@ from urllib.parse import urlsplit
 from orchestrator.common.redact import Secrets, url_secrets
 
 OPENAI_URL = "https://api.openai.com/v1"
-NO_KEY = "no key for OpenAI: set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint"
+NO_KEY = "no key for OpenAI: set OPENAI_API_KEY, or set OPENAI_BASE_URL to another endpoint"
 _UNANSWERED = {
     "APIConnectionError": "the connection failed",
-    "APITimeoutError": "it took too long",
-    "AnswerTooLong": "its answer is too long",
-    "RecursionError": "its answer is nested too deep",
+    "APITimeoutError": "the answer took too long",
+    "AnswerTooLong": "the answer is too long",
+    "RecursionError": "the answer is nested too deeply",
 }
 
 

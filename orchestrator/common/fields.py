@@ -49,7 +49,7 @@ class Give:
 Text = Annotated[str, Give("a text")]
 Count = Annotated[int, Gt(0), Give("a whole number above 0")]
 Tokens = Annotated[int, Gt(0), Give("a number of tokens above 0")]
-Probability = Annotated[float, Interval(ge=0, le=1), Give("a probability, 0 to 1")]
+Probability = Annotated[float, Interval(ge=0, le=1), Give("a probability from 0 to 1")]
 Seconds = Annotated[float, Interval(ge=SHORTEST_S, le=_MOST_S), Give(f"seconds, from {SHORTEST_S} to {_MOST_S:,}")]
 
 

@@ -23,7 +23,7 @@ def read_json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
     except RecursionError:
-        raise ValueError("not JSON (nested too deep)") from None
+        raise ValueError("not JSON (nested too deeply)") from None
     except ValueError as error:
         raise ValueError(f"not JSON ({error})") from None
 
@@ -59,7 +59,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} is twice in one object: rename or remove one")
+        raise ValueError(f"the name {twice!r} is twice in one object: rename or remove one of them")
     return found
 
 

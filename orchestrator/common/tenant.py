@@ -17,7 +17,7 @@ def is_tenant(name: str) -> bool:
 def check_tenant(name: str, *, shared: bool = False) -> None:
     """Raise UnknownTenant for a malformed name, because such a tenant would have no tools. `shared` allows SHARED."""
     if not name:
-        raise UnknownTenant("no tenant is named: give an organization (org:ID), a user (user:ID), or local")
+        raise UnknownTenant("no tenant was given: give an organization (org:ID), a user (user:ID), or local")
     if not (is_tenant(name) or (shared and name == SHARED)):
         raise UnknownTenant(f"tenant {name!r:.80}: give an organization (org:ID), a user (user:ID), or local")
 

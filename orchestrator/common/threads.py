@@ -55,7 +55,7 @@ def now(work: Coroutine[Any, Any, R]) -> R:
     with suppress(RuntimeError):  # No loop runs in this thread.
         if asyncio.get_running_loop() is loop:
             work.close()
-            raise InvalidInput("a blocking call was made inside another one: await the async method instead")
+            raise InvalidInput("a blocking call was made inside another blocking call: await the async method instead")
     return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 

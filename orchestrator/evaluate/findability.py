@@ -12,7 +12,7 @@ from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 
 WITHIN = 10
-"""A query finds a tool that is among its best ten matches, as many as `route` answers by default."""
+"""The number of best matches among which a query must find its tool: as many as `route` returns by default."""
 
 
 def own_words(tool: Tool) -> str:

@@ -15,7 +15,8 @@ from orchestrator.records.request import RouteHint
 from orchestrator.runtime.router import Router
 
 PRIOR = 10.0
-"""Queries that the built-in map counts as: chosen on the development sets (docs/how-to/calibration.md)."""
+"""The number of queries that the built-in map counts as. Chosen on the development sets
+(docs/how-to/calibration.md)."""
 LEAST_QUERIES = 20
 FOLDS = 5
 
@@ -79,9 +80,9 @@ def _claim(answer: Answer) -> tuple[float, bool]:
 def fitted(trials: Sequence[Trial]) -> Fit:
     """Return a fit to these trials. Raises InvalidInput for fewer than LEAST_QUERIES, or if none is right."""
     if len(trials) < LEAST_QUERIES:
-        raise InvalidInput(f"{len(trials)} queries are too few to fit anything to: give {LEAST_QUERIES} or more")
+        raise InvalidInput(f"{len(trials)} queries are too few for a fit: give {LEAST_QUERIES} or more")
     if not any(trial.both[1] for trial in trials):
-        raise InvalidInput("no query's best tool is right: name its tools as tools.jsonl does, server:name")
+        raise InvalidInput("routing finds no relevant tool of any query: write the keys as in tools.jsonl, server:name")
     return _fit(trials)
 
 

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 BINS = 10
 DRAWS = 1_000
-"""Draws of a bootstrap: the ends of the interval then move by less than .005 between seeds at 100 queries."""
+"""The number of bootstrap draws. With this number, the ends of the interval differ by less than .005 between seeds at
+100 queries."""
 
 
 def recall(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:

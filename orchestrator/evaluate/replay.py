@@ -172,9 +172,9 @@ def read_tasks(path: Path) -> list[ReplayTask]:
             raise InvalidInput(f"{place}: {first_problem(error)}; {FORM}") from None
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             why = f"no {error}" if isinstance(error, KeyError) else error
-            raise InvalidInput(f"{place}: cannot be read ({why}); {FORM}") from None
+            raise InvalidInput(f"{place}: not a Decision or a history ({why}); {FORM}") from None
     if not tasks:
-        raise InvalidInput(f"{path}: no Decision in it; {FORM}")
+        raise InvalidInput(f"{path}: the file has no Decision; {FORM}")
     return tasks
 
 
@@ -194,7 +194,7 @@ def _records(path: str, text: str) -> Iterator[tuple[str, Any]]:
 def _tasks(record: Any) -> Iterator[ReplayTask]:
     """Yield the tasks of a Decision, or of all Decisions of a history, with the tools that were called after each."""
     if not isinstance(record, dict):
-        raise ValueError(f"{record!r:.80} is no JSON object")
+        raise ValueError(f"{record!r:.80} is not a JSON object")
     decision, used = None, list[str]()
     for content in [record] if "events" not in record else _payloads(record["events"]):
         if "idempotency_key" in content:

@@ -90,7 +90,7 @@ def read_set(folder: Path) -> QuerySet:
 
 def read_queries(path: Path) -> list[Query]:
     """Read a queries.jsonl. Raises InvalidInput with the file and line that cannot be used."""
-    form = 'give one JSON object a line: {"id", "query", "relevant": ["server:name", ...], "category"}'
+    form = 'give one JSON object per line: {"id", "query", "relevant": ["server:name", ...], "category"}'
     with reading(path, form):
         text = path.read_text(encoding="utf-8-sig")
     queries: dict[str, Query] = {}
@@ -99,11 +99,11 @@ def read_queries(path: Path) -> list[Query]:
             own = _Line.model_validate(read_json(line))
         name = own.id or str(number)
         if name in queries:
-            raise InvalidInput(f"{path}:{number}: the id {name!r} stands on an earlier line already: change one")
+            raise InvalidInput(f"{path}:{number}: the id {name!r} is already on an earlier line: change one of them")
         relevant = frozenset(key_of(*split_key(key)) for key in own.relevant)  # ":name" is a tool without a server.
         queries[name] = Query(id=name, text=own.query, relevant=relevant, category=own.category)
     if not queries:
-        raise InvalidInput(f"{path}: no queries; {form}")
+        raise InvalidInput(f"{path}: the file has no queries; {form}")
     return list(queries.values())
 
 

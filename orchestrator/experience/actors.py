@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 FEW = 10
 """The number of one person's tasks that always count in full."""
 HEAVY = 4
-"""A person is heavy from so many times the tasks of the median person on."""
+"""A person with this many times the tasks of the median person is a heavy user."""
 IN_TURN = 2
-"""The nearest tasks of one person that come before further ones of the same person."""
+"""The number of a person's nearest tasks that come before further tasks of the same person."""
 BEFORE_ALONE = 3
-"""The first tools by routing, ahead of which votes of one person that nobody shares bring no tool."""
+"""The number of first tools by routing that the votes of a single person cannot overtake."""
 BEHIND = 1e-6
-"""How far log-odds of a tool are kept behind another's: less may be lost where they become a chance."""
+"""The difference in log-odds between a tool and the tool before it. Rounding to a probability would lose a smaller
+difference."""
 
 
 def newest(actors: Sequence[str], most: int, own: int | None = None) -> list[int]:

@@ -7,9 +7,9 @@ from statistics import median
 from orchestrator.records.outcome import Outcome, Use
 
 MOST_CALLS = 100
-"""The newest calls of a tool by which its health is judged."""
+"""The number of a tool's newest calls that determine its health."""
 OFTEN, RELIABLE = 10, 0.9
-"""From so many calls on, this share of which worked, a tool is known as stable."""
+"""The minimum number of calls of a stable tool, and the minimum share of calls that worked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

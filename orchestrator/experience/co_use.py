@@ -9,11 +9,12 @@ from orchestrator.records.outcome import Known, Name
 from orchestrator.records.relation import USED_AFTER, USED_WITH, Edge
 
 LEAST, OFTEN, ORDERED = 3, 0.3, 0.75
-"""A relation holds from this many tasks on, in this share of those of its tool; an order in this share of both's."""
+"""The minimum number of tasks for a relation, their minimum share of the tool's tasks, and for an order the minimum
+share of the tasks of both tools."""
 
 
 Used = tuple[str, tuple[Name, ...]]
-"""Who asked, and the tools used, in order."""
+"""The actor, and the used tools in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

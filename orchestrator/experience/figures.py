@@ -11,7 +11,7 @@ from orchestrator.index.guarantee import guarantees
 from orchestrator.records.outcome import Outcome
 
 CURVE = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
-"""The numbers of tasks between which the learning curve counts."""
+"""The limits, as numbers of tasks, of the learning curve's sections."""
 
 
 def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from orchestrator.records.request import MAX_QUERY_CHARS
 from orchestrator.records.tool import Tool
 
 FORM = (
-    'give one JSON object a line: {"query", "used": ["server:name", ...], "ok", "actor", "at"}, or a chat with its '
+    'give one JSON object per line: {"query", "used": ["server:name", ...], "ok", "actor", "at"}, or a chat with its '
     '"messages", or a transcript of Claude Code, Cursor or Codex'
 )
 
@@ -94,7 +94,7 @@ def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in _lines(path):
         with reading(f"{path}:{number}", FORM):
             if not isinstance(record := read_json(line), dict):
-                raise ValueError("this is no JSON object")
+                raise ValueError("not a JSON object")
         yield number, record
 
 
@@ -153,7 +153,7 @@ def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
     for call in [*(calls if isinstance(calls, list) else [calls]), *([{"function": older}] if older else [])]:
         called = (call.get("function") or call.get("custom")) if isinstance(call, Mapping) else None
         if not isinstance(called, Mapping) or not isinstance(called.get("name"), str):
-            raise ValueError(f"{call!r:.80} in tool_calls: give calls with their function and its name")
+            raise ValueError(f"{call!r:.80} in tool_calls: give each call with its function and the function's name")
         yield call.get("id"), transcripts.called(called["name"], called.get("arguments"))
     for block in _blocks(message):
         if block.get("type") == "tool_use":

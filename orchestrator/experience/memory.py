@@ -18,12 +18,12 @@ from orchestrator.index.embed import ONE_THREAD
 from orchestrator.records.outcome import Known, Name, Near, Outcome, Recalled, Use
 
 HALF_LIFE_S = 90 * 86_400.0
-"""The age, counted from the newest Outcome, at which a task counts half."""
+"""The age in seconds, relative to the newest Outcome, at which a task counts half."""
 _LOOKED = 4 * NEAREST
-"""The number of nearest tasks that are sorted first: enough for all but one person's many."""
+"""The number of nearest tasks that are sorted first. Only a person with very many tasks needs more."""
 MOST_TASKS = 10_000
 GROWTH = 0.1
-"""Weight and relations are found again once the past has grown by this part."""
+"""The growth of the past, as a share, after which the weight and the relations are computed again."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,9 +12,9 @@ from typing import Any
 _ASKED = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
 _COMMAND = re.compile(r"<command-(?:name|args)>(.*?)</command-(?:name|args)>", re.DOTALL)
 _ADDED = re.compile(r"<([\w-]+)[^>]*>.*?</\1>", re.DOTALL)
-"""What a client puts into its user's messages: reminders, the environment, the output of commands."""
+"""Texts that a client adds to its user's messages: reminders, the environment, the output of commands."""
 _NOT_ASKED = ("isSidechain", "isMeta", "isCompactSummary")
-"""Claude Code's marks of lines that are a subagent's, its own, or a summary of the lines before."""
+"""Claude Code's marks of lines from a subagent, from itself, or with a summary of earlier lines."""
 _CURSOR_CALLS = ("CallMcpTool", "CallDynamicTool")
 
 Object = Mapping[str, Any]

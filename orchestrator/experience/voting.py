@@ -16,7 +16,7 @@ from orchestrator.index.calibration import log_odds
 from orchestrator.records.outcome import Name
 
 NEAREST, FAR = 10, 0.2
-"""The number of past tasks that vote, and the cosine up to which a past task does not."""
+"""The number of past tasks that vote, and the cosine that a past task must exceed to vote."""
 DOUBT = 0.02
 """The weight of near tasks at which their votes count half."""
 UNSEEN, FIRST = 0.6, 5
@@ -26,13 +26,13 @@ Without it, tasks for such tools lose .010 of recall@5 in the mean of ten sets, 
 (docs/decisions/unseen-tools-keep-a-chance.md).
 """
 LEAST = 0.002
-"""The chance of a tool that routing did not find, and the least of any."""
+"""The probability of a tool that routing did not find, and the smallest probability of any tool."""
 FOLLOWS = 0.15
-"""The part of a rise in log-odds beyond routing's best tool that scores and confidence follow: weights are chosen for
-the order, and stated in full they would be too sure."""
+"""The share of a rise in log-odds above routing's best tool that probabilities and confidence follow. The weights are
+chosen for the order, and the whole rise would make the confidence too high."""
 WEIGHTS = np.array([0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 SAMPLE = 500
-"""The number of past tasks by which the weight is chosen: each person's newest."""
+"""The number of past tasks, the newest of each person, by which the weight is chosen."""
 
 Values = NDArray[np.float64]
 """Shape [candidates], or [tasks, candidates]."""

@@ -9,13 +9,14 @@ from orchestrator.index.text import STOP_WORDS, split_words, stem, stemmed
 from orchestrator.records.tool import Kind, Tool
 
 ALWAYS = "always"
-"""The label with which, as `yes`, the user's own catalogue lets a server's tool be an always-available capability."""
+"""The label with the value `yes` that makes a server's tool an always-available capability. Only the user's own
+catalogue may set it."""
 MAX_GAP = 2
-"""Words that may stand between two words of a phrase: "search my old documents" is "search documents"."""
+"""The maximum number of words between two words of a phrase: "search my old documents" counts as "search documents"."""
 
 _NEGATIONS = frozenset("not don without never avoid except".split())
 _ENDS = _NEGATIONS | {"no"}
-"""No phrase goes on behind these: "search the docs, no web"."""
+"""Words at which a phrase ends: in "search the docs, no web" the phrase does not continue after "docs"."""
 _PARTICLES = frozenset("up out in on for from with".split())
 _NAME = re.compile(r"(?<=\w\s)[A-Z]\w*(?:\s[A-Z]\w*)+")
 

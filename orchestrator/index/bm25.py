@@ -19,7 +19,7 @@ from rank_bm25 import BM25Okapi
 
 Pair = tuple[str, str]
 K1, B = 1.5, 0.75
-"""How soon further mentions count little, and how much a document's length counts."""
+"""BM25's two constants: how early further mentions of a word count little, and how much a document's length counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,11 +232,11 @@ class Postings:
         model = PositiveBM25(counts, k1=k1, b=b)
         self.counts, self.size, self.k1 = counts, counts.size, float(model.k1)
         self.searched, self.partial = counts.searched, counts.every is not None
-        """How many documents are searched, and whether only some of them are at hand."""
+        """The number of searched documents, and whether only a part of the documents is in memory."""
         self.idf: NDArray[np.float64] = model.idf
         self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
         self.one = self._saturated(np.ones(1), self._norm)
-        """The weight of one mention in each document, by its length [documents]."""
+        """The weight of one mention in each document, by its length, shape [documents]."""
         impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
         self._impact = (self.idf[counts.term] * impact).astype(np.float32)
         self._starts: list[int] = counts.starts.tolist()

@@ -83,7 +83,7 @@ def blend(keyword: Probabilities, semantic: Probabilities, fitted: Probabilities
 
 
 def log_odds(chance: Any, least: float = 1e-4) -> Any:
-    """Return the log-odds of a chance, or of an array of them, kept that far off 0 and 1."""
+    """Return the log-odds of a probability, or of an array of probabilities, kept this far from 0 and 1."""
     clipped = np.minimum(np.maximum(chance, least), 1 - least)
     return np.log(clipped / (1 - clipped))
 
@@ -133,12 +133,13 @@ BEST_KEYWORD = ("kw_share_of_ceiling", "name_in_query", "query_in_name")
 BEST_BOTH = ("cos_z", "cos_behind_best", "cos_server")
 OF_QUERY = ("log_tools", "unknown")
 GATE = (*TOP, *OF_QUERY, *BEST_KEYWORD)
-"""The features of the gate: of all candidates' probabilities, of the query, and of the best candidate."""
+"""The gate's features: of all candidates' probabilities, of the query, and of the best candidate."""
 CONFIDENCE = (*GATE, *BEST_BOTH, "far", "long", "surest", "strange")
 FAR = 0.35
-"""The cosine below which a tool that stands out of the others is still far from what was asked."""
+"""The cosine below which a tool is far from the task, even if all other tools are farther."""
 LONG = math.log1p(16)
-"""As `log_terms`: a task of 16 terms asks for several things, of which one tool answers one."""
+"""A number of terms, as `log_terms`. A task with 16 terms asks for several things, and one tool does only one of
+them."""
 
 _KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
 _BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]
@@ -190,9 +191,11 @@ def _log_odds(chance: float) -> float:
 
 
 SEVERAL = 1.5
-"""The least words, by their weight, that the gate believes a tool by: one alone has other meanings."""
+"""The minimum number of words, by their weight, with which the gate trusts a tool. A single word may have other
+meanings."""
 ABOVE = 0.2
-"""How much surer than the best tool's own chance the gate may be: it says how far the others are behind, too."""
+"""The maximum difference by which the gate's confidence may exceed the best tool's own probability. The gate also knows
+the distance to the other tools."""
 
 
 def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[float]) -> float:
@@ -216,7 +219,7 @@ def most_by_words(probabilities: Probabilities, rows: Rows, query: Sequence[floa
 
 
 UNKNOWN_NO_TOOL_SIMILARITY = -1.0
-"""The cosine of a query with what needs no tool, for an embedder without such a vector: as far as can be."""
+"""The cosine of a query with texts that need no tool, for an embedder without such a vector: the greatest distance."""
 
 
 def most_by_meaning(
@@ -324,7 +327,7 @@ class Fit:
         if self.embedder not in ("", embedder):
             raise InvalidConfig(
                 f"the calibration file was fitted with the embedder {self.embedder!r}, but {embedder!r} is in use: "
-                "fit it again, or leave it out"
+                "fit it again with `toolroute eval FOLDER --fit --write FILE`, or remove --calibration"
             )
 
     @classmethod
@@ -334,7 +337,7 @@ class Fit:
             fit = TypeAdapter(Fit).validate_json(Path(path).read_text(encoding="utf-8-sig"))
         if fit.shipped != shipped_maps():
             raise InvalidConfig(
-                f"calibration {str(path)!r} corrects the maps {fit.shipped!r}, but this version of toolroute has "
+                f"calibration {str(path)!r} was made for the maps {fit.shipped!r}, but this version of toolroute has "
                 f"{shipped_maps()!r}; {REMEDY}"
             )
         return fit

@@ -17,10 +17,11 @@ from orchestrator.index.text import split_words, stem
 from orchestrator.records.tool import Tool
 
 ChangePolicy = Literal["strict", "safe", "open"]
-"""The changes of a definition that wait: all, those that may do more than what was accepted, or none."""
+"""The changed definitions that wait for acceptance: all, those that may do more than the accepted definition, or
+none."""
 _MOST_SHOWN = 300
 _ACCEPTED = (QUARANTINED, VOUCHED)
-"""The labels that belong to one definition, and not to the next."""
+"""The labels that belong to one definition and are not copied to the next."""
 
 
 class Difference(NamedTuple):
@@ -92,7 +93,7 @@ def _of_texts(before: Tool, now: Tool) -> Iterator[Difference]:
         yield Difference("title", before.title, now.title)
     if before.description != now.description:
         was, is_ = _first_action(before), _first_action(now)
-        risk = f"its description begins with {is_!r} in place of {was!r}" if was != is_ and was and is_ else ""
+        risk = f"its description starts with {is_!r} instead of {was!r}" if was != is_ and was and is_ else ""
         yield Difference("description", before.description, now.description, risk)
 
 

@@ -14,7 +14,8 @@ from orchestrator.index.reading import FIELD_WEIGHTS
 
 _SUMS = ("size", "tokens", "length", "holders", "words")
 MEAN_LENGTH = 30.0
-"""The length of a usual document, by which stored BM25 weights are scaled: they stay as tools come and go."""
+"""The fixed length by which stored BM25 weights are scaled, so that they do not change when tools are added or
+removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from orchestrator.index.text import field_terms, fields
 from orchestrator.records.tool import Tool
 
 OUTDATED, REPLACED = 0.2, 0.02
-"""What is left of the odds of a deprecated tool, and of one that another replaces: by a stated relation, or as its
-description names another tool of its server."""
+"""The factors on the odds of a deprecated tool, and of a tool that another tool replaces. A stated relation or the
+tool's description names the other tool."""
 _LOWER_WORD = re.compile(r"(?<![\w.@/-])[a-z]{3,}(?![\w@/-])")
 _DEPRECATED = re.compile(
     r"(?i)\A\W{0,8}(?:deprecated|obsolete)\b(?!\s(?!by\b|since\b|in\b|as\b)[a-z])|[\[(]deprecated\b"

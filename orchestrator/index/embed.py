@@ -30,18 +30,19 @@ Vectors = NDArray[np.float32]
 
 _PARTS = ("config.json", "model.safetensors", "tokenizer.json")
 _CONTINUES = "##"
-"""What begins a token that continues a word, in a WordPiece vocabulary."""
+"""The start of a token that continues a word, in a WordPiece vocabulary."""
 _WORD = re.compile(r"(?<![A-Za-z0-9_])[^\W\d_]+(?![A-Za-z0-9_])")
-"""Letters that are no part of an identifier: those fall into pieces in any language."""
+"""Letters that are not part of an identifier. Identifiers are split into pieces in any language."""
 _BATCH = 512
 _FEW = 8
 _MOST_KNOWN, _LONGEST_KNOWN = 50_000, 60
-"""Words whose tokens are kept, and the characters of the longest."""
+"""The number of words whose tokens are cached, and the maximum number of characters of such a word."""
 _MAX_CHARS = 8_000
 _REMOTE_CHARS = 6_000
-"""Of a text, for an endpoint: 8,192 tokens are its limit, and a Chinese character may be more than one."""
+"""The maximum number of characters of one text for an endpoint. Its limit is 8,192 tokens, and a Chinese character may
+be more than one token."""
 _REQUEST_CHARS = 250_000
-"""Of all texts of a request: 300,000 tokens are the limit."""
+"""The maximum number of characters of all texts in one request. The endpoint's limit is 300,000 tokens."""
 
 
 class Embedder(Protocol):
@@ -122,9 +123,10 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
 
 def _checked(vectors: Vectors, expected: int, who: str) -> Vectors:
     if vectors.ndim != 2 or len(vectors) != expected:
-        raise EmbedderUnavailable(f"{who} answered {vectors.shape} for {expected} texts: one row each")
+        shape = f"the shape {vectors.shape} for {expected} texts"
+        raise EmbedderUnavailable(f"{who} returned {shape}: it must return one row per text")
     if not np.isfinite(vectors).all():
-        raise EmbedderUnavailable(f"{who} answered numbers that are not finite")
+        raise EmbedderUnavailable(f"{who} returned numbers that are not finite")
     return vectors
 
 
@@ -178,7 +180,7 @@ class StaticEmbedder:
             model, tokenizer = _read_model(folder)
             self._load(model, tokenizer)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise InvalidConfig(f"{folder} is no model2vec folder ({error}): it needs {', '.join(_PARTS)}") from None
+            raise InvalidConfig(f"{folder} is not a model2vec folder ({error}): it needs {', '.join(_PARTS)}") from None
         talk = config.get("no_tool") if isinstance(config, dict) else None
         self.no_tool = unit(self._pool(self._cut(talk))[None])[0] if isinstance(talk, str) else None
         self.id = _static_id(model, tokenizer)
@@ -261,7 +263,7 @@ class OpenAIEmbedder:
 
     def __init__(self, model: str, *, base_url: str = "", api_key: str | None = None, timeout_s: float = 30.0) -> None:
         if not model:
-            raise InvalidConfig("embedder 'openai:': name the model, e.g. openai:text-embedding-3-small")
+            raise InvalidConfig("embedder 'openai:' has no model: give one, such as openai:text-embedding-3-small")
         self.model, self.dimension = model, 0
         self.id = f"openai-{model}"
         self._base_url, self._api_key, self._timeout_s = base_url, api_key, timeout_s
@@ -291,7 +293,9 @@ class OpenAIEmbedder:
                 answer = client.embeddings.create(model=self.model, input=list(texts), timeout=timeout)
             vectors = np.array([item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32)
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise Unauthorised(f"{where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY") from None
+            raise Unauthorised(
+                f"{where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY to a key that it accepts"
+            ) from None
         except (openai.OpenAIError, ValueError, TypeError, AttributeError, RecursionError) as error:
             status = getattr(error, "status_code", None)
             reason = f"HTTP {status}{complaint(error, secrets)}" if status else unanswered(error)
@@ -299,7 +303,8 @@ class OpenAIEmbedder:
         vectors = _checked(vectors, len(texts), f"embedding model {self.model!r}")
         if self.dimension and vectors.shape[1] != self.dimension:
             raise EmbedderUnavailable(
-                f"embedding model {self.model!r} answered {vectors.shape[1]} dimensions after {self.dimension}"
+                f"embedding model {self.model!r} returned {vectors.shape[1]} dimensions, but {self.dimension} before: "
+                "use an endpoint that always runs the same model"
             )
         self.dimension = int(vectors.shape[1])
         return vectors
@@ -340,11 +345,12 @@ Spread = Callable[[Vectors], tuple[NDArray[np.float64], NDArray[np.float64]]]
 """Returns the mean and standard deviation of cosines with each text."""
 
 ONE_THREAD = 2**18
-"""Multiplications of a matrix product that OpenBLAS does in the calling thread. Where others are busy, its threads wait
-for one another: 12 ms instead of 2 for 13,000 tools on two busy cores. One column alone it would split much earlier."""
+"""The number of multiplications up to which OpenBLAS computes a matrix product in the calling thread. On busy cores its
+threads wait for each other: 12 ms instead of 2 ms for 13,000 tools on two busy cores. For a single column OpenBLAS
+would use threads much earlier."""
 
 BEST_OF_SERVER = 3
-"""A server is as near as the mean of its three nearest tools."""
+"""The number of a server's nearest tools whose mean cosine is the server's cosine."""
 _NTH = np.arange(1, BEST_OF_SERVER + 1)[:, None]
 
 
@@ -370,8 +376,8 @@ class SemanticIndex:
         """Raise EmbedderUnavailable for vectors of another size: an endpoint's model may change under its name."""
         if queries.shape[1] != self.vectors.shape[1]:
             raise EmbedderUnavailable(
-                f"the embedder answered {queries.shape[1]} dimensions, and the tools' vectors have "
-                f"{self.vectors.shape[1]}: name another model, or import the tools again"
+                f"the embedder returned {queries.shape[1]} dimensions, but the tools' vectors have "
+                f"{self.vectors.shape[1]}: use the earlier model, or import the tools again"
             )
 
     def score(self, queries: NDArray[np.float32], among: NDArray[np.bool_] | None = None) -> Cosines:

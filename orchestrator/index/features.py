@@ -18,7 +18,7 @@ Rows = NDArray[np.float64]
 
 QUERY = ("log_terms", "log_tools", "unknown")
 ASKED = (*QUERY, "known_weight")
-"""The features of a query; the legs' maps read QUERY alone."""
+"""The features of a query. The maps of the legs read only QUERY."""
 KEYWORD = tuple(
     "kw_share_of_best kw_share_of_ceiling kw_margin kw_log_rank kw_best_clause kw_server name_in_query query_in_name "
     "query_in_tool server_in_query kw_pairs".split()

@@ -10,21 +10,22 @@ from orchestrator.records.relation import ASIDE, NEEDS, SIMILAR, Edge, Related
 from orchestrator.records.tool import Tool
 
 HOPS, MOST = 2, 10
-"""How far, and to how many tools, `reach` goes."""
+"""The maximum number of steps that `reach` follows, and of tools that it returns."""
 NEEDED_HOPS = 3
-"""How far needs are followed: what is needed needs its own. One hop loses 25 points of recall@10 on tools with stated
-dependencies, a fourth wins nothing (docs/decisions/needs-are-followed-three-hops.md)."""
+"""The maximum number of steps for needs, because a needed tool may need another tool. With one step, recall@10 is 25
+points lower on tools with stated dependencies. A fourth step improves nothing
+(docs/decisions/needs-are-followed-three-hops.md)."""
 HOLDS = 0.95
-"""The chance that a stated need is asked for where the tool that states it is right (measured there: .97 at one hop,
-.89 within two, .85 within three)."""
+"""The probability that a stated need is asked for if the tool that states it is right. Measured on tools with stated
+dependencies: .97 at one step, .89 within two, .85 within three."""
 ALIKE = 0.6
-"""The share of their words that the descriptions of near-duplicates have in common."""
+"""The share of words that the descriptions of near-duplicates have in common."""
 DESCRIBED = 400
-"""Characters of a description that are compared."""
+"""The number of characters of a description that are compared."""
 
 
 More = Callable[[Tool], Iterable[Edge]]
-"""Returns edges from a tool that are known of one tenant alone."""
+"""Returns additional edges from a tool that belong to one tenant only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Graph:
         self.dangling = sorted(
             {own.to for tool in tools for own in tool.relations if own.to not in positions and not own.replaces}
         )
-        """Keys to which relations lead and which are no tools here: these relations are ignored."""
+        """Keys in relations that are not tools of this catalogue. These relations are ignored."""
 
     def edges(self, position: int, more: More = lambda _: ()) -> tuple[Edge, ...]:
         """Return the edges from a tool, stated ones first, `more` last, each once."""

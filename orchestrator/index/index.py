@@ -76,7 +76,7 @@ class Index:
             )
         self.catalogue = catalogue
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
-        """Which tools are flagged [tools]; None where there are no such tools."""
+        """A mask of the flagged tools, shape [tools]. None if there are no flagged tools."""
         self.unflagged = None if self.flagged is None else ~self.flagged
         self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places, self.flagged)
         absent = set(absent) - catalogue.places.keys()
@@ -86,13 +86,13 @@ class Index:
         self.graph = Graph(catalogue.tools, catalogue.positions, self.prerequisites)
         if (dangling := self.graph.dangling) and not servers:
             shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"
-            logger.warning("relations lead to %s, which are no tools of this catalogue: they are ignored", shown)
+            logger.warning("relations to %s are ignored: this catalogue has no such tools", shown)
         self.always = AlwaysIndex(catalogue, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places, spread)
         self._embedding = threading.Lock()
         self.written: Mapping[str, Mapping[str, Any]] = {}
-        """By key, texts that the user's model wrote about a tool (`store.notes`). They are searched and never shown to
-        a model."""
+        """Texts that the user's model wrote about tools (`store.notes`), by key. They are searched and never shown to a
+        model."""
         self._derived: dict[Hashable, Any] = {}
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:

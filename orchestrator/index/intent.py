@@ -12,12 +12,14 @@ from orchestrator.index.text import STOP_WORDS, spaced, split_words, stem, stemm
 from orchestrator.records.tool import Tool
 
 READING_VERBS = frozenset("get list search find read show view display describe count lookup fetch retrieve".split())
-"""A name that begins with one of these reads, unless its annotations say otherwise. The only list of its kind."""
+"""A tool whose name begins with one of these verbs only reads, unless its annotations say the opposite. This is the
+only such list."""
 QUESTIONS = frozenset("what who whose when where which why how".split())
 _SECOND_ACTIONS = frozenset({"and", "or", "then"})
-"""A name that holds one of these says more than its first verb: `get_or_create_user`."""
+"""A name with one of these words has a second action after its first verb: `get_or_create_user`."""
 _GIVEN_BACK = ("return",)
-"""What descriptions of reading tools begin with, and names of others do: "Returns the user", `return_order`."""
+"""Words at the start of descriptions of reading tools that have another meaning in names: "Returns the user", but
+`return_order`."""
 
 
 def reads_only(tool: Tool) -> bool:

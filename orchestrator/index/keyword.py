@@ -14,10 +14,10 @@ from orchestrator.index.text import terms
 from orchestrator.records.tool import Tool
 
 FIELDS = tuple(FIELD_WEIGHTS)
-"""In the order of the bits of `Columns.held`."""
+"""The fields in the order of the bits of `Columns.held`."""
 SERVER_BIT, NAME_BIT, DESCRIPTION_BIT = (1 << FIELDS.index(name) for name in ("server", "name", "description"))
 NAME_OF_SERVER = 3.0
-"""Times that a server's name counts in the document of the server."""
+"""The number of times that a server's name counts in the server's document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

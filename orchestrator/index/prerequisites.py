@@ -20,22 +20,24 @@ from orchestrator.index.text import spaced, terms
 from orchestrator.records.tool import Tool
 
 REQUIRING = 5
-"""The number of best tools whose needs are met: a further one is hardly called."""
+"""The number of best tools whose needs are added. Tools after them are hardly ever called."""
 CALLED = 0.5
-"""The chance that what a tool requires is asked of another one, where that tool is right. Chosen on the development
-sets (docs/decisions/required-tools-follow.md)."""
+"""The probability that a required value comes from another tool, if the requiring tool is right. Chosen on the
+development sets (docs/decisions/required-tools-follow.md)."""
 BEHIND = 0.95
-"""The most that a source scores for what it gives, as a share of the tool that requires it, which stays ahead."""
+"""The maximum probability of a source of a value, as a share of the probability of the requiring tool, so that the
+source stays behind it."""
 
 _CREDENTIALS = frozenset("token session cookie".split())
-"""These are what is sought themselves, and also given by what changes something; `max_tokens` is not one of them."""
+"""Parameters of these names are searched as a whole, and tools that change something may provide them. `max_tokens` is
+not one of them."""
 _IDENTIFIERS = frozenset("id ids uid gid uuid guid key slug handle".split())
 _CONFIGURED = frozenset("api access secret private public".split())
-"""A key that is one of these is no tool's to give."""
+"""A key with one of these names comes from the configuration and not from a tool."""
 _TOOL = re.compile(r"(?<![\w-])[A-Za-z]\w*(?:(?<=_)|-|(?<=[a-z])(?=[A-Z]))[\w-]*\w")
-"""A name that can be a tool's only: `get_links`, `get-links`, `getLinks`."""
+"""A name that can only be the name of a tool: `get_links`, `get-links`, `getLinks`."""
 _MOST_WORDS = 1_000
-"""Words of a task that are searched for identifiers."""
+"""The maximum number of a task's words that are searched for identifiers."""
 
 
 @dataclass(frozen=True, slots=True)

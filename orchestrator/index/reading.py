@@ -23,7 +23,7 @@ class Documents:
         self._tools = tools
         known = {} if earlier is None else earlier.known
         self.known: dict[str, Document] = {tool.hash: known[tool.hash] for tool in tools if tool.hash in known}
-        """Those that were read, by their tools' hashes."""
+        """The documents that were already read, by their tools' hashes."""
 
     def __getitem__(self, place: int) -> Document:
         tool = self._tools[place]

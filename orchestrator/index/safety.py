@@ -22,13 +22,13 @@ from orchestrator.index.text import STOP_WORDS, spaced
 from orchestrator.records.tool import Tool, altered
 
 VOUCHED = "reviewed"
-"""The label that says, with `yes`, that a person has read the tool."""
+"""The label with the value `yes` that marks a tool as read by a person."""
 QUARANTINED = "quarantined"
-"""The label that says why a definition, which differs from the one that was accepted, waits (`index.changes`)."""
+"""The label with the reason why a changed definition waits for acceptance (`index.changes`)."""
 MAX_KEYWORDS = 40
 LONG, REPEATED, RUNNING = 80, 0.2, 0.06
-"""Words from which on a text can be stuffed; the share that one word takes in such a text; the share of stop words
-below which a long text without sentences is a list of keywords."""
+"""The number of words from which a text can be a list of keywords, the share of the most frequent word in such a text,
+and the share of stop words below which a long text without sentences is such a list."""
 
 SHORTEST_ENCODED = 24
 """Characters of a base64 or hex run that is decoded. Shorter runs are ids and hashes."""
@@ -37,7 +37,7 @@ _TOOLS = "(?:tools?|functions?|servers?|apis?|plugins?)"
 _MARKS = "important|system|admin|hidden|override|critical"
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.DOTALL)
 _UNSEEN = frozenset(("Cf", "Co", "Cn"))
-"""Unicode categories of characters that a person does not see: format, private use, unassigned."""
+"""Unicode categories of invisible characters: format, private use, unassigned."""
 _SEEN = "\t\n\r\u00ad\ufeff"
 _NOT_ASCII = re.compile(r"[^\t\n\r -~]")
 _TWO_SCRIPTS = re.compile(r"[A-Za-z][\u0370-\u03ff\u0400-\u04ff]+[A-Za-z]|(?<![^\W_])[\u0400-\u04ff][a-z]{2}")
@@ -47,7 +47,7 @@ _TAG = re.compile(
     rf"(?i)</?(?:{_MARKS})>|<\|[a-z_]{{3,20}}\|>|\[/?(?:INST|SYSTEM|ADMIN)\]"
     r"|(?s:(?-i:<(?P<caps>[A-Z][A-Z_-]{3,30})\b[^>\n]{0,60}>)(?=[^<]*\w\s+\w[^<]*</(?P=caps)>))"
 )
-"""Tags that a chat template or a prompt has, and a tag in capitals around a text: no public tool has one."""
+"""Tags of chat templates and prompts, and a tag in capitals around a text. No public tool has one."""
 _GIVE = r"\b(?:read|send|open|fetch|cat|copy|pass(?:ed)?|upload|include|attach|append|prepend|repeat|reveal)\b"
 _PRIVATE = (
     r"(?:~/\.\w[\w-]*(?![\w./-]*\.pub\b)|/(?:etc|root|proc)/\w|/home/\w+/\.|(?<![\w/])\.(?:env|ssh|aws)\b"
@@ -63,7 +63,7 @@ _HINTS = tuple(
     "other plugin|always|must|only use|instead of|before |password|credential|private key|api key|conversation|"
     "regardless|no matter|for every|for any|for all|for each|over |pass |include |id_rsa|/root/|/proc/|://|@".split("|")
 )
-"""Without one of these, in lower case, none of the forms below can match."""
+"""The forms below can only match a text that has one of these words, in lower case."""
 _GIVES, _READS, _SECRETS = re.compile(rf"(?i){_GIVE}"), re.compile(_PRIVATE), re.compile(rf"(?i){_VALUES}")
 _READS_PRIVATE = re.compile(
     rf"(?i)(?<!is )(?<!are )(?<!be )(?<!not )(?<!n't )(?<!never ){_GIVE}[^.\n(]{{0,60}}{_PRIVATE}"
@@ -74,7 +74,7 @@ _TO_ADDRESS = re.compile(
     r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:send|upload|pass|include|attach|append|forward|post|add|bcc)\b[^.\n]{0,80}?"
     r"(?:(?:\bto|\bvia|=)\s*[`'\"]?https?://\S+|\b[\w.+-]+@[\w-]+\.\w[\w.]*)"
 )
-"""Data for an address that the text itself names."""
+"""An order to send data to an address in the same text."""
 _NAMED = re.compile(r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?|(?=[`'\"]))[`'\"]*([a-z_]\w{2,})")
 _QUOTED = re.compile(r"[\"`“][^\"`“”\n]*+[\"`”]|(?<!\w)['‘][^'‘’\n]*+['’](?!\w)")
 """Quotations. A text only mentions the words in them. Possessive, because a long open quotation must not take long."""
@@ -124,9 +124,9 @@ def suspicions(tool: Tool) -> tuple[str, ...]:
     text = "\n\n".join(_texts(tool))
     reasons = list(dict.fromkeys(_acts(text, _parameters(tool))))
     if len(tool.keywords) > MAX_KEYWORDS:
-        reasons.append(f"stuffed with {len(tool.keywords)} keywords")
+        reasons.append(f"too many keywords: {len(tool.keywords)}, limit {MAX_KEYWORDS}")
     elif _is_stuffed(tool.description):
-        reasons.append("stuffed with keywords")
+        reasons.append("a description that consists of keywords")
     return tuple(reasons)
 
 
@@ -214,23 +214,23 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
     """Yield the reasons why a text acts on its reader. A text that only mentions such acts yields nothing."""
     yield from _hidden(text)
     if encoded := next((said for run in _RUN.findall(text) if (said := _decoded(run))), ""):
-        yield f"encoded text {_quoted(encoded)}"
+        yield f"encoded text: {_quoted(encoded)}"
     plain = folded(text)
     if ("<" in plain or "[" in plain) and (tag := _TAG.search(plain)):
-        yield f"instructions to the model {_quoted(tag.group())}"
+        yield f"instructions to the model: {_quoted(tag.group())}"
     lowered = plain.lower()
     if not any(hint in lowered for hint in _HINTS):
         return
     unquoted = _QUOTED.sub(_without_words, plain)
     for form, reason in ((_ORDERS, "instructions to the model"), (_PRAISE, "asks to be chosen")):
         if match := form.search(unquoted):
-            yield f"{reason} {_quoted(match.group())}"
+            yield f"{reason}: {_quoted(match.group())}"
     for sentence in _sentences(plain):
         if address := _TO_ADDRESS.search(sentence):
-            yield f"sends data to an address {_quoted(address.group())}"
+            yield f"sends data to an address: {_quoted(address.group())}"
             return
         if (gives := len(_GIVES.findall(sentence))) and _collects(sentence, gives, parameters):
-            yield f"asks for data {_quoted(sentence)}"
+            yield f"asks for private data: {_quoted(sentence)}"
             return
 
 
@@ -257,11 +257,11 @@ def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
 def _hidden(text: str) -> Iterator[str]:
     """Yield the parts of a text that a person cannot see or distinguish."""
     if "<!--" in text and (comment := _COMMENT.search(text)):
-        yield f"hidden text {_quoted(comment.group())}"
+        yield f"hidden text: {_quoted(comment.group())}"
     if (place := next(_unseen(text), None)) is not None:
-        yield f"hidden text {text[place]!a}"
+        yield f"hidden character: {text[place]!a}"
     if not text.isascii() and (mixed := _TWO_SCRIPTS.search(text)):
-        yield f"letters of two scripts in a word {mixed.group()!a}"
+        yield f"letters of two scripts in one word: {mixed.group()!a}"
 
 
 def _unseen(text: str) -> Iterator[int]:

@@ -10,7 +10,7 @@ from orchestrator.index.text import STOP_WORDS, spaced
 GENERIC = frozenset(
     "mcp server servers remote api apis connector connectors integration plugin tool tools service com io".split()
 )
-"""Words of a server's name that name no server by themselves."""
+"""Words of server names that do not identify a server by themselves."""
 
 
 class ServerIndex:

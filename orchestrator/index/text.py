@@ -38,7 +38,7 @@ _OF_SCRIPT = {
     "GREEK": Stemmer.Stemmer("greek"),
     "ARMENIAN": Stemmer.Stemmer("armenian"),
 }
-"""Snowball's stemmers that work on words without marks."""
+"""Snowball's stemmers for words without diacritics, by script."""
 
 STOP_WORDS = frozenset(
     """a about above after again all also am an and any are as at be because been before being between both but by can
@@ -49,20 +49,22 @@ STOP_WORDS = frozenset(
     which while who whom why will with would you your yours d ll m re ve need needs help
     thanks thank hi hello hey""".split()
 )
-"""Words that name no tool. Left out of tools and queries; "not" and "without" are read by `understand`, not here."""
+"""Words that do not name a tool. They are removed from tools and queries. "not" and "without" are read by
+`understand`."""
 
 _MARKS = frozenset(("Mn", "Mc", "Me", "Cf"))
 _SHORT_I = "\ue000"
-"""Stands in for the Cyrillic short i while marks are dropped: it is a letter of its own, and the stemmer needs it."""
+"""A placeholder for the Cyrillic short i while diacritics are removed. It is a letter of its own, and the stemmer needs
+it."""
 
 MAX_PARTS = 8
-"""An identifier of more parts is no name but noise (base64, a hash)."""
+"""The maximum number of parts of an identifier. A longer one is not a name but noise, such as base64 or a hash."""
 
 MAX_REMEMBERED, MOST_REMEMBERED = 60, 100_000
-"""The characters of a word whose terms are kept, and how many words are."""
+"""The maximum number of characters of a word whose terms are cached, and the number of cached words."""
 
 NAMING = frozenset(("server", "name", "keywords"))
-"""The fields that call a tool something; the others say what it does."""
+"""The fields with names of the tool. The other fields describe what it does."""
 
 
 def terms(text: str) -> list[str]:
@@ -255,9 +257,10 @@ SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 
 
 SHORTEST, LONGEST = 5, 30
-"""Letters of a word that is corrected: one slip makes too many shorter words of one another."""
+"""The number of letters of words that are corrected. A single typing error makes too many shorter words equal."""
 MOST = 12
-"""Unknown words of a task that are looked at; a text with more is in a language that the catalogue is not in."""
+"""The maximum number of a task's unknown words that are corrected. A text with more unknown words is in another
+language than the catalogue."""
 
 
 def nearest(word: str, known: Iterable[str]) -> Sequence[str]:

@@ -40,11 +40,12 @@ Shape = TypeVar("Shape", bound=BaseModel)
 Message = dict[str, str]
 
 LONGEST_WAIT_S = 30.0
-"""A Retry-After beyond this is not waited for: the caller continues without the model."""
+"""The maximum Retry-After, in seconds, that a call waits for. After a longer one, the caller continues without the
+model."""
 LEAST_ANSWER = 100
-"""Tokens: with fewer left, a model is not asked."""
+"""The minimum number of tokens for an answer. With fewer tokens left, the model is not asked."""
 MOST_CHARS_PER_TOKEN, MOST_CHARS = 20, 96_000
-"""An answer is cut here, as if the endpoint had done so: some keep to no limit, and it has to fit a history."""
+"""Longer answers are cut, because some endpoints ignore the limit and a workflow history must have room for them."""
 _CONNECT_S = 5.0
 
 
@@ -89,7 +90,7 @@ class Models:
         self.route_model = options.model_route or options.model or options.model_plan
         self.plan_model = options.model_plan or options.model or options.model_route
         if not self.route_model:
-            raise InvalidConfig("no model is named: set TOOLROUTE_MODEL, or give Options(model=...)")
+            raise InvalidConfig("no model is configured: set TOOLROUTE_MODEL, or give Options(model=...)")
         self.url, self._timeout_s = options.model_url or OPENAI_URL, options.model_timeout_s
         self.tries = tries
         self._given_key = api_key
@@ -181,7 +182,7 @@ class Models:
         answer = await self._complete(model, messages, None, limit)
         text = answer.text.strip()
         if not text:
-            raise _with_usage(AnswerInvalid(f"model {model!r} answered nothing"), answer.usage)
+            raise _with_usage(AnswerInvalid(f"model {model!r} returned an empty answer"), answer.usage)
         return (f"{text}\n[cut: the answer reached its limit]" if answer.is_cut else text), answer.usage
 
     async def _complete(
@@ -242,8 +243,8 @@ class Models:
                     completion = await self._open().chat.completions.create(**body)
             return _answer_of(completion, limit)
         except TimeoutError:
-            reason = f"model {model!r} at {self.where} gave no whole answer within {self._timeout_s:g} s"
-            raise ModelUnavailable(reason) from None
+            late = f"did not finish its answer within {self._timeout_s:g} seconds: raise model_timeout_s"
+            raise ModelUnavailable(f"model {model!r} at {self.where} {late}") from None
         except openai.BadRequestError:
             raise
         except openai.OpenAIError as error:
@@ -283,9 +284,9 @@ class Models:
         if status in (401, 403):
             return Unauthorised(f"{where} refused the key (HTTP {status}): set OPENAI_API_KEY to one that it accepts")
         if status == 404:
-            return InvalidConfig(f"{where} does not exist (HTTP 404{detail}): name another in TOOLROUTE_MODEL")
+            return InvalidConfig(f"{where} does not exist (HTTP 404{detail}): set TOOLROUTE_MODEL to another model")
         if status == 429 and "insufficient_quota" in (getattr(error, "code", None), getattr(error, "type", None)):
-            return NoCredit(f"{where}: the account's quota is used up (HTTP 429{detail})")
+            return NoCredit(f"{where} has no quota left (HTTP 429{detail}): check the account's plan and billing")
         if status is not None and status < 500 and status not in (408, 409, 429):
             return InvalidInput(f"{where} refused the request (HTTP {status}{detail})")
         reason = f"HTTP {status}{detail}" if status else unanswered(error)
@@ -317,7 +318,7 @@ def _room(model: str, messages: Sequence[Message], shape: type[BaseModel] | None
         return limit
     asked = count_tokens(compact([*messages, *([_schema(shape)] if shape else [])]))
     if left - asked < min(limit, LEAST_ANSWER):
-        few = f"the question takes {asked:,} tokens, {max(0, left):,} are left"
+        few = f"the question needs {asked:,} tokens, but only {max(0, left):,} tokens of the budget are left"
         raise ModelFailed(f"model {model!r} was not asked: {few}")
     return min(limit, left - asked)
 
@@ -343,9 +344,9 @@ def _answer_of(completion: Any, limit: int) -> _Answer:
     choice, usage = completion.choices[0], _usage_of(completion.usage)
     text, refusal = choice.message.content, getattr(choice.message, "refusal", None)
     if not (isinstance(text, str | None) and isinstance(refusal, str | None)):
-        raise TypeError("a message holds no text")
+        raise TypeError("a message without text")
     if refusal:
-        raise _with_usage(ModelRefused(f"the model declined: {refusal[:300]}"), usage)
+        raise _with_usage(ModelRefused(f"the model refused the question: {refusal[:300]}"), usage)
     if choice.finish_reason == "content_filter":
         raise _with_usage(ModelRefused("the endpoint's content filter stopped the answer"), usage)
     most = min(limit * MOST_CHARS_PER_TOKEN, MOST_CHARS)

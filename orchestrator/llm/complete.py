@@ -17,7 +17,7 @@ from orchestrator.records.tool import Tool
 from orchestrator.records.usage import Usage
 
 PROMPT_TOKENS = 400
-"""For the instructions (130 at most) and the answer's shape (120), apart from the context."""
+"""The tokens for the instructions (at most 130) and the schema of the answer (120), without the context."""
 
 
 class FilledShape(BaseModel):
@@ -52,7 +52,7 @@ async def complete(models: Models, request: CompleteRequest, read: Read) -> Comp
         return Completion(text=text, model=model, usage=usage)
     tool = request.tool
     if tool is None:
-        raise InvalidInput("a completion of arguments needs the tool that they are for")
+        raise InvalidInput("a CompleteRequest for arguments has no tool: give tool=")
     filled, usage = await _filled(models, request, tool, Usage())
     while filled.read and usage.total < (MOST_ASKED - 1) * request.max_tokens:
         request = await _read_on(request, filled, read)
@@ -99,7 +99,7 @@ def _faults(request: CompleteRequest, tool: Tool, filled: FilledShape) -> list[s
     if filled.read:
         cut = ", ".join(request.whole) or "none"
         known = filled.read in request.whole and filled.at >= 0
-        return [] if known else [f"read {filled.read!r} at {filled.at}: what can be read on is {cut}"]
+        return [] if known else [f"read {filled.read!r} at {filled.at}: only these results can be read further: {cut}"]
     values, faults = _values(request, tool, filled)
     if faults:
         return faults

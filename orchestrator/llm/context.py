@@ -21,9 +21,9 @@ from orchestrator.records.tool import Tool
 MAX_TOKENS = 8_000
 ANSWER_TOKENS = 2_000
 RELATED_SHARE, GRAPH_SHARE = 0.3, 0.1
-"""Of the room for tools."""
+"""Shares of the tokens for tools."""
 RESULTS_SHARE, TASK_SHARE, SECTION_SHARE = 1 / 3, 0.5, 0.2
-"""Of the whole room."""
+"""Shares of all tokens."""
 _NOTE = "[to stay within {room:,} tokens: {out} left out, {cut} shortened]"
 
 
@@ -85,7 +85,7 @@ def build(
     frame = "".join(f"## {part}\n\n" for part in Part) + _NOTE.format(room=room, out=9999, cut=9999)
     filling = _Filling(room - count_tokens(f"{frame}\n\n") - count_tokens(behind))
     if filling.left < 1:
-        raise InvalidInput(f"max_tokens={max_tokens:,} leaves no room: give at least {max_tokens - filling.left + 1:,}")
+        raise InvalidInput(f"max_tokens={max_tokens:,} is too low: give at least {max_tokens - filling.left + 1:,}")
     filling.add_text(Part.TASK, "", task, int(TASK_SHARE * filling.left))
     wanted = sum(_tokens(_fenced(*result)) for result in results)
     for_results = min(wanted, int(RESULTS_SHARE * filling.left))

@@ -14,9 +14,10 @@ from orchestrator.pipeline.model_calls import DATA
 from orchestrator.records.tool import Tool
 
 TOOL_TOKENS, LANGUAGE_TOKENS = 800, 200
-"""At most of a tool's definition, and of the answer for each language; what the tool does takes as much once more."""
+"""The maximum number of tokens of a tool's definition, and of the answer for each language. The two sentences about the
+tool take as much as one language."""
 REQUESTS = 3
-"""Example requests in each language."""
+"""The number of example requests in each language."""
 _MOST_OF_A_TEXT = 300
 PROMPT = """You write search texts for a tool, so that a request for it finds it. Write to does what the tool does and \
 to when when to use it, in one sentence each. Write to requests, for each language listed, {count} short requests as \
@@ -56,7 +57,7 @@ async def enrich(models: Models, tool: Tool, languages: Sequence[str]) -> dict[s
     lines = dict.fromkeys(one_line(text, _MOST_OF_A_TEXT) for text in found.requests)
     requests = [text for text in lines if text][: REQUESTS * len(languages)]
     if not requests:
-        raise AnswerInvalid("it wrote no request")
+        raise AnswerInvalid("the model wrote no request")
     texts = {"does": one_line(found.does, _MOST_OF_A_TEXT), "when": one_line(found.when, _MOST_OF_A_TEXT)}
     return {**texts, "requests": requests, "languages": [*languages], "model": models.route_model}
 

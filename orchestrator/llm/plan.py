@@ -35,14 +35,15 @@ from orchestrator.records.usage import Usage
 logger = logging.getLogger(__package__)
 
 PROMPT_TOKENS = 900
-"""For the instructions and the answer's shape, apart from the context."""
+"""The tokens for the instructions and the schema of the answer, without the context."""
 TURNS = 6
 TURNS_TOKENS = 1_500
-"""For the latest turns together; the matches already hold what they are about."""
+"""The maximum number of tokens of the latest turns together. The matches already show their subject."""
 _PLACEHOLDER = re.compile(r"\{\{|\$\{|<(?:result|output|from)\b|\bs\d+\.(?:result|output)\b", re.IGNORECASE)
 
 GiveUp = Callable[[ToolrouteError], bool]
-"""Decides whether to continue without the model after an error; an activity raises it for Temporal to try again."""
+"""Returns True to continue without the model after an error. An activity raises the error instead, so that Temporal
+retries."""
 
 
 # Defaults come from factories: OpenAI's strict mode refuses a schema that states them.
@@ -142,7 +143,9 @@ async def _made(models: Models | None, request: PlanRequest, give_up: GiveUp, wi
     except (ToolrouteError, TimeoutError) as error:
         if isinstance(error, TimeoutError):
             where = f"model {models.plan_model!r} at {models.where}"
-            error = ModelUnavailable(f"{where} made no plan within {within_s:g} s: give plan_options more time")
+            error = ModelUnavailable(
+                f"{where} made no plan within {within_s:g} seconds: raise the timeout in plan_options"
+            )
         if not give_up(error):
             raise error from None
         return replace(_planners(request, error), usage=error.usage)
@@ -169,7 +172,7 @@ async def _planned(models: Models, request: PlanRequest) -> Plan:
     steps: tuple[Step, ...] = ()
     reasons, usage, model = choice.reasons, choice.usage, choice.model
     if choice.action in (Action.TOOL, Action.PLAN) and choice.confidence < request.min_confidence:
-        low = f"confidence of {model}: {choice.confidence:.0%} (needed: {request.min_confidence:.0%})"
+        low = f"the confidence of {model} is {choice.confidence:.0%}, but a plan needs {request.min_confidence:.0%}"
         reasons = (*reasons, f"{low}; nothing is called")
     elif choice.action is Action.TOOL:
         arguments, why = compact(choice.arguments), "; ".join(reasons)
@@ -199,7 +202,8 @@ async def _ask(
     decision, max_tokens = request.decision, request.max_tokens
     most = context.MAX_TOKENS if max_tokens is None else min(context.MAX_TOKENS, max_tokens - PROMPT_TOKENS)
     if most < PROMPT_TOKENS:
-        raise ModelFailed(f"model {model!r} was not asked: of its tokens {max(0, most + PROMPT_TOKENS):,} are left")
+        left = f"only {max(0, most + PROMPT_TOKENS):,} tokens of the budget are left"
+        raise ModelFailed(f"model {model!r} was not asked: {left}; raise max_tokens")
     answer = min(context.ANSWER_TOKENS, most // 4)
     content = context.build(
         _after(request.conversation, decision.query),
@@ -244,7 +248,7 @@ def _faults_of_plan(decision: Decision, drafted: PlanShape) -> list[str]:
     """Return at most ten faults of a plan for the model to repair."""
     ids = [step.id for step in drafted.steps]
     if not ids:
-        return ["steps is empty: give at least one, with an empty tool where none fits"]
+        return ["steps is empty: give at least one step, with an empty tool if no tool matches"]
     if len(ids) > MAX_STEPS:
         return [f"{len(ids)} steps: at most {MAX_STEPS}, plan the first part of the task"]
     if len(set(ids)) < len(ids):
@@ -254,12 +258,12 @@ def _faults_of_plan(decision: Decision, drafted: PlanShape) -> list[str]:
         try:
             TopologicalSorter({step.id: step.depends_on for step in drafted.steps}).prepare()
         except CycleError as error:
-            return [f"the steps wait for one another in a circle: {' -> '.join(error.args[1])}"]
+            return [f"the steps depend on one another in a circle: {' -> '.join(error.args[1])}"]
     return faults[:10]
 
 
 def _faults_of_step(decision: Decision, step: StepShape, ids: Sequence[str]) -> list[str]:
-    faults = [f"depends_on {name!r} is no step's id" for name in step.depends_on if name not in ids]
+    faults = [f"depends_on {name!r} is not the id of a step" for name in step.depends_on if name not in ids]
     if not step.tool:
         return faults
     tool = _named(decision, step.tool)
@@ -267,10 +271,10 @@ def _faults_of_step(decision: Decision, step: StepShape, ids: Sequence[str]) -> 
         return [*faults, _unknown(decision, step.tool)]
     known = parameters(tool)["properties"]
     faults += [
-        f"from_results {name!r} is no parameter of {tool.key}" for name in step.from_results if name not in known
+        f"from_results {name!r} is not a parameter of {tool.key}" for name in step.from_results if name not in known
     ]
     if step.from_results and not step.depends_on:
-        faults.append("from_results without depends_on: say which step's result gives them")
+        faults.append("from_results without depends_on: name in depends_on the step whose result has the values")
     return faults + arguments_so_far(tool, step.arguments, step.from_results)[1]
 
 
@@ -281,7 +285,7 @@ def _named(decision: Decision, name: str) -> Tool | None:
 
 def _unknown(decision: Decision, tool: str) -> str:
     keys = ", ".join(match.tool.key for match in decision.matches)
-    return f"tool {tool!r} is not one of those given; they are {keys or 'none'}"
+    return f"tool {tool!r} is not one of the listed tools: {keys or 'none'}"
 
 
 def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:

@@ -33,7 +33,7 @@ class Reranker:
 
     def __init__(self, options: Options) -> None:
         if not options.rerank_url:
-            raise InvalidConfig("no reranker is named: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)")
+            raise InvalidConfig("no reranker is configured: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)")
         self._url, self._model, self._timeout_s = options.rerank_url, options.rerank_model, options.route_timeout_s
         shared = _host(self._url) == _host(options.model_url or OPENAI_URL)
         self._key = rerank_key() or (model_key() if shared else None)
@@ -115,7 +115,9 @@ class Reranker:
         status, where = getattr(error, "status_code", None), f"the reranker at {address(self._url)}"
         detail = complaint(error, secrets_of(self._url, self._key))
         if status in (401, 403):
-            return Unauthorised(f"{where} refused the key (HTTP {status}): set TOOLROUTE_RERANK_KEY")
+            return Unauthorised(
+                f"{where} refused the key (HTTP {status}): set TOOLROUTE_RERANK_KEY to a key that it accepts"
+            )
         if status == 404:
             remedy = "check TOOLROUTE_RERANK_URL and TOOLROUTE_RERANK_MODEL"
             return InvalidConfig(f"{where} has no /rerank or no such model (HTTP 404{detail}): {remedy}")
@@ -128,7 +130,7 @@ def _order(answer: Any, count: int) -> tuple[int, ...]:
     for own in results:
         place, score = own["index"], float(own.get("relevance_score", own.get("score")))
         if not (isinstance(place, int) and 0 <= place < count and math.isfinite(score)):
-            raise ValueError(f"a score of text {place!r} of {count}")
+            raise ValueError(f"a score for text {place!r}, but there are {count} texts")
         scores[place] = score
     if not scores:
         raise ValueError("no scores")

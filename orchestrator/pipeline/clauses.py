@@ -11,7 +11,7 @@ from orchestrator.index.intent import begins_action
 from orchestrator.index.text import terms
 
 MAX_CUT = 4_000
-"""Characters of a task that is read for clauses; a longer text is a document."""
+"""The maximum number of characters of a task that is split into clauses. A longer text is a document."""
 MAX_CLAUSES = 8
 MIN_TERMS = 2
 
@@ -29,7 +29,7 @@ _MARK = (
     r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b(?!-|\s+forget\b)|(?:\A|(?<=[,;:(])\s?)not?\b(?!-)"
     r"|(?P<thing>\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b))"
 )
-"""What says that something is not wanted. "don't forget" (5 of 10,231 development tasks) does not say so."""
+"""Words that begin an exclusion. "don't forget" (5 of 10,231 development tasks) is not an exclusion."""
 _LEFT_OUT = re.compile(
     rf"{_MARK}(?i:(?:(?!\s(?:but|then)\s)(?(thing)(?!\suse\s))(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*)"
 )

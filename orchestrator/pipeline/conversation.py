@@ -12,17 +12,19 @@ from orchestrator.records.request import Turn
 from orchestrator.records.tool import Match
 
 MAX_TURNS = 8
-"""Earlier turns that are read."""
+"""The maximum number of earlier turns that are read."""
 MAX_CHARS = 2_000
-"""A longer earlier text is a pasted document: no request that a later turn would mean."""
+"""The maximum number of characters of an earlier turn. A longer text is a pasted document and not a request."""
 LEANING = 0.4
-"""The weight of the terms of the turn before; a turn's own weigh 1. At 0.6 they outweighed a request of one word."""
+"""The weight of the terms of the previous turn. The terms of the turn itself have the weight 1. At 0.6 the previous
+terms outweighed a request of one word."""
 MOST_OWN = 2
-"""A turn with more words of its own, of three letters or more, stands alone."""
+"""The maximum number of words, of three letters or more, of a turn that depends on earlier turns."""
 ASKED_NOW = 0.5
-"""A match is asked for by this turn when its score is at least this share of the best one's."""
+"""The minimum share of the best match's probability for a match that this turn asks for."""
 MOST_USED = 3
-"""Used tools that are kept, the latest ones: each takes the place of a match that may be right."""
+"""The maximum number of used tools that are kept, the latest first. Each takes the place of a match that may be
+right."""
 
 
 def earlier_texts(query: str, conversation: Sequence[Turn]) -> tuple[tuple[str, float], ...]:
@@ -81,7 +83,7 @@ def keep_earlier(
         conversation: The earlier turns.
         limit: The number of matches.
         leans: The turn leans on earlier turns.
-        nothing_fits: No tool fits the turn alone.
+        nothing_fits: No tool matches the turn alone.
     """
     used, offered = used_lately(conversation), offered_before(conversation)
     marks = {**dict.fromkeys(offered, "offered before"), **dict.fromkeys(used, "used earlier in this conversation")}

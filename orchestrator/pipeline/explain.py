@@ -79,8 +79,8 @@ def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], not
         more = f" and {len(found) - _SHOWN_WORDS} more" if len(found) > _SHOWN_WORDS else ""
         parts.append(f"{field}: {', '.join(found[:_SHOWN_WORDS])}{more}")
     if (meaning := evidence.get("semantic")) is not None:
-        parts.append(f"meaning {meaning:.2f}")
-    return "; ".join(parts) or "no shared word and little shared meaning"
+        parts.append(f"semantic search: probability {meaning:.2f}")
+    return "; ".join(parts) or "no word in common with the task, and little similarity"
 
 
 def rejected(
@@ -96,22 +96,26 @@ def rejected(
         room: The maximum number of tokens.
     """
     catalogue, limit = state.task.index.catalogue, len(kept)
-    reasons = [Rejected(tool=match.tool.key, why=f"does not fit into {room}") for match in dropped]
+    reasons = [
+        Rejected(tool=match.tool.key, why=f"its definition is larger than the limit of {room}") for match in dropped
+    ]
     reasons += [again for match in kept for again in _defined_again(state, match.tool.key)]
     for server in [server for server in state.explicit.unwanted if server not in state.explicit.wanted]:
         said = next(m.said for m in state.explicit.mentions if m.server == server)
         own = catalogue.of_server(server)
-        reasons += [Rejected(tool=tool.key, why=f"the query leaves out {said!r}") for tool in own[:MAX_REJECTED]]
+        reasons += [
+            Rejected(tool=tool.key, why=f"the task excludes the server {said!r}") for tool in own[:MAX_REJECTED]
+        ]
     shown = {match.tool.key for match in (*kept, *dropped)}
     last = set().union(*kept[-1].words.values()) if kept else set()
     for position, lacks in zip(overlap.positions, overlap.lacks(last), strict=True):
         key = catalogue.tools[position].key
         if key not in shown:
-            more = f"; lacks {', '.join(lacks[:_SHOWN_WORDS])}" if lacks else ""
+            more = f"; without the words: {', '.join(lacks[:_SHOWN_WORDS])}" if lacks else ""
             reasons.append(
                 Rejected(
                     tool=key,
-                    why=f"score {state.scores[position]:.2f}, behind the {limit} matches{more}",
+                    why=f"probability {state.scores[position]:.2f}, ranked after the {limit} matches{more}",
                 )
             )
     return tuple(reasons[:MAX_REJECTED])
@@ -120,16 +124,18 @@ def rejected(
 def _defined_again(state: State, key: str) -> list[Rejected]:
     """Return the other definitions of a key, which further sources have."""
     first, *others = state.task.index.origins.get(key, ("",))
-    return [Rejected(tool=key, why=f"source {other} defines it otherwise; {first} is named first") for other in others]
+    why = "another definition of this key; the definition of {!r} is used, because that source comes first"
+    return [Rejected(tool=key, why=f"source {other!r} has {why.format(first)}") for other in others]
 
 
 STRANGE = 0.25
-"""From where a task is in a language that the static embedder hardly knows: 15 of 6,034 development tasks, 69 of 70 of
-our own in Russian and Turkish (`python -m research.abroad`)."""
+"""The least share of unknown words in a task whose language the static embedder hardly knows. 15 of 6,034 development
+tasks reach it, and 69 of 70 of our own tasks in Russian and Turkish (`python -m research.abroad`)."""
 LATIN_ENDS, OTHER_SCRIPT = 0x250, 0.5
-"""A task with such a share of letters beyond Latin is in another script than tools with less than a tenth of that."""
+"""The first letter after the Latin letters, and the least share of such letters in a task in another script than the
+tools. The tools have less than a tenth of the task's share."""
 FOREIGN = (
-    "the static embedder hardly knows the language of this task, and the tools share few of its words: expect wrong "
+    "the static embedder hardly knows the language of this task, and the tools have few of its words, so expect wrong "
     "matches; set a multilingual embedder (TOOLROUTE_EMBEDDER=openai:MODEL), or let a language model read the task "
     "(TOOLROUTE_UNDERSTAND=model)"
 )
@@ -165,39 +171,39 @@ def warnings_of(
     """
     task = state.task
     said, index = task.understood, task.index
-    warnings = [f'no tool says "{slip}": read as "{word}"' for slip, word in said.corrected.items()]
-    warnings += [f'"{part}" is read as what is not wanted' for part in said.left_out]
+    warnings = [f'no tool has the word "{slip}": it was read as "{word}"' for slip, word in said.corrected.items()]
+    warnings += [f'"{part}" was read as an exclusion and was not searched' for part in said.left_out]
     warnings += [FOREIGN] if _is_foreign(state, kept) else []
     warnings += [
-        f"{match.tool.key} is flagged: {'; '.join(index.flags[match.tool.key])}; it is shown without that text"
+        f"{match.tool.key} is flagged and shown without the flagged text: {'; '.join(index.flags[match.tool.key])}"
         for match in kept
         if match.tool.key in index.flags
     ]
     warnings += [
-        f"{match.tool.key} mentions {', '.join(phrases)}: read it before you use it"
+        f"the definition of {match.tool.key} mentions {', '.join(phrases)}: read it before you use the tool"
         for match in kept
         if match.tool.key not in index.flags and (phrases := _mentions(index, match.tool.key))
     ]
     wanted = task.request.route_hint
     if wanted.ordered_by and not state.lists.get(wanted.ordered_by):
-        warnings.append(f"route_hint {wanted!s}: this pipeline found nothing so, and all that it found counts")
+        warnings.append(f"route_hint={wanted!s}: this pipeline has no results of that leg, so all legs were used")
     fits = {index.catalogue.tools[p].server for p in state.lifted} | {split_key(k)[0] for k in best_of_clauses}
     fits |= {match.tool.server for match in kept[:1] if stage is not Stage.NONE}
     warnings += [
-        f"the query names the server {server!r}, but none of its tools fits"
+        f"the task names the server {server!r}, but no tool of that server matches"
         for server in state.explicit.wanted
         if server not in fits
     ]
     for name in state.explicit.absent:
         is_known = name in index.servers.named
-        why = (
-            "which is configured but has no tools here; run `toolroute tools sync`" if is_known else "which is unknown"
-        )
-        near = "" if is_known else f"; near: {', '.join(get_close_matches(name, index.servers.named))}"
-        warnings.append(f"the query names the server {name!r}, {why}{near}")
+        why = "which is configured but not listed yet; run `toolroute tools sync`" if is_known else "which is unknown"
+        near = "" if is_known else f"; similar names: {', '.join(get_close_matches(name, index.servers.named))}"
+        warnings.append(f"the task names the server {name!r}, {why}{near}")
     for server in dict.fromkeys(state.explicit.unwanted):
-        used = "wants it, too: it may be used" if server in state.explicit.wanted else "it is not used"
-        warnings.append(f"the query leaves out the server {server!r}; {used}")
+        if server in state.explicit.wanted:
+            warnings.append(f"the task both asks for and excludes the server {server!r}: its tools may match")
+        else:
+            warnings.append(f"the task excludes the server {server!r}: its tools do not match")
     return warnings + _why_little(state, stage, kept, room)
 
 
@@ -207,22 +213,24 @@ def _mentions(index: Index, key: str) -> tuple[str, ...]:
 
 
 def _why_little(state: State, stage: Stage, kept: Sequence[Match], room: str) -> list[str]:
-    """Return the reason why there are no matches, or none that fits."""
+    """Return the reason why there are no matches, or only matches with a low probability."""
     task = state.task
     if not len(task.index.catalogue):
-        add = "add tools with `toolroute tools import` or `toolroute tools sync`, or give a file that holds some"
+        add = "add tools with `toolroute tools import` or `toolroute tools sync`, or give a file with tools"
         return [f"the catalogue of {task.request.tenant} is empty: {add}"]
     if state.allowed is not None and not state.allowed.any():
         said = ", ".join(f"{name}={value}" for name, value in task.request.filters.items())
         near = _labels_meant(task) or "`toolroute tools list` shows them all"
-        return [f"no tool is left by {said or 'what the query leaves out'}; {near}"]
+        if not said:
+            return [f"no tool is left, because the task excludes all of them; {near}"]
+        return [f"no tool matches the filters {said}; {near}"]
     if state.scores and not kept:
-        remedy = "give a larger token cap" if task.request.token_cap else "shorten the tools' schemas"
-        return [f"not one definition fits into {room}: {remedy}"]
+        remedy = "raise token_cap" if task.request.token_cap else "shorten the tools' schemas"
+        return [f"every definition is larger than the limit of {room}: {remedy}"]
     if task.understood.asks_nothing:
-        return ["the task says only what is not wanted; the matches are shown for information and marked low"]
+        return ["the task only excludes tools; the matches are for information and have a low probability"]
     if stage is Stage.NONE:
-        return ["no tool fits well; the matches are shown for information and marked low"]
+        return ["no tool matches well; the matches are for information and have a low probability"]
     return []
 
 

@@ -13,9 +13,9 @@ from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.request import Fusion
 
 PART = 0.5
-"""The least score of a tool that surely serves one clause of a task."""
+"""The minimum probability of a tool that serves one clause of a task with probability 1."""
 LITTLE = 0.5
-"""A tool whose odds its server lowers to less than this share gets a note."""
+"""The share of its odds below which a tool that its server lowers gets a note."""
 ALWAYS_ONLY = 1.0
 
 RRF_K = 60
@@ -30,13 +30,13 @@ def fuse(state: State, default: Fusion = Fusion.LEARNT) -> State:
     state = calibrated(state, default)
     for leg, chances in state.lists.items():
         if wrong := next((chance for chance in chances.values() if not 0 <= chance <= 1), None):
-            remedy = "it is left out; give probabilities, 0 to 1, or use a fusion of your own"
-            state = replace(state, warnings=(*state.warnings, f"leg {leg!r} gave {wrong!r}: {remedy}"))
+            remedy = "the leg is ignored; return probabilities from 0 to 1, or use a fusion of your own"
+            state = replace(state, warnings=(*state.warnings, f"leg {leg!r} returned the score {wrong!r}: {remedy}"))
             continue
         led = next(iter(state.scores), None)
         higher = {place: chance for place, chance in chances.items() if chance > state.scores.get(place, -1.0)}
         state = state.rescored(higher).with_evidence(leg, chances)
-        state = state.noted({place: f"{leg} {chance:.2f}" for place, chance in chances.items()})
+        state = state.noted({place: f"{leg}: probability {chance:.2f}" for place, chance in chances.items()})
         first = next(iter(state.scores), None)
         if first is not None and first in chances:  # The leg speaks for the first tool, which may be another one now.
             before = state.confidence if first == led else 0.0
@@ -67,7 +67,7 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
         scores=best_first(scores),
         evidence=dict(zip(places, _evidence(candidates, order), strict=True)),
         confidence=candidates.confidence(),
-    ).noted(dict.fromkeys(lowered, "its server has less of what is asked"))
+    ).noted(dict.fromkeys(lowered, "lowered, because other servers have more of the requested tools"))
     if fusion is Fusion.RRF and whole.semantic is not None:
         legs = {"keyword": whole.keyword, "semantic": whole.semantic}
         lists = {leg: dict(zip(whole.chosen.tolist(), own.tolist(), strict=True)) for leg, own in legs.items()}
@@ -96,7 +96,7 @@ def _behind_best(chances: NDArray[np.float64], support: NDArray[np.float64]) -> 
 
 
 def _raised(scores: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the scores, at least PART of each one's chance for the clause it serves best, but below the best score."""
+    """Return the scores, at least PART of a tool's best probability for a clause, but below the best score."""
     if len(chances) < 2 or not len(scores):
         return scores
     below_best = np.nextafter(scores.max(), 0)
@@ -114,9 +114,9 @@ def _evidence(candidates: Candidates, order: NDArray[np.int64]) -> list[dict[str
 
 
 Scores = Mapping[int, float]
-"""Scores by position, of any scale. 0 is no find."""
+"""Scores by position, on any scale. 0 means not found."""
 Merge = Callable[[Mapping[str, Scores]], Scores]
-"""Makes one ranking of several lists, best first."""
+"""Makes one ranking, best first, from several lists."""
 
 
 def rrf(*, k: int = RRF_K, **weights: float) -> Merge:

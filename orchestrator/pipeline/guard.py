@@ -52,7 +52,7 @@ def checked(before: State, name: str, after: Any, *, refines: bool) -> State:
 
 
 def _without(state: State, name: str, why: str, refines: bool) -> State:
-    warning = f"{'refiner' if refines else 'leg'} {name!r} {why}: the others answer without it"
+    warning = f"{'refiner' if refines else 'leg'} {name!r} {why}: its result is ignored"
     return replace(state, warnings=(*state.warnings, warning))
 
 
@@ -61,16 +61,18 @@ def _wrong(state: State, scores: Mapping[Any, Any]) -> str:
     count = len(state.task.index.catalogue)
     for place, score in scores.items():
         if isinstance(place, bool) or not hasattr(place, "__index__") or not 0 <= place < count:
-            return f"scored {place!r}, no tool's position (state.task.index.catalogue.positions[key])"
+            return f"scored {place!r}, which is not a tool's position (state.task.index.catalogue.positions[key])"
         if not isinstance(score, Real) or not isfinite(score):
-            return f"gave the score {score!r}, no number"
+            return f"returned the score {score!r}, which is not a number"
     return ""
 
 
 def _counted(before: State, name: str, after: State) -> State:
     """Return the state with a refiner's votes as evidence and reason. The confidence follows a new first tool."""
     votes = {place: score for place, score in after.scores.items() if before.scores.get(place) != score}
-    voted = after.with_evidence(name, votes).noted({place: f"{name} {score:.2f}" for place, score in votes.items()})
+    voted = after.with_evidence(name, votes).noted(
+        {place: f"{name}: probability {score:.2f}" for place, score in votes.items()}
+    )
     first, led = next(iter(after.scores), None), next(iter(before.scores), None)
     if not votes or first is None or after.confidence != before.confidence or (first == led and first not in votes):
         return voted

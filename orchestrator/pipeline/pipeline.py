@@ -93,7 +93,7 @@ class Pipeline:
         for group, own in groups.items():
             for stage in own:
                 if not callable(stage):
-                    raise InvalidInput(f"pipeline {self.name!r}: {group} holds {stage!r}; give a function or the like")
+                    raise InvalidInput(f"pipeline {self.name!r}: {group} has the stage {stage!r}; give a function")
         if not self.first + self.fallback:
             raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in first or fallback")
         stages: dict[str, PipelineStage] = {}
@@ -163,7 +163,9 @@ class Pipeline:
         if name in self._guarded:
             after = checked(before, name, after, refines=name not in self._legs)
         elif not isinstance(after, State):
-            raise InvalidInput(f"pipeline {self.name!r}: {name} returned {after!r:.80}: let it return the state")
+            raise InvalidInput(
+                f"pipeline {self.name!r}: {name} returned {after!r:.80}, but a stage must return the State"
+            )
         if clock and ((name in self._legs and after is not before) or name == SELECT):
             clock.book(_name(self.stages[name]))
         return after

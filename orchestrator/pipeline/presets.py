@@ -46,12 +46,12 @@ def preset(name: str) -> Pipeline:
         'koi'
     """
     if name not in PRESETS:
-        raise InvalidInput(f"pipeline {name!r}: give one of {', '.join(PRESETS)}")
+        raise InvalidInput(f"unknown pipeline {name!r}: give one of {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
 FIRST_WORDS = 20
-"""fabric: words of a description, without stop words, that are keywords."""
+"""fabric: the number of words of a description, without stop words, that are keywords."""
 
 
 def keyword_set(tool: Tool) -> Sequence[Sequence[str]]:
@@ -89,7 +89,7 @@ def weighted(**weights: float) -> Merge:
 
 
 SHARE = 0.6
-"""The most of koi's answer that one server has while another server's tools wait."""
+"""koi: the maximum share of one server in the matches while tools of other servers wait."""
 
 
 def diversify(state: State) -> State:
@@ -105,7 +105,7 @@ def diversify(state: State) -> State:
 
 
 GRAPH, RELEVANCE, GRAPH_POOL = 0.6, 0.4, 30
-"""toolpilot: the weights as published, and how many candidates are reordered."""
+"""toolpilot: the published weights, and the number of candidates that are reordered."""
 
 
 def graph_rerank(state: State) -> State:

@@ -38,18 +38,20 @@ from orchestrator.index.prerequisites import REQUIRING, Requirement, identified_
 from orchestrator.pipeline.understand import Understood
 
 _CLAUSE_WIDTH = 10
-"""Candidates of a leg that are looked at for one clause alone, and among the tools of the servers that are named."""
+"""The number of a leg's candidates for each clause, and among the tools of named servers."""
 SHORT, LONG, LEAST = 8, 20, 0.05
-"""A task of up to SHORT terms asks one thing, which several servers may do equally well; one of LONG has several steps.
-LEAST is added to the chance of each server's best tool. Chosen on the development sets."""
+"""A task of up to SHORT terms asks for one thing, which several servers may do equally well. A task of LONG terms has
+several steps. LEAST is added to the probability of each server's best tool. Chosen on the development sets."""
 CHANGES_UNASKED = 0.2
-"""The share that is left of a tool's odds that may change something, where its part reads and a twin only reads."""
+"""The factor on the odds of a tool that may change something, if its part of the task only reads and a twin of the tool
+only reads."""
 NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
-"""From where a part is doubted that lies no farther than so much from what needs no tool than from its best tool, how
-fast, and what is left of its odds at least. Chosen on tasks of our own and the development sets."""
+"""A part of a task is doubted if it is almost as near to texts that need no tool as to its best tool: the difference at
+which the doubt begins, its slope, and the smallest factor on the odds. Chosen on our own tasks and the development
+sets."""
 
 Chances = NDArray[np.float64]
-"""Each tool's chance to be right for each part alone; [parts, tools]."""
+"""The probability of each tool to be right for each part alone, shape [parts, tools]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ class Candidates:
     no_tool_similarity: float = UNKNOWN_NO_TOOL_SIMILARITY
 
     def of_clauses(self, positions: Positions, *, with_server_prior: bool = True) -> Chances:
-        """Return the chance of each of these tools for each clause alone, [clauses, positions]."""
+        """Return the probability of each of these tools for each clause alone, shape [clauses, positions]."""
         chances = np.zeros((len(self.clauses), len(positions)))
         for row, clause in zip(chances, self.clauses, strict=True):
             places, known = places_among(clause.chosen, positions)
@@ -97,13 +99,13 @@ class Candidates:
 
     @property
     def gate_confidence(self) -> float:
-        """The chance that the keyword leg's best tool is right, of the least sure clause, as words support it."""
+        """The keyword leg's confidence in its best tool: the lowest of all clauses, limited by the words."""
         every = (self.whole, *self.clauses)
         words = min(most_by_words(own.chances, own.rows, own.query) for own in every)
         return min(words, *(own.sure for own in every))
 
     def confidence(self, mask: NDArray[np.bool_] | None = None) -> float:
-        """Return the chance that the best candidate is right, if only those of the mask [candidates] can be."""
+        """Return the confidence in the best candidate among those in the mask [candidates]."""
         whole, kept = self.whole, slice(None) if mask is None else mask
         chances, rows, maps = whole.chances[kept], whole.rows[kept], self.search.calibration
         if whole.semantic is None:

@@ -27,15 +27,15 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Kind, Match, Stage, Tokens, Tool
 
 SURE_OF_CLAUSE = 0.5
-"""A clause of the task recommends a tool of its own when that tool is more likely right than not."""
+"""The minimum probability with which a clause of the task recommends its own tool."""
 MANY = {"stars": 10_000, "downloads": 1_000_000}
-"""Such numbers count as 1; smaller ones by their logarithm."""
+"""The numbers of stars and of downloads that count as 1. Smaller numbers count by their logarithm."""
 FRESH_DAYS = 730
-"""The days after which a release counts 0; one of today counts 1."""
+"""The age in days at which a release counts 0. A release of today counts 1."""
 DEPRECATED = 0.8
 """The factor on the probability of a tool that is labelled deprecated."""
 WITHIN = 0.8
-"""A runner-up is recommended with the best when its probability is at least this share of the best's."""
+"""The minimum share of the best tool's probability for a second tool to be recommended with it."""
 
 
 def select(state: State) -> Decision:
@@ -52,7 +52,7 @@ def select(state: State) -> Decision:
     matches = fitted.kept
     if stage is Stage.NONE or (fitted.dropped and not matches):
         stage = Stage.NONE
-        matches = tuple(replace(match, why=f"low: {match.why}") for match in matches)
+        matches = tuple(replace(match, why=f"low probability: {match.why}") for match in matches)
     unflagged = [match for match in matches if match.tool.key not in task.index.flags]
     recommended = () if stage is Stage.NONE else recommend(unflagged, best_of, task.calls)
     twins = _twins(state, unflagged, recommended)
@@ -156,7 +156,7 @@ def _matches(state: State, overlap: Overlap, count: int) -> list[Match]:
 
 
 def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[float, ...]]:
-    """Return each tool's chance to be right for each clause alone, at least that of a capability it asks for."""
+    """Return each tool's probability for each clause alone, at least the probability of a requested capability."""
     if state.candidates is None or not state.candidates.clauses:
         return {}
     said = state.task.understood.said
@@ -171,7 +171,7 @@ def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[floa
 
 
 def _best_of_clauses(state: State) -> tuple[str, ...]:
-    """Return the keys of the tools that named servers or clauses have as their best, the surest first."""
+    """Return the keys of the best tools of named servers and of clauses, the highest probability first."""
     tools = state.task.index.catalogue.tools
     if state.candidates is None:
         return tuple(tools[position].key for position in state.order)
@@ -193,7 +193,7 @@ def _earlier(state: State) -> list[Match]:
     keys = dict.fromkeys((*used_lately(turns), *offered_before(turns)))
     places = [catalogue.positions[key] for key in keys if key in catalogue.positions]
     return [
-        Match(tool=catalogue.tools[place], score=state.scores.get(place, 0.0), why="no shared word")
+        Match(tool=catalogue.tools[place], score=state.scores.get(place, 0.0), why="no word in common with the task")
         for place in places
         if state.allows(place)
     ]
@@ -258,7 +258,7 @@ def _twins(state: State, matches: Sequence[Match], recommended: Sequence[str]) -
 
 def _twins_named(first: str, twin: str) -> str:
     (one, _), (other, _) = split_key(first), split_key(twin)
-    return f"{first} and {twin} say the same of themselves: check which of the servers {one!r} and {other!r} you mean"
+    return f"{first} and {twin} have the same definition: name the server that you mean, {one!r} or {other!r}"
 
 
 def kept_of(tools: Sequence[Tool], positions: Iterable[int]) -> NDArray[np.float64]:
@@ -335,9 +335,11 @@ def fit(matches: Sequence[Match], cap: int, tokens_of: Callable[[Tool], int]) ->
 
 
 MAX_BYTES = 128 * 1024
-"""Most of a Decision, without its query and its parts: it enters workflow histories, with every plan of it."""
+"""The maximum size of a Decision without its query and parts. It is part of workflow histories, with each of its
+plans."""
 MATCH_BYTES, OTHER_BYTES = 800, 8 * 1024
-"""Of these, what a match's evidence and what all but the matches may take (measured: 390 and 5,000)."""
+"""The part of MAX_BYTES for a match's evidence, and the part for everything except the matches (measured: 390 and
+5,000)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,7 +379,7 @@ def fit_matches(index: Index, matches: Sequence[Match], *, cap: int | None, exac
     places = [index.catalogue.positions[match.tool.key] for match in kept]
     if sum(index.sizes.plain[places].tolist()) > most and sum(_size(match.tool) for match in kept) > most:
         room = f"{MAX_BYTES // 1024} KiB"
-        warnings = (f"the matches' definitions are shortened to {room}: a lower limit keeps more of each",)
+        warnings = (f"the matches' definitions are shortened to {room}: lower `limit` to keep more of each",)
         kept, further = fit(kept, most, _size)
         dropped = [*further, *dropped]
     counted = exact and index.sizes.whole is None  # An excerpt does not hold all: there the estimate stands.

@@ -36,7 +36,7 @@ async def at_once(work: Callable[[], R]) -> R:
 
 
 Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
-"""Returns one row per text, [texts, dimension], or None and the reason why there are none."""
+"""Returns one row per text, shape [texts, dimension], or None and the reason."""
 
 
 class Compute(Protocol):

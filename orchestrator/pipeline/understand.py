@@ -13,12 +13,12 @@ from orchestrator.pipeline.clauses import MAX_CUT, clean, masked, split_clauses,
 
 MAX_STOP_WORDS = 20
 QUOTED = 0.5
-"""Weight of a term that stands only within quotation marks: what is quoted is data more often than the task."""
+"""The weight of a term that is only within quotation marks. Quoted words are data more often than part of the task."""
 NEEDED = 1.0
-"""The weight of what a language model wrote of a task, all of it, next to the task's own words."""
+"""The weight of all words that a language model wrote about a task, relative to the task's own words."""
 _FOLDERS = re.compile(r"(?<![^\s\"'`(])[~.]{0,2}/(?:[\w.-]+/)*(?=[\w.-])")
-"""The folders that lead to a file say nothing of the tool, and drew the vector of a short part to whatever they are
-like: a part "... the git status of repo_path /tmp/x/repo" was bound to `git_show`."""
+"""The folders of a path are removed, because they do not describe the tool and change the vector of a short part: "...
+the git status of repo_path /tmp/x/repo" was bound to `git_show`."""
 
 _NO_WORDS: frozenset[str] = frozenset()
 

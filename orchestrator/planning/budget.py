@@ -96,8 +96,8 @@ class Budget:
         if left >= min(LEAST_RESULT_TOKENS, most // 2):
             return ""
         return (
-            f"budget: the arguments of step {step} leave {max(0, left):,} of {most:,} tokens for its result: shorten "
-            "the arguments, or raise max_tokens_per_step"
+            f"budget: the arguments of step {step} leave only {max(0, left):,} of {most:,} tokens for its result: "
+            "shorten the arguments, or raise max_tokens_per_step"
         )
 
     def settle(self, step: str, used: int) -> None:
@@ -116,7 +116,7 @@ class Budget:
         """
         self.settled += max(0, used)
         if used > granted:
-            self.warnings += (f"overrun: {what} used {used:,} tokens, {granted:,} were granted",)
+            self.warnings += (f"budget overrun: {what} used {used:,} tokens, but only {granted:,} were reserved",)
         self._warn()
 
     def report(self) -> BudgetReport:

@@ -49,18 +49,18 @@ def _unfit_for_plan(request: PlanRequest) -> str:
     decision = request.decision
     if is_too_long(decision.query):
         size = f"{len(decision.query):,} characters, limit {MAX_CUT:,}"
-        return f"the task is too long for a plan without a model: {size}; give a shorter task, or name a model"
+        return f"the task is too long for a plan without a model: {size}; give a shorter task, or set TOOLROUTE_MODEL"
     if decision.stage is Stage.NONE or not decision.matches:
-        return "no tool is good enough for this task; nothing is called"
+        return "no tool matches this task well enough; nothing is called"
     best = decision.matches[0].tool.key
     if decision.confidence < request.min_confidence:
-        low = f"the confidence in {best} is {decision.confidence:.0%}, and a plan needs {request.min_confidence:.0%}"
+        low = f"the confidence in {best} is {decision.confidence:.0%}, but a plan needs {request.min_confidence:.0%}"
         return f"{low}; nothing is called"
     tool = _recommended(decision).tool
     asked = affirmed(decision.query)
     negated = asked != decision.query and not _acting_parts(decision, asked)
     if negated and not reads_only(tool) and len(_clauses(decision)) < 2:
-        why = f"the task has a negation before its first request, and {tool.key} is not known to only read"
+        why = f"the task begins with a negation, and {tool.key} may change something"
         return f"{why}; nothing is called"
     return ""
 
@@ -145,7 +145,7 @@ def _bind(request: PlanRequest) -> list[tuple[_Clause, Match | None, str]]:
         if probability >= PART_SHARE * request.min_confidence:
             bound.append((clause, best, f"probability {probability:.0%} for this part; {best.why}"))
         else:
-            bound.append((clause, None, "no match of this Decision is probable enough for this part"))
+            bound.append((clause, None, "the probability of every match is too low for this part"))
     return bound
 
 
@@ -237,7 +237,11 @@ def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ..
 def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
     """Return questions about the servers that a task names: servers without tools, and servers that no step uses."""
     named = decision.named_servers
-    found = [f"the task names the server {own.said!r}, but its tools are not listed" for own in named if not own.server]
+    found = [
+        f"the task names the server {own.said!r}, but its tools are not listed yet: run `toolroute tools sync`"
+        for own in named
+        if not own.server
+    ]
     for step in steps:
         tool = decision.tool(step.tool)
         if tool is None:
@@ -247,7 +251,8 @@ def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
         own = [server for server in named if server.server and server.said.lower() in step.task.lower()]
         if own and all(server.server != tool.server for server in own):
             found.append(
-                f"the task names {own[0].said!r}, but no tool of that server fits; {tool.key} is another server's tool"
+                f"the task names the server {own[0].said!r}, but no tool of that server matches; {tool.key} is a tool "
+                "of another server"
             )
     return tuple(dict.fromkeys(found))
 
@@ -260,7 +265,7 @@ def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
         known = parameters(tool)["properties"] if tool else None
         taken |= {name for own in step.arguments if own in (known or [own]) for name in (own, f"{step.id}.{own}")}
     left = ", ".join(name for name in request.arguments if name not in taken) if steps else ""
-    return (f"no step has a parameter for the given {left}",) if left else ()
+    return (f"the argument {left} was not used: no step's tool has a parameter of that name",) if left else ()
 
 
 def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
@@ -277,5 +282,5 @@ def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
         try:
             check_arguments(replace(tool, input_schema=schema), {name: step.arguments[name] for name in given})
         except InvalidArguments as error:
-            found.append(f"the arguments given for step {step.id} do not fit: {error}")
+            found.append(f"the arguments for step {step.id} do not match the tool's schema: {error}")
     return tuple(found)

@@ -93,7 +93,7 @@ class ExperienceCache:
             try:
                 await asyncio.wait_for(asyncio.shield(self._read(self._store, tenant)), PATIENCE_S)
             except TimeoutError:
-                return "past tasks are not used: they are still being read"
+                return "past tasks are not used yet: they are still being read from the store"
         elif not self._is_current(tenant, known):
             self._read(self._store, tenant)
         return self._known[tenant].warning if tenant in self._known else ""
@@ -139,7 +139,11 @@ class ExperienceCache:
             for row in self._pending.get(tenant, {}).values():
                 known.add(row)
             known.stamp = stamp
-            known.warning = f"{kept.damaged} past tasks cannot be read and are not used" if kept.damaged else ""
+            known.warning = (
+                f"{kept.damaged} past tasks are not used: the store's records of them are damaged"
+                if kept.damaged
+                else ""
+            )
         except (ToolrouteError, OSError, *FAULTS) as error:
             known.warning = f"past tasks are not used: {error}"
         known.read_at = time.monotonic()

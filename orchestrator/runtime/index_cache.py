@@ -112,7 +112,7 @@ class IndexCache:
             patience = max(0.0, since + PATIENCE_S - time.monotonic()) if known.index.version.tools else None
             return await asyncio.wait_for(asyncio.shield(task), patience)
         except TimeoutError:
-            late = f"the store {self._store} does not answer within {PATIENCE_S:g} s"
+            late = f"the store {self._store} did not answer within {PATIENCE_S:g} seconds"
             why = "the new version is still being loaded" if known.loading else late
             return known.index, f"the catalogue may be out of date: {why}"
 

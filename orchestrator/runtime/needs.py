@@ -57,7 +57,10 @@ async def read_needs(task: Task, model: RouteModel) -> Needs:
     tenant = task.request.tenant or ""
     got = await model.fill(PROMPT, data, NeedsShape, max_tokens=TOKENS, answer=ANSWER_TOKENS, tenant=tenant)
     if got.answer is None:
-        return Needs(usage=got.usage, warnings=(f"the task was understood without a language model: {got.reason}",))
+        return Needs(
+            usage=got.usage,
+            warnings=(f"the language model did not read the task, so the task was searched as written: {got.reason}",),
+        )
     texts = tuple(one_line(need, MOST_CHARS) for need in got.answer.needs[:MOST])
     return Needs(texts=_fitting(texts, said, task.index.servers), usage=got.usage)
 

@@ -33,7 +33,7 @@ def uses(index: Index, used: Sequence[Any]) -> tuple[Use, ...]:
         names = keys_by_name(index.catalogue.tools)
         found = tuple(replace(use, tool=names.get(use.tool, use.tool)) for use in found)
     if unknown := [use.tool for use in found if use.tool not in places]:
-        raise UnknownTool(f"tool {unknown[0]!r} is not in the catalogue: give keys of its tools, server:name")
+        raise UnknownTool(f"unknown tool {unknown[0]!r}: give the key (server:name) of a tool in the catalogue")
     return tuple(replace(use, hash=use.hash or index.catalogue.tools[places[use.tool]].hash) for use in found)
 
 

@@ -24,8 +24,8 @@ def report(state: State, seen: dict[str, Any]) -> Decision:
     if logger.isEnabledFor(logging.INFO):
         text = "routed for %s: stage %s, confidence %.0f%%, %d tools, %s tokens saved, %.1f ms"
         saved, took = decision.tokens.before - decision.tokens.after, decision.timings_ms["total"]
-        sure = decision.confidence * 100
-        logger.info(text, decision.tenant, decision.stage, sure, len(decision.matches), f"{saved:,}", took)
+        confidence = decision.confidence * 100
+        logger.info(text, decision.tenant, decision.stage, confidence, len(decision.matches), f"{saved:,}", took)
         found = ", ".join(match.tool.key for match in decision.matches)
         logger.debug("task %r: %s", masked(decision.query), found)
     return decision

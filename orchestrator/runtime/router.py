@@ -487,7 +487,7 @@ class Router:
             try:
                 vectors = leaning(await self._embed(None, understood.texts), [own for _, own in understood.earlier])
             except Exception as error:  # The semantic leg will report it.
-                logger.debug("candidates by words alone: %s", error)
+                logger.debug("candidates by keyword search only: %s", error)
         turns = request.conversation
         wanted = {*keys, *used_lately(turns), *offered_before(turns)}
         if past is not None and vectors is not None and (like := past.recall(vectors[0], lambda *_: True)):
@@ -532,7 +532,9 @@ class Router:
             vectors = await self._embed(index, list(texts))
             index.semantic(self.embedder).check(vectors)
         except (EmbedderUnavailable, StoreUnavailable, Unauthorised, TimeoutError) as error:
-            return None, str(error) or f"no answer within {self.options.semantic_timeout_s:g} s"
+            return None, str(
+                error
+            ) or f"the embedder did not answer within {self.options.semantic_timeout_s:g} seconds (semantic_timeout_s)"
         except Exception as error:
             # A failure of a caller's own embedder affects only the semantic leg.
             if isinstance(error, ToolrouteError) or isinstance(self.embedder, StaticEmbedder | OpenAIEmbedder):
@@ -614,7 +616,7 @@ def _check_models(options: Options) -> None:
         )
     if options.decide == "rerank" and not options.rerank_url.startswith(("http://", "https://")):
         url = address(options.rerank_url)
-        raise InvalidConfig(f"rerank_url={url!r} is no address: begin it with http:// or https://")
+        raise InvalidConfig(f"rerank_url={url!r} is not an address: start it with http:// or https://")
 
 
 def _check_types(
@@ -632,8 +634,8 @@ def _check_types(
         ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
         ("stores", stores, list | tuple, _STORES),
         ("options", options, Options | None, "Options(...)"),
-        ("calibration", calibration, Calibration | Fit | str | Path | None, "a Fit, or the file of one"),
-        ("pipeline", pipeline, Pipeline | str, "a preset's name or a Pipeline"),
+        ("calibration", calibration, Calibration | Fit | str | Path | None, "a Fit, or the path of its file"),
+        ("pipeline", pipeline, Pipeline | str, "the name of a preset, or a Pipeline"),
         *(
             ("stores", one, Source | Store | str | Path, _STORES)
             for one in (stores if isinstance(stores, list | tuple) else ())

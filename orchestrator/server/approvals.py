@@ -37,7 +37,7 @@ class Approvals:
         """Return the marks by key. Raises InvalidConfig if the file cannot be read."""
         if not self.path.exists():
             return {}
-        with reading(self.path, "remove the file, and approve again", InvalidConfig):
+        with reading(self.path, "remove the file and approve the tools again", InvalidConfig):
             return _KEPT.validate_python(read_json(self.path.read_text(encoding="utf-8")))
 
     def allow(self, tools: Iterable[Tool], entry: str) -> None:

@@ -42,9 +42,9 @@ Context = ServerRequestContext[Any, Any]
 R = TypeVar("R")
 _LEVELS: tuple[str, ...] = LoggingLevel.__args__  # type: ignore[attr-defined]
 _NO_URLS = "2025-06-18"
-"""The protocol that has elicitation, and not by URL."""
+"""The protocol version that has elicitation, but not by URL."""
 _NOTIFY_S = 5.0
-"""How long a client may take to accept a notification; a client that does not read loses it."""
+"""Seconds that a client has to accept a notification. A client that does not read loses the notification."""
 _MOST_QUESTIONS = 1_000
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class ClientAsker:
         """Ask the client, in the way of its protocol."""
         request = masked_model(request, self.fixed)
         if lacking := _lacking(self.context, request):
-            return ErrorData(code=INVALID_REQUEST, message=f"the client behind toolroute has no {lacking}")
+            return ErrorData(code=INVALID_REQUEST, message=f"the client of toolroute does not support {lacking}")
         if is_modern(self.context):
             return await self._with_the_answer(request)
         related = ServerMessageMetadata(related_request_id=self.context.request_id)
@@ -203,7 +203,8 @@ class Questions:
         asker, task = self._parked.get(state, (None, None))
         if asker is None or asker.who != now.who:
             raise MCPError(
-                INVALID_PARAMS, f"no request waits for this answer, or not any more ({ANSWER_S:g} s): repeat it"
+                INVALID_PARAMS,
+                f"no request waits for this answer (a request waits {ANSWER_S:g} seconds): call the tool again",
             )
         del self._parked[state]
         asker.context = now.context

@@ -14,7 +14,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _REQUEST_TIMEOUT_S = 10.0
-"""How long a request may take to arrive, counted from the connection or from the last answer."""
+"""Seconds in which a request must arrive, counted from the connection or from the last answer."""
 _MOST_SOCKETS = 2048
 _LOG_INTERVAL_S = 60.0
 

@@ -55,18 +55,18 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
-"""Returns how it came that the tool may be called with these arguments, and raises where it may not."""
+"""Returns the reason why the tool may be called with these arguments. Raises an error if it may not."""
 
 _REMEMBERED = 10_000
 _MOST_TOKENS = 8_000
-"""Of the definitions that a search shows, as of a call's result."""
+"""The maximum number of tokens of the definitions in a search's answer, the same as for a call's result."""
 _PINNED_S = 20.0
-"""How long a list of tools waits for the servers of pinned tools to be listed."""
+"""Seconds that a list of tools waits until the servers of pinned tools are listed."""
 _READY_S = 5.0
 _WATCH_S = 2.0
-"""How often the configuration file is looked at while clients that hear of changes are connected."""
+"""Seconds between two checks of the configuration file, while clients are connected that are notified of changes."""
 _LOOKS = 40
-"""How often a catalogue is read again that does not hold yet what was listed."""
+"""The number of times that a catalogue is read again until it has the newly listed tools."""
 
 
 class Gateway:
@@ -90,7 +90,7 @@ class Gateway:
         **limits: Any,
     ) -> None:
         if router.store is None:
-            raise InvalidInput("a Gateway needs a Router over a store")
+            raise InvalidInput("a Gateway needs a Router with a store: give Router(store=...)")
         self.config = config
         self._store, self._router = router.store, router
         router.see(config.entries)
@@ -128,7 +128,7 @@ class Gateway:
     async def search(
         self, tenant: str, query: str, limit: int, hint: RouteHint, actor: str = "", session: str = ""
     ) -> dict[str, Any]:
-        """Return the best tools for a task as JSON, with their schemas, scores and reasons, and the confidence.
+        """Return the best tools for a task as JSON, with their schemas, probabilities and reasons, and the confidence.
 
         Args:
             tenant: The tenant.
@@ -166,10 +166,12 @@ class Gateway:
             self._remember(tenant, match.tool)
         shown, matching = {match.tool.key for match in matches}, sorted({match.tool.server for match in matches})
         self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
-        warnings = [f"the tools of server {name!r} are not among these: {why}" for name, why in unlisted.items()]
+        warnings = [f"the tools of server {name!r} were not searched: {why}" for name, why in unlisted.items()]
         if dropped:
             long = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
-            warnings.append(f"{long}: its definition does not fit into {_MOST_TOKENS:,} tokens; `call_tool` takes it")
+            warnings.append(
+                f"{long}: the definition has more than {_MOST_TOKENS:,} tokens, so only required parameters are shown"
+            )
         ms = (time.perf_counter() - began) * 1000
         self.audit(Entry(event="search", tenant=tenant, actor=actor, decision=named, ms=ms))
         return {
@@ -211,7 +213,12 @@ class Gateway:
             shown_tools.whole(profile.shown(match.tool), offers.get(match.tool.server, Offer())) for match in fitting
         ]
         left = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
-        return {"tools": found, "warnings": [f"{left}: no more fits, describe them apart"] if left else []}
+        return {
+            "tools": found,
+            "warnings": [f"{left}: the limit of {_MOST_TOKENS:,} tokens is reached; describe these tools separately"]
+            if left
+            else [],
+        }
 
     async def call(
         self,
@@ -304,8 +311,8 @@ class Gateway:
         await self.pool(tenant).list_again(tool.server)
         known = profile.shown_key(tool.key)
         if not profile.has(live.key):
-            raise UnknownTool(f"no tool {known!r} any more: use `search`")
-        raise UnknownTool(f"{known} is called {profile.shown_key(live.key)} now: use that name")
+            raise UnknownTool(f"the tool {known!r} no longer exists: use `search` to find another")
+        raise UnknownTool(f"the tool {known!r} was renamed to {profile.shown_key(live.key)!r}: use that name")
 
     def audit(self, entry: Entry) -> None:
         """Write a line into the audit log, if there is one."""
@@ -356,7 +363,7 @@ class Gateway:
         shown, key = key, current().key(key) or key
         server, _ = split_key(key)
         if not current().has_server(server):
-            raise UnknownTool(f"no tool {shown!r}: use `search`, and give a match's `tool` as it stands there")
+            raise UnknownTool(f"unknown tool {shown!r}: use `search`, and give the `tool` of a match")
         listed = await self._listed(tenant, server)
         why = listed.why.get(server)
         await self._read_again(tenant, listed)
@@ -367,15 +374,15 @@ class Gateway:
             catalogue = (await self._router._index(tenant, key)).catalogue
         former, key = key, catalogue.current(key)
         if former != key:
-            self._note(f"{former} is called {key} now; a call of the former name is answered for the time being")
+            self._note(f"the tool {former} was renamed to {key}: use the new name; calls of the old name still work")
         if key not in catalogue.positions or current().key(shown if former == key else key) != key:
             meant = self._meant(shown, catalogue)
-            raise UnknownTool(f"no tool {shown!r}{meant}: use `search`, and give a match's `tool` as it stands there")
+            raise UnknownTool(f"unknown tool {shown!r}{meant}: use `search`, and give the `tool` of a match")
         tool = catalogue[key]
         if not self._callable(tool):
             is_mcp = tool.kind is Kind.MCP
-            reason = "it is not among the servers' tools here" if is_mcp else f"its kind is {tool.kind}"
-            raise UnknownTool(f"{key!r} is not called through MCP servers: {reason}")
+            reason = "the configuration has no server of that name" if is_mcp else f"its kind is {tool.kind}"
+            raise UnknownTool(f"{key!r} cannot be called through the gateway: {reason}; use another match")
         return tool
 
     async def _read_again(self, tenant: str, listed: InitialSync) -> None:

@@ -42,11 +42,11 @@ R = TypeVar("R")
 TenantOf = Callable[[Context], str]
 
 SERVERS = "toolroute://servers"
-"""The resource that says how the caller's servers stand, as JSON."""
+"""The URI of the resource with the state of the caller's servers, as JSON."""
 _RESOURCE = Resource(
     uri=SERVERS,
     name="servers",
-    description="How each server stands: state, tools, calls in flight, idle time, last error.",
+    description="The state of each server: its tools, its calls in progress, idle time, last error.",
     mime_type="application/json",
 )
 

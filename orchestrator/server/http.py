@@ -40,13 +40,13 @@ PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _SHORTEST = 16
 _GRACE_S = 5.0
-"""How long requests under way may take after the signal."""
+"""Seconds that requests in progress get to finish after the signal to stop."""
 
 _IDLE_S = 30 * 60.0
-"""How long a session lasts without a request or an open stream."""
+"""Seconds that a session lasts without a request or an open stream."""
 
 _QUEUE = 1024
-"""Connections that wait to be accepted, which cost nothing here."""
+"""The number of connections that may wait to be accepted."""
 
 new_token = secrets.token_urlsafe
 
@@ -87,16 +87,18 @@ class BearerTokens:
         found = cls({}, lasting=True)
         for tenant, given in value.items():
             if not is_tenant(tenant):
-                raise InvalidConfig(f"{path}: tenant {tenant!r}: give org:ID or user:ID")
+                raise InvalidConfig(f"{path}: unknown form of tenant {tenant!r}: give org:ID or user:ID")
             for one in given if isinstance(given, list) else [given]:
                 grant = _granted(f"{path}: tenant {tenant!r}", tenant, one)
                 own = _digest(_checked(f"{path}: tenant {tenant!r}", grant.token, environ))
                 known = found._grants.setdefault(own, grant)
                 if known is not grant and known.tenant != tenant:
                     shared = f"{known.tenant!r} and {tenant!r} have the same token"
-                    raise InvalidConfig(f"{path}: {shared}: give each its own")
+                    raise InvalidConfig(f"{path}: {shared}: give each tenant its own token")
                 if known is not grant and known.model_copy(update={"token": grant.token}) != grant:
-                    raise InvalidConfig(f"{path}: tenant {tenant!r} has a token twice: give it one profile")
+                    raise InvalidConfig(
+                        f"{path}: tenant {tenant!r} has the same token with two profiles: remove one entry"
+                    )
         return found
 
     @property
@@ -130,7 +132,7 @@ def _checked(where: str, given: str, environ: Mapping[str, str]) -> str:
     variables.check(where)
     if len(token) < _SHORTEST or not token.isascii() or token.split() != [token]:
         make = "make one with: python -c 'import secrets; print(secrets.token_urlsafe())'"
-        raise InvalidConfig(f"{where}: a token has {_SHORTEST} or more ASCII characters and no blanks; {make}")
+        raise InvalidConfig(f"{where}: a token must have {_SHORTEST} or more ASCII characters and no blanks; {make}")
     return token
 
 
@@ -207,10 +209,12 @@ class _Profiled:
         asked, own = scope.get("path_params", {}).get("profile", ""), scope["user"].access_token.claims["profile"]
         confined = {name for name in (own, self._only) if name}
         if len(confined | ({asked} - {""})) > 1:
-            answer = PlainTextResponse("this token has no access to this profile: use the address that it is for", 403)
+            answer = PlainTextResponse(
+                "this token has no access to this profile: use the address of the token's own profile", 403
+            )
             await answer(scope, receive, send)
         elif asked and asked not in self._profiles():
-            await PlainTextResponse(f"no profile {asked!r:.80}", 404)(scope, receive, send)
+            await PlainTextResponse(f"unknown profile {asked!r:.80}: check the address", 404)(scope, receive, send)
         else:
             await self._endpoint(scope, receive, send)
 
@@ -237,7 +241,9 @@ class _Sessions:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         own, method = self._of[scope["user"].access_token.client_id], scope["method"]
         if method == "GET" and sum(session.under_way["GET"] for session in own.values()) >= self._most:
-            await PlainTextResponse(f"{self._most} streams are open, no more: close one", 503)(scope, receive, send)
+            await PlainTextResponse(f"too many streams: {self._most} are open, which is the limit; close one", 503)(
+                scope, receive, send
+            )
             return
         name = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         session = own.get(name) if name else None
@@ -341,9 +347,9 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except UnicodeError:
         remedy = "give 127.0.0.1, or 0.0.0.0 for all interfaces"
-        raise InvalidConfig(f"--host {host!r} names no address: {remedy}") from None
+        raise InvalidConfig(f"--host {host!r} is not an address: {remedy}") from None
     except OSError as error:
         why, _, _ = (error.strerror or str(error)).partition(" (while")  # Python adds the address, which stands here.
         taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
         remedy = "give another --port, or --port 0 for any free one" if taken else "give another --host"
-        raise InvalidConfig(f"{host}:{port} cannot be listened on ({why}): {remedy}") from None
+        raise InvalidConfig(f"cannot listen on {host}:{port} ({why}): {remedy}") from None

@@ -13,11 +13,11 @@ from orchestrator.store.store import Store
 Note = Callable[[str], None]
 
 _WAIT_S = 20.0
-"""How long the first search waits for its servers to be listed."""
+"""Seconds that the first search waits until its servers are listed."""
 _WAIT_KNOWN_S = 2.0
-"""The same where other servers are known already."""
+"""The same, if other servers are already known."""
 _AGAIN_S = 60.0
-"""How long after a listing that failed the next one is tried."""
+"""Seconds between a failed listing and the next attempt."""
 
 
 class InitialSync:
@@ -29,9 +29,9 @@ class InitialSync:
     def __init__(self, pool: Connections, store: Store, tenant: str, note: Note) -> None:
         self._pool, self._store, self._tenant, self._note = pool, store, tenant, note
         self.why: dict[str, str] = {}
-        """The servers whose tools the store does not hold now, each with the reason."""
+        """The servers whose tools are not in the store now, with the reason for each."""
         self.stored: set[str] = set()
-        """Servers that were listed since the catalogue was last read, and have tools."""
+        """Servers with tools that were listed after the catalogue was last read."""
         self._missing: set[str] = set()
         self._noted: set[str] = set()
         self._listing: asyncio.Task[None] | None = None
@@ -72,7 +72,7 @@ class InitialSync:
             self._pool.know(await asyncio.to_thread(self._store.servers, self._tenant))
             missing = await asyncio.to_thread(not_listed, self._pool.config, self._store, self._tenant)
             unknown = [server for server, some_known in missing.items() if not some_known]
-            self.why = {server: self.why.get(server, "it is still being listed") for server in unknown}
+            self.why = {server: self.why.get(server, "it is still being listed; try again soon") for server in unknown}
             self._some_known, self._missing = len(unknown) < len(self._pool.config.servers), set(missing)
             self._looked.set()
             if missing:
@@ -80,7 +80,7 @@ class InitialSync:
                 self._pool.let_go(missing)  # From here on a server is connected when one of its tools is called.
             self._complete = not self._missing
         except ToolrouteError as error:
-            self._note(f"the servers could not be listed: {error}")
+            self._note(f"listing the servers failed: {error}")
         finally:
             self._looked.set()
             self._again_at = asyncio.get_running_loop().time() + _AGAIN_S
@@ -91,7 +91,7 @@ class InitialSync:
             self._missing.discard(report.server)
             self.why.pop(report.server, None)
         elif report.server in self.why:
-            self.why[report.server] = f"it could not be listed ({without_name(report.server, report.error)})"
+            self.why[report.server] = f"listing it failed ({without_name(report.server, report.error)})"
         if not report.error or report.server not in self._noted:  # That it fails again is no news.
             self._noted.add(report.server)
             self._note(report.line)

@@ -15,7 +15,7 @@ from orchestrator.errors import FAULTS, InvalidArguments
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS
 
 Who = tuple[str, str]
-"""A tenant, and the client that called."""
+"""The tenant and the client of a call."""
 
 _MOST, _MOST_CHARACTERS = 200, 64 * 2**20
 _AROUND, _MOST_FOUND = 200, 20
@@ -29,10 +29,12 @@ class ReadArguments(BaseModel):
     """The arguments of `read_result`."""
 
     model_config = ConfigDict(extra="forbid")
-    handle: str = Field(description="The handle that the cut result gives.")
-    offset: int = Field(default=0, description="The first character to read.", ge=0)
+    handle: str = Field(description="The handle that is named in the cut result.")
+    offset: int = Field(default=0, description="The position of the first character to read.", ge=0)
     path: str = Field(default="", description="A JSON path to a part of the result, such as `rows[10:20].name`.")
-    find: str = Field(default="", description="Return only the places with this text, and their offsets.")
+    find: str = Field(
+        default="", description="A text. Only the places with this text are returned, with their offsets."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +77,15 @@ class KeptResults:
         """
         kept = self._kept.get((who, asked.handle))
         if kept is None:
-            raise InvalidArguments(f"no result {asked.handle!r} is kept: call its tool again")
+            raise InvalidArguments(
+                f"unknown result {asked.handle!r}: it was dropped, or the handle is wrong; call its tool again"
+            )
         text = kept.text if not asked.path else _at(kept, asked.path)
         if asked.find:
             return _places(text, asked.find, asked.offset, self.max_tokens)
         shown = _within(text[asked.offset :], self.max_tokens)
         end = asked.offset + len(shown)
-        more = f"; the next part begins at offset {end}" if end < len(text) else ""
+        more = f"; to read the next part, give offset {end}" if end < len(text) else ""
         return f"{shown}\n[characters {asked.offset} to {end} of {len(text)}{more}]"
 
 
@@ -106,8 +110,8 @@ def _places(text: str, wanted: str, offset: int, max_tokens: int) -> str:
                 following = at
             else:
                 shown.append(place)
-    more = f"; read on from offset {following}" if following >= 0 else ""
-    return "\n".join([*shown, f"[{found} places with {one_line(wanted, _AROUND)!r}{more}]"])
+    more = f"; to see more places, give offset {following}" if following >= 0 else ""
+    return "\n".join([*shown, f"[places with {one_line(wanted, _AROUND)!r}: {found}{more}]"])
 
 
 def _at(kept: _Kept, path: str) -> str:
@@ -116,16 +120,20 @@ def _at(kept: _Kept, path: str) -> str:
         try:
             value = read_json(kept.text)
         except FAULTS:
-            raise InvalidArguments("path: this result is no JSON; give an offset, or a text to find") from None
+            raise InvalidArguments(
+                "path cannot be used: this result is not JSON; give an offset, or a text to find"
+            ) from None
     while place < len(whole):
         step = _STEP.match(whole, place)
         if step is None:
-            raise InvalidArguments(f"path {path!r} cannot be read from {whole[place:]!r} on: write rows[0].name")
+            raise InvalidArguments(
+                f"path {path!r} is not valid from {whole[place:]!r} on: write a path such as rows[0].name"
+            )
         try:
             value = _stepped(value, step)
         except (KeyError, IndexError, TypeError):
             there = f"keys {', '.join(list(value)[:20])}" if isinstance(value, dict) else type(value).__name__
-            raise InvalidArguments(f"path {path!r}: nothing is at {step[0]!r}; there is {there}") from None
+            raise InvalidArguments(f"path {path!r}: the result has nothing at {step[0]!r}; it has {there}") from None
         place = step.end()
     return value if isinstance(value, str) else compact(value)
 

@@ -26,7 +26,7 @@ from orchestrator.mcp.offers import Items, Offer
 from orchestrator.server.uris import shown_uri, split_uri, with_shown_links
 
 Offers = Mapping[str, Offer]
-"""Offers by server."""
+"""The offers of each server, by server."""
 
 
 def resources(offers: Offers) -> list[Resource]:
@@ -58,7 +58,7 @@ def located(uri: str, offers: Offers) -> tuple[str, str]:
     owners = [server for server, offer in offers.items() if any(one["uri"] == uri for one in offer.resources)]
     if len(owners) == 1:
         return owners[0], uri
-    raise MCPError(INVALID_PARAMS, f"no resource {uri}: use a URI that resources/list or a result gives")
+    raise MCPError(INVALID_PARAMS, f"unknown resource {uri}: use a URI from resources/list or from a result")
 
 
 async def read(pool: Connections, uri: str, offers: Offers) -> ReadResourceResult:
@@ -120,7 +120,7 @@ def located_prompt(name: str, offers: Offers) -> tuple[str, str]:
     """Return the server of a prompt, and its own name for it."""
     server, own = split_key(name)
     if server not in offers or all(one["name"] != own for one in offers[server].prompts):
-        raise MCPError(INVALID_PARAMS, f"no prompt {name!r}: use a name that prompts/list gives")
+        raise MCPError(INVALID_PARAMS, f"unknown prompt {name!r}: use a name from prompts/list")
     return server, own
 
 

@@ -14,9 +14,9 @@ from orchestrator.records.outcome import Use
 from orchestrator.runtime.router import Router
 
 QUIET_S = 30.0
-"""How long after the last call of a search its Outcome is recorded."""
+"""Seconds after the last call of a search until its Outcome is recorded."""
 _MOST_SEARCHES = 20
-"""The searches of a conversation that a call may follow."""
+"""The number of a conversation's latest searches that a call may belong to."""
 _MOST_CONVERSATIONS = 1_000
 
 
@@ -140,4 +140,4 @@ class OutcomeRecorder:
                 search.decision, used=search.used, actor=search.actor, source="serve", name=search.id
             )
         except ToolrouteError as error:
-            self._note(f"an outcome is not remembered: {error}")
+            self._note(f"an outcome was not recorded: {error}")

@@ -12,7 +12,7 @@ from orchestrator.mcp.profiles import Profile
 
 _WHOLE = Profile()
 _CURRENT: ContextVar[Profile] = ContextVar("profile", default=_WHOLE)
-"""Set for each request, before anything is looked up for it."""
+"""The profile of the current request. It is set at the start of each request."""
 _MOST_TOKENS = 10_000
 
 
@@ -24,7 +24,9 @@ def current() -> Profile:
 def enter(config: McpConfig, name: str) -> Profile:
     """Confine the current request to a profile. Raises InvalidConfig if the file no longer has the profile."""
     if name and name not in config.profiles:
-        raise InvalidConfig(f"profile {name!r} is no longer in the configuration file: ask its operator")
+        raise InvalidConfig(
+            f"unknown profile {name!r}: it is no longer in the configuration file; ask the operator of this gateway"
+        )
     profile = config.profiles[name] if name else _WHOLE
     _CURRENT.set(profile)
     return profile
@@ -74,4 +76,4 @@ class RateLimit:
             self._left.popitem(last=False)
         if left < 1:
             wait = (1 - left) * 60 / most
-            raise Busy(f"this token may call {most:g} times a minute: call again in {wait:.0f} s")
+            raise Busy(f"too many calls: this token may make {most:g} calls a minute; call again in {wait:.0f} seconds")

@@ -69,24 +69,26 @@ M = TypeVar("M", bound=BaseModel)
 
 _LONGEST_CLIENT = 200
 _INSTRUCTIONS = (
-    "Finds the few tools that fit a task among all configured servers. "
-    "First call `search` with the task in words; then call `call_tool` with a match's `tool` and arguments that fit "
-    "its `input_schema`. Other matches show only what they require: `search` with `describe` gives their schemas."
+    "Finds the few tools that a task needs among all configured servers. "
+    "First call `search` with the task in words. Then call `call_tool` with a match's `tool` and with arguments that "
+    "match its `input_schema`. Only the first match has its `input_schema`; to get the others, call `search` with "
+    "`describe`."
 )
 _MOST_NAMED = 40
 _SIGN_IN_S = 120.0
-"""How long a call waits for its user to sign in; the link works for longer, and a later call finds the sign-in."""
+"""Seconds that a call waits until its user has signed in. The link works for longer, and a later call uses the
+sign-in."""
 _MOST_SHOWN = 6_000
 _MOST_ARGUMENTS = 20
-"""The arguments whose values a question shows."""
+"""The maximum number of arguments whose values a question shows."""
 _MOST_SESSIONS = 1_000
 _CHOICES = {
     "this call": "Only this call",
     "this session": "This tool, until this session ends",
-    "this tool": "This tool, from now on",
-    "this server": "All present tools of this server, from now on",
+    "this tool": "This tool, always",
+    "this server": "All current tools of this server, always",
 }
-"""How far an approval reaches."""
+"""The choices of a user who approves a call, with their labels."""
 _LAST_WORDS_S = 0.2  # For what is answered at the end to be written, where nobody says that it was.
 
 
@@ -95,13 +97,15 @@ class SearchArguments(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     query: str = Field("", description="The task, in words.")
-    limit: int = Field(5, description="How many tools at most.", ge=1, le=MAX_LIMIT)
+    limit: int = Field(5, description="The maximum number of tools.", ge=1, le=MAX_LIMIT)
     route_hint: RouteHint = Field(
-        RouteHint.AUTO, description="auto decides whether meaning is searched too; keyword and semantic force it."
+        RouteHint.AUTO,
+        description="auto: keyword search first, and semantic search if it is needed. keyword, semantic: that search.",
     )
     describe: list[str] = Field(
         default_factory=list,
-        description="In place of a query, or beside one: the tools whose whole definitions to return.",
+        description="Instead of a query, or together with a query: the `tool` of each match whose whole definition you "
+        "need.",
         max_length=MAX_LIMIT,
     )
 
@@ -117,15 +121,15 @@ class CallArguments(BaseModel):
     model_config = ConfigDict(extra="forbid")
     tool: str = Field(description="A match's `tool`, such as `time:get_current_time`.")
     arguments: Annotated[dict[str, Any], BeforeValidator(_decoded)] = Field(
-        default_factory=dict, description="Arguments that fit its `input_schema`."
+        default_factory=dict, description="Arguments that match its `input_schema`."
     )
 
 
 _TOOLS = [
     McpTool(
         name="search",
-        description="Find the tools that fit a task, best first: the first with its whole definition, the others with "
-        "their required parameters. `describe` gives the whole definitions of others.",
+        description="Find the tools that a task needs, best first. The first match has its whole definition, the "
+        "others only their required parameters. Use `describe` to get their whole definitions.",
         input_schema=SearchArguments.model_json_schema(),
         annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
     ),
@@ -138,14 +142,14 @@ _TOOLS = [
 ]
 _READ_RESULT = McpTool(
     name="read_result",
-    description="Read on in a result that was cut: from an offset, at a JSON path, or where it has a text.",
+    description="Read more of a result that was cut: from an offset, at a JSON path, or around a text.",
     input_schema=ReadArguments.model_json_schema(),
     annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
 )
 
 
 class NeedsApproval(ToolrouteError):
-    """Raised where a call was not made, as its approval was refused or cannot be asked for."""
+    """Raised if a call was not made, because its approval was refused or the client cannot ask for it."""
 
 
 class _InputRequired(Exception):
@@ -198,7 +202,7 @@ def make_server(
             owner = tenant_of(context)
             rates.take(_scope(context))
             if under_way[owner] >= most_calls:
-                raise Busy(f"{most_calls} calls of {owner} are under way, no more at the same time: call again later")
+                raise Busy(f"tenant {owner!r} has reached its limit of {most_calls} concurrent calls: call again later")
             under_way[owner] += 1
             try:
                 answer = partial(_answer, gateway, owner, context, params, approver)
@@ -219,7 +223,7 @@ def make_server(
     server = GatewayServer(
         "toolroute",
         version=version("toolroute"),
-        instructions=_INSTRUCTIONS + (f" The servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""),
+        instructions=_INSTRUCTIONS + (f" Servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
@@ -279,7 +283,7 @@ async def _answer(
     if tool == "search":
         asked = _parsed(SearchArguments, arguments)
         if not (asked.query or asked.describe):
-            raise InvalidArguments("query: write the task in words, or name tools in `describe`")
+            raise InvalidArguments("query is empty: write the task in words, or name tools in `describe`")
         described = await gateway.describe(tenant, asked.describe, actor) if asked.describe else {}
         if not asked.query:
             return _text(compact(described))
@@ -328,7 +332,10 @@ async def _signed_in(gateway: Gateway, tenant: str, context: Context, params: Ca
     under_way = gateway.sign_in(tenant, tool) if can and can.url and context.request is None else None
     if under_way is None or not (link := await under_way.url()):
         return False
-    message, word = f"Sign in to {inline(tool.partition(':')[0])}, so that its tools can be called.", digest(link, 16)
+    message, word = (
+        f"Sign in to {inline(tool.partition(':')[0])}, so that your agent can call its tools.",
+        digest(link, 16),
+    )
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         answer = (params.input_responses or {}).get(word)
         if answer is None:
@@ -396,7 +403,9 @@ class _Approver:
         about = replace(about, arguments=arguments_digest(arguments), approval=given if accepted else "declined")
         self._gateway.audit(about)
         if not accepted:
-            raise NeedsApproval(f"{shown.key} was not called: the user did not approve it. Do not try another way.")
+            raise NeedsApproval(
+                f"{shown.key} was not called: the user did not approve the call. Do not try another way."
+            )
         if chosen == "this session" and chosen in choices:
             self._sessions.setdefault(who, set()).add(own)
             if len(self._sessions) > _MOST_SESSIONS:
@@ -422,7 +431,7 @@ class _Approver:
         shown, key = _arguments_shown(arguments), _shown(tool.key)[1:-1]
         if can is None or (can.url and not can.form):
             raise self._cannot_ask(tenant, tool, shown, changed)
-        message = f"{changed}May {key} be called with {shown}?"
+        message = f"{changed}Allow your agent to call {key} with {shown}?"
         names = [_CHOICES[choice] for choice in choices]
         allow = {"type": "string", "title": "Allow", "enum": choices, "enumNames": names, "default": "this call"}
         schema: dict[str, Any] = {"type": "object", "properties": {"allow": allow} if choices else {}}
@@ -446,10 +455,10 @@ class _Approver:
         known = _shown(current().key(tool.key) or tool.key)[1:-1]
         command = shlex.join(["toolroute", *words, known, *whose, *self._options])
         return NeedsApproval(
-            f"{key} was not called: it may change something, the user decides, and this client cannot ask them. "
-            f"Tell the user the following, and wait. Do not try another way.\n"
-            f"To the user: your agent wants to call {key} with {shown}. {changed}If agents may call this tool from now "
-            f"on, run `{command}` in a terminal and confirm it there; then tell your agent to go on."
+            f"{key} was not called: it may change something, so the user must approve the call, and this client cannot "
+            f"ask the user. Give the user the following message and wait. Do not try another way.\n"
+            f"To the user: your agent wants to call {key} with {shown}. {changed}To allow agents to call this tool "
+            f"from now on, run `{command}` in a terminal and confirm there. Then tell your agent to go on."
         )
 
 
@@ -457,8 +466,8 @@ def _changed(tool: Tool, *, is_other: bool) -> str:
     """Return a warning for a user about a tool that differs from the accepted or allowed one."""
     if is_quarantined(tool):
         why = _shown(bounded(tool.labels[QUARANTINED]))[1:-1]
-        return f"It has changed since it was accepted, and nobody has accepted the change ({why}). "
-    return "It or its server has changed since it was allowed. " if is_other else ""
+        return f"The tool has changed since it was accepted, and nobody has accepted the change ({why}). "
+    return "The tool or its server has changed since you allowed it. " if is_other else ""
 
 
 def _arguments_shown(arguments: Mapping[str, Any]) -> str:
@@ -485,7 +494,7 @@ def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
     except ValidationError as error:
         problem = f"{first_problem(error)}; it takes: {', '.join(model.model_fields)}"
         if model is CallArguments and error.errors()[0]["type"] == "extra_forbidden":
-            problem = f"{error.errors()[0]['loc'][0]}: put the tool's own arguments under `arguments`"
+            problem = f"unknown field {error.errors()[0]['loc'][0]}: put the tool's own arguments under `arguments`"
         raise InvalidArguments(problem) from None
 
 
@@ -509,7 +518,9 @@ def _scope(context: Context) -> Any:
 def _tenant_of(context: Context) -> str:
     user = context.request.scope.get("user") if context.request is not None else None
     if user is None:
-        raise UnknownTenant("this request has no token: it names no tenant")
+        raise UnknownTenant(
+            "this request has no token, so its tenant is unknown: send an Authorization header with a bearer token"
+        )
     tenant: str = user.access_token.client_id
     return tenant
 

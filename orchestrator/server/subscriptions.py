@@ -13,9 +13,9 @@ from mcp.types import EmptyResult, SubscribeRequest, SubscribeRequestParams
 from orchestrator.mcp.connections import Connections
 
 _LOOK_S = 2.0
-"""How often a connection is looked at whether it is still there."""
+"""Seconds between two checks whether a connection still exists."""
 _AGAIN_S = 5.0
-"""The pause before a lost subscription is made again."""
+"""Seconds before a lost subscription is renewed."""
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Subscriptions:
                 if not accepted.done():
                     accepted.set_exception(error)
                     return
-                logger.info("server %s: a subscription was lost: %s", server, type(error).__name__)
+                logger.info("server %s: a subscription ended and will be renewed: %s", server, type(error).__name__)
             await asyncio.sleep(_AGAIN_S)
 
 

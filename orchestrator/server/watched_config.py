@@ -26,7 +26,7 @@ class WatchedConfig:
         try:
             self.config = McpConfig.read(self._path, self._profile).keeping(self.config)
         except InvalidConfig as error:
-            logger.warning("%s; what it named before stays in use", error)
+            logger.warning("%s; the previous configuration stays in use", error)
             return None
         return self.config
 

@@ -153,12 +153,12 @@ class Folder:
     def _check(self, part: Path) -> None:
         """Raise InvalidConfig if the place is not a folder, or if other users can write to it."""
         if self.path.exists() and not self.path.is_dir():
-            raise InvalidConfig(f"store {str(self.path)!r} cannot be used as a folder: it is a file; name another")
+            raise InvalidConfig(f"store {str(self.path)!r} cannot be used: it is a file; give a folder with --store")
         for place in (self.path, self.path / "tenants", part.parent, part):
             if place.exists() and (why := _foreign(place)):
                 raise InvalidConfig(
                     f"store {str(place)!r} {why}, so its content is not safe to read: make yourself its only writer "
-                    f"(`chown -R`, `chmod -R o-w`), or name another with --store"
+                    f"(`chown -R`, `chmod -R o-w`), or give another folder with --store"
                 )
 
     @contextmanager
@@ -179,7 +179,8 @@ class Folder:
                 path.mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError, PermissionError) as error:
             raise InvalidConfig(
-                f"store {str(self.path)!r} cannot be used as a folder ({error.strerror}): name one that you can write"
+                f"store {str(self.path)!r} cannot be used as a folder ({error.strerror}): give a folder that you can "
+                "write with --store"
             ) from None
         return place
 
@@ -365,7 +366,7 @@ def _read_head(place: Path, tenant: str) -> _Head:
         if where == "form" and isinstance(given, int) and given > 2:
             raise InvalidConfig(
                 f"{place / _HEAD} of tenant {tenant!r} was written by a newer toolroute (form {given}, this version "
-                "reads form 2): use the newer version, or name another store with --store"
+                "reads form 2): use the newer version, or give another store with --store"
             ) from None
         raise Damaged(f"{place / _HEAD} is damaged: {where or 'content'}: {first['msg']}") from None
     if head.tenant != tenant:

@@ -273,7 +273,7 @@ def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) 
             if now == record:
                 raise InvalidConfig(
                     f"the store's list of the tools of tenant {tenant!r} is damaged: import the tools again with "
-                    "`toolroute tools import`, or name another store with --store"
+                    "`toolroute tools import`, or give another store with --store"
                 ) from None
             record = now  # A writer came between the two reads.
 
@@ -531,7 +531,7 @@ def damaged(keys: Collection[str]) -> str:
     """Return a message about tools with unreadable records, with the remedy. Otherwise empty."""
     shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
     remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
-    return f"the store's records of {shown} are damaged: {remedy}" if keys else ""
+    return f"the store's records of the tools {shown} are damaged: {remedy}" if keys else ""
 
 
 def _id(*parts: str) -> str:

@@ -207,16 +207,16 @@ class Qdrant:
         status = getattr(error, "status_code", None)
         if status in (401, 403):
             return Unauthorised(
-                f"the store {self} refuses the key: set QDRANT_API_KEY to a key for reading and writing"
+                f"the store {self} refused the key: set QDRANT_API_KEY to a key for reading and writing"
             )
         why = f"HTTP status {status}" if status else one_line(shown(str(error)), _SAID) or type(error).__name__
         if not self.remote:
             what, remedy = f"cannot be used: {why}", "repair it"
         elif isinstance(error, _NO_ANSWER) or status in (404, 405):  # The text may have data of other programs.
-            what, remedy = "does not answer as a Qdrant server does", _ADDRESS
+            what, remedy = "does not answer like a Qdrant server", _ADDRESS
         else:
             what, remedy = f"does not answer: {why}", self._remedy(why, status)
-        return StoreUnavailable(f"the store {self} {what}; {remedy}, or name another with --store or TOOLROUTE_STORE")
+        return StoreUnavailable(f"the store {self} {what}; {remedy}, or give another with --store or TOOLROUTE_STORE")
 
     def _remedy(self, why: str, status: int | None) -> str:
         """Return the remedy for a server that cannot be reached, by the error's text."""
@@ -227,7 +227,7 @@ class Qdrant:
         if status == 400 or "disconnected" in why or "reset by peer" in why or "illegal" in why:
             return "give the port of its REST interface (6333, not 6334), and write https:// if the server has TLS"
         if "no answer within" in why or "timed out" in why:
-            return "check if the server is overloaded or a firewall blocks the address"
+            return "check whether the server is overloaded or a firewall blocks the address"
         return "start the server"
 
 

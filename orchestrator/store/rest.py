@@ -65,7 +65,7 @@ class Rest:
         content = None if body is None else json.dumps(body).encode()
         answer = json.loads(self.send(method, path, content, patience_s))
         if not isinstance(answer, dict) or "result" not in answer:
-            raise ValueError("an answer without a result")
+            raise ValueError("the answer has no result")
         self.answered = True
         return answer["result"]
 
@@ -130,7 +130,7 @@ class Rest:
             return url.copy_with(port=port, userinfo=b"", query=None, fragment=None)
         except (httpx2.InvalidURL, ValueError):  # The message has the address with its credentials.
             raise InvalidConfig(
-                f"store {self._shown!r} is no address: give http://HOST:PORT or https://HOST, with a port up to 65535"
+                f"store {self._shown!r} is not an address: give http://HOST:PORT or https://HOST (port up to 65535)"
             ) from None
 
 

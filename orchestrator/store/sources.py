@@ -108,8 +108,8 @@ class Sources:
         if sources[0].tenant:
             own = sources[0].tenant
             raise InvalidInput(
-                f"the first source has tenant={own!r}, but new tools are stored in it: name it last, or leave its "
-                "tenant out"
+                f"the first source has tenant={own!r}, but new tools are stored in the first source: put it later in "
+                "the list, or remove its tenant"
             )
         self._stores = [source.store for source in sources if isinstance(source.store, Store)]
         self._sources, self._deadline_s = tuple(sources), deadline_s
@@ -149,7 +149,7 @@ class Sources:
             except Exception as error:  # A failure of one source does not affect the others.
                 late = isinstance(error, TimeoutError) and not str(error)
                 said = str(error) if isinstance(error, ToolrouteError | OSError) else type(error).__name__
-                why = f"no answer within {patience:g} s" if late else said
+                why = f"no answer within {patience:g} seconds" if late else said
                 counts = "its earlier tools are used" if part else "its tools are missing"
                 warnings.append(f"source {self.names[place]}: {counts}: {why}")
                 errors.append(error if isinstance(error, ToolrouteError) else StoreUnavailable(warnings[-1]))
@@ -203,12 +203,12 @@ class Sources:
         filled = [(name, part) for name, part in named if len(part.catalogue)]
         others = len({store.embedder.id for store in self._stores}) > 1
         lacking = [
-            f"source {name}: {part.note or 'its vectors are those of another embedder'}"
+            f"source {name}: {part.note or 'its vectors are from another embedder'}"
             for name, part in filled
             if part.vectors is None
         ]
         if lacking or others or not filled:
-            return None, "; ".join(lacking) or ("the sources' stores have different embedders" if others else "")
+            return None, "; ".join(lacking) or ("the stores of the sources use different embedders" if others else "")
         sizes = [len(part.catalogue) for _, part in named]
         starts = np.cumsum([0, *sizes])
         together = np.concatenate([part.vectors for _, part in filled if part.vectors is not None])

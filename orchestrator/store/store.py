@@ -535,7 +535,7 @@ class Store:
                 return write.changes(before, after)
             noted, found = [], self._found(points, tenant, write, wanted)
         raise StoreBusy(
-            f"the store {self.qdrant} is busy: other writers to {tenant!r} came first {_SWAPS} times; try again"
+            f"the store {self.qdrant} is busy: other writers changed tenant {tenant!r} first, {_SWAPS} times; try again"
         )
 
     def _note(self, points: Points, changes: Sequence[tuple[str, Collection[tuple[str, str]]]]) -> list[str]:

@@ -148,8 +148,8 @@ class ToolPoints:
         """
         if vectors is None:
             return (
-                f"the store's vectors are not those of the embedder {self.embedder.id!r}, so this process embeds the "
-                "tools again; run `toolroute tools import` or `tools sync` to embed them in the store"
+                f"the store's vectors are not from the embedder {self.embedder.id!r}, so this process embeds the tools "
+                "again; run `toolroute tools import` or `tools sync` to store vectors of this embedder"
             )
         if not self.embedder.dimension:  # The dimension of an endpoint is unknown before its first answer.
             self.embedder.dimension = vectors.shape[1]

@@ -187,7 +187,9 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
             priority=fair(call.tenant, chosen)["priority"],
         )
     except WorkflowAlreadyStartedError as error:
-        raise OutcomeUnknown(f"{call.tool.key}: a workflow with this call's key has already run") from error
+        raise OutcomeUnknown(
+            f"{call.tool.key}: a workflow with this call's idempotency key has already run; check its result"
+        ) from error
     except ChildWorkflowError as error:
         task = asyncio.current_task()
         if isinstance(error.cause, ApplicationError) or (task and task.cancelling()):
@@ -201,7 +203,7 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
 _LATE = {
     TimeoutType.START_TO_CLOSE: "no answer within the time of one call: raise call_timeout_s, or the tool's timeout_s",
     TimeoutType.SCHEDULE_TO_START: "no worker took the call in time: check that a worker polls its task queue",
-    TimeoutType.HEARTBEAT: "the worker was lost, or too busy to send heartbeats",
+    TimeoutType.HEARTBEAT: "the worker was lost, or too busy to send heartbeats; check the worker",
 }
 """Explanations of Temporal's timeouts for a call. Temporal's own text is `activity StartToClose timeout`."""
 

@@ -176,7 +176,7 @@ async def _build(folder: str, say: Say) -> None:
     inside = [str(Path(path) / "bin") for path in package.submodule_search_locations or ()] if package else []
     go = shutil.which("go") or shutil.which("go", path=os.pathsep.join(inside))
     if go is None:
-        raise RuntimeError("no go on the PATH")
+        raise RuntimeError("go is not on the PATH")
     say(f"building the Temporal dev server with Go (once, some minutes), into {_cache()} ...")
     began = time.monotonic()
     # The sources and objects take about 3 GB and are not needed again.

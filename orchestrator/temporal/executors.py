@@ -230,7 +230,7 @@ class HttpExecutor(Executor):
             raise ServerUnavailable(f"{call.tool.key}: {address(self.url)} cannot be reached ({error})") from error
         except httpx2.TransportError as error:
             raise OutcomeUnknown(
-                f"{call.tool.key}: no answer from {address(self.url)} ({type(error).__name__})"
+                f"{call.tool.key}: {address(self.url)} did not answer ({type(error).__name__})"
             ) from error
         return self._read(call.tool.key, reply)
 
@@ -291,7 +291,7 @@ async def _in_time(call: ToolCall, executor: Executor) -> ToolResult:
     except TimeoutError:
         if not limit.expired():
             raise
-    late = f"{call.tool.key}: no answer within {call.deadline_s:g} s, the limit of one call (call_timeout_s)"
+    late = f"{call.tool.key}: no answer within {call.deadline_s:g} seconds, the limit of one call (call_timeout_s)"
     if call.replayable:
         raise ServerUnavailable(f"{late}; it may be called again")
     raise OutcomeUnknown(f"{late}; the call may have taken effect, so it was not sent again")

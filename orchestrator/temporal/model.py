@@ -65,9 +65,11 @@ async def fill(
     got, failed = await _asked(request, complete)
     names = ", ".join(f"{step.id}.{name}" for name in (step.late if failed else got.missing))
     if failed:
-        return Filled(tokens=got.usage.total, reason=f"no model filled {names} ({failed})")
+        return Filled(tokens=got.usage.total, reason=f"the model could not fill {names} ({failed})")
     if names:
-        return Filled(tokens=got.usage.total, reason=f"missing: {names}; the results of earlier steps do not give them")
+        return Filled(
+            tokens=got.usage.total, reason=f"missing: {names}; the results of earlier steps do not have these values"
+        )
     return Filled(arguments=got.arguments, tokens=got.usage.total)
 
 
@@ -88,7 +90,7 @@ async def answer(
     if plan.model == NO_MODEL or not any(outcome.status is StepStatus.DONE for outcome in outcomes):
         return listed, 0, ()
     if reserve < LEAST_FOR_ANSWER:
-        few = f"reserve_for_synthesis={reserve:,}: too few tokens for a model's answer"
+        few = f"reserve_for_synthesis={reserve:,} is too low for a model's answer"
         return listed, 0, (f"{few}; give at least {LEAST_FOR_ANSWER:,}",)
     request = CompleteRequest(
         purpose=Purpose.ANSWER,

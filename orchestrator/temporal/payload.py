@@ -66,7 +66,7 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
     except ValidationError as error:
         raise _wrong(kind, "; ".join(_problem(one) for one in error.errors(include_url=False))) from None
     except (ValueError, RecursionError) as error:
-        raise _wrong(kind, f"the input can't be read ({error})") from None
+        raise _wrong(kind, f"the input cannot be read ({error})") from None
     if not isinstance(found, kind):
         raise _wrong(kind, "give one JSON object")
     if raw.payload.metadata.get("encoding") == b"json/plain":
@@ -138,7 +138,9 @@ def check_size(what: str, value: Any, limit: int = MAX_INPUT_BYTES) -> int:
     try:
         size = len(_converter().to_payload(value).data)
     except Exception as error:
-        raise InvalidInput(f"{what} can't be written as JSON ({error!r:.200}): give texts, numbers and lists") from None
+        raise InvalidInput(
+            f"{what} cannot be written as JSON ({error!r:.200}): give texts, numbers and lists"
+        ) from None
     if size > limit:
         raise PayloadTooLarge(
             f"{what} takes {size:,} bytes as JSON, but a workflow history allows {limit:,}: store the content and pass "

@@ -198,7 +198,7 @@ class Resources:
             raise UnknownTool(f"tool {key!r} belongs to a server that this worker does not offer (only_servers)")
         if known.hash != call.tool.hash or is_quarantined(known):
             raise ToolChanged(
-                f"tool {key!r} has changed since the call was made, or its change waits to be accepted: find it again"
+                f"tool {key!r} has changed since it was routed, or its change is not accepted yet: route the task again"
             )
         labels, _ = ({}, ()) if self._mcp_servers is None else await self._limits_at_hand(call.tenant)
         return replace(call, tool=_limited(known, labels))
@@ -231,7 +231,7 @@ class Resources:
             async with asyncio.timeout(_LIMITS_IN_S):
                 config = McpConfig.of(await self._config_of(tenant) or _NONE_NOW)
         except (ToolrouteError, TimeoutError) as error:
-            why = str(error) or f"mcp_servers did not return within {_LIMITS_IN_S:g} s"
+            why = str(error) or f"mcp_servers did not return within {_LIMITS_IN_S:g} seconds"
             return {}, (f"the limits of the servers' entries are not applied: {why}",)
         return {name: spec.limits.labels for name, spec in config.servers.items() if spec.limits.labels}, ()
 
@@ -282,7 +282,7 @@ class Resources:
         except ToolrouteError:
             raise
         except Exception as error:
-            said = f"no answer within {_ANSWERS_IN_S:g} s" if isinstance(error, TimeoutError) else str(error)
+            said = f"no answer within {_ANSWERS_IN_S:g} seconds" if isinstance(error, TimeoutError) else str(error)
             failed = f"mcp_servers failed for {tenant!r}: {type(error).__name__}: {said}"
             if isinstance(error, FAULTS):
                 raise InvalidConfig(f"{failed}; return None for a tenant without servers") from error

@@ -100,7 +100,9 @@ class Run:
             self._decisions[-1],
             arguments=self._request.arguments,
             min_confidence=self._request.min_confidence,
-            without_model="" if self._budget.steps_left else "the run's limits are too low for any step",
+            without_model=""
+            if self._budget.steps_left
+            else "the run's limits are too low for any step: raise max_total_tokens",
             max_tokens=self._budget.for_planning,
             conversation=() if first else self._request.conversation,
             first=first,

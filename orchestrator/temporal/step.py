@@ -113,7 +113,7 @@ class Steps:
         tool = self._chosen(step)
         unready = self._unready(step)
         if tool is None or unready:
-            return unready or _end(step, StepStatus.FAILED, f"no tool of the catalogue fits {step.task!r}")
+            return unready or _end(step, StepStatus.FAILED, f"no tool of the catalogue matches {step.task!r}")
         if step.late and step.id not in self.filled:  # Before the approval, so that a person sees the whole call.
             ended = await self._in_slot(step, tool, self._fill)
             if ended or step.id not in self.filled:
@@ -127,7 +127,7 @@ class Steps:
         failed = [name for name in step.depends_on if self.outcomes[name].status is not StepStatus.DONE]
         if failed:
             ends = ", ".join(f"{name} ended {self.outcomes[name].status}" for name in failed)
-            return _end(step, StepStatus.SKIPPED, f"it depends on a step that was not done: {ends}")
+            return _end(step, StepStatus.SKIPPED, f"a step that this step needs was not done: {ends}")
         if step.missing:
             needed = ", ".join(f"{step.id}.{name}" for name in step.missing)
             return _end(step, StepStatus.NEEDS_INPUT, f"missing: {needed}")
@@ -174,7 +174,11 @@ class Steps:
             if step.id not in self.words:  # A run that continued as new may have the answer already.
                 await workflow.wait_condition(lambda: self._stopping() or step.id in self.words, timeout=timeout)
         except TimeoutError:
-            why = f"the approved digest ({shown}) belongs to another call" if shown else "nobody approved it in time"
+            why = (
+                f"the approved digest ({shown}) belongs to another call"
+                if shown
+                else "nobody approved the call in time"
+            )
             ended = _end(step, StepStatus.NEEDS_APPROVAL, why)
             return replace(ended, arguments=arguments, digest=digest)
         if self.words.get(step.id) is False:

@@ -254,6 +254,8 @@ class ActivityStubs:
             InvalidInput: The worker keeps no whole result for it.
         """
         if not result.whole:
-            raise InvalidInput("the result has no further pages: only a result with a reference in `whole` has them")
+            raise InvalidInput(
+                "the result has no further pages: only a result with a reference in `whole` has further pages"
+            )
         request = PageRequest(tenant=tenant or self.tenant, whole=result.whole, offset=offset, max_tokens=max_tokens)
         return await execute(names.READ_RESULT, request, ResultPage, fair(request.tenant, {**self._route, **options}))

@@ -18,7 +18,7 @@ from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
 
 _MOST = 200
-"""Tasks that are routed again, the latest ones."""
+"""The number of latest tasks that are routed again."""
 _SHOWN = 30
 
 

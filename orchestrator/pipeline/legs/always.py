@@ -8,9 +8,10 @@ from orchestrator.pipeline.state import State
 from orchestrator.records.findings import AlwaysMatch
 
 ASKED_CLEARLY = 0.75
-"""The least score of a capability that is asked for by a phrase of several words, where more is asked."""
+"""The minimum probability of a capability that a phrase of several words asks for, in a task that also asks for
+something else."""
 ASKED_LOOSELY = 0.3
-"""The same for a phrase of one word, which may mean something else ("Google Calendar")."""
+"""The same for a phrase of one word, which may have another meaning ("Google Calendar")."""
 
 
 def always(state: State) -> State:

@@ -93,12 +93,12 @@ def calibrate(state: State) -> State:
 
 
 def expit(odds: Any) -> Any:
-    """Return the chance of log-odds, or of an array of them."""
+    """Return the probability of log-odds, or of an array of log-odds."""
     return 1 / (1 + np.exp(-odds))
 
 
 def _notes(recalled: Recalled, moved: dict[int, str]) -> dict[int, str]:
     """Return the number of similar past tasks that used each of these tools."""
     used = {key: sum(key in past.used for past in recalled.tasks) for key in moved.values()}
-    likes = f"of {len(recalled.tasks)} past tasks like this"
+    likes = f"of {len(recalled.tasks)} similar past tasks"
     return {place: f"used in {used[key]} {likes}" for place, key in moved.items() if used[key]}

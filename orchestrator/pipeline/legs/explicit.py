@@ -29,12 +29,12 @@ _COMPOUND = re.compile(r"\w[-_]\w")
 _ARTICLES = frozenset("the my our your this that a an only just".split())
 _JOINTS = frozenset(", and or nor &".split())
 _NEAR = 0.6
-"""From this likeness on, an unknown name in a server's place is near a known one: stripe-test, stripe-live."""
+"""The similarity from which an unknown server name is similar to a known name, such as stripe-test and stripe-live."""
 _NEGATED_WITHIN = 3
-"""Words before a name within which a negation excludes the server."""
+"""The maximum number of words between a negation and a server's name that the negation excludes."""
 
 Span = tuple[int, int]
-"""A name as words[start:end]."""
+"""A name, as the words from start to end: words[start:end]."""
 
 
 def find_servers(text: str, servers: ServerIndex) -> Explicit:

@@ -51,7 +51,8 @@ def _filtered(state: State, context: list[tuple[str, str]]) -> State:
     else:
         state = state.restricted(allowed)
     if absent:
-        others = f"no tool of {', '.join(absent)} is among these: the mcpServers file does not name it"
+        names = ", ".join(absent)
+        others = f"the tools of {names} are left out: the mcpServers file has no entry of that name; add an entry"
         state = replace(state, warnings=(*state.warnings, others))
     return _within_context(state, context)
 
@@ -79,7 +80,7 @@ def _absent(task: Task) -> Mapping[str, list[int]]:
 def _within_context(state: State, wanted: list[tuple[str, str]]) -> State:
     undated = state.task.request.context.get(_UNDATED, "in")
     if undated not in ("in", "out"):
-        raise InvalidInput(f"context {_UNDATED}={undated!r}: give in or out")
+        raise InvalidInput(f"context {_UNDATED}={undated!r}: it must be in or out")
     wanted = [wish for wish in wanted if wish[0] != _UNDATED]
     if not wanted:
         return state
@@ -88,17 +89,19 @@ def _within_context(state: State, wanted: list[tuple[str, str]]) -> State:
     relaxed = list[str]()
     for wish in [own for own in wanted if not known.intersection(_labels(own[0]))]:
         wanted.remove(wish)
-        relaxed.append(f"no tool has a label {_labels(wish[0])[-1]!r}: {'='.join(wish)} was left out of account")
+        relaxed.append(f"context {'='.join(wish)} was ignored: no tool has the label {_labels(wish[0])[-1]!r}")
     while not (left := _fitting(state, wanted, undated=undated == "in")).any() and wanted:
         name, value = wanted.pop()
-        relaxed.append(f"no tool fits {name}={value} with all before it: it was left out of account")
+        relaxed.append(f"context {name}={value} was ignored: no tool matches it together with the labels before it")
     return replace(state.restricted(left), warnings=(*state.warnings, *relaxed))
 
 
 def _check_bounds(wanted: Sequence[tuple[str, str]], labels: set[str]) -> None:
     for name, value in wanted:
         if name.endswith((_FROM, _TO)) and name not in labels and not _is_date(value):
-            raise InvalidInput(f"context {name}={value!r}: give a date as 2026, 2026-09 or 2026-09-01")
+            raise InvalidInput(
+                f"context {name}={value!r} is not a date: give a date such as 2026, 2026-09 or 2026-09-01"
+            )
 
 
 def _is_date(text: str) -> bool:

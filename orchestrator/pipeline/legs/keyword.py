@@ -1,4 +1,4 @@
-"""The keyword leg and the gate: BM25 evidence, and whether it is sure enough to answer alone."""
+"""The keyword leg, which finds tools by BM25, and the gate, which decides whether its confidence is high enough."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,11 +12,11 @@ from orchestrator.pipeline.state import State
 from orchestrator.records.request import RouteHint
 
 LEAST_WIDTH = 30
-"""Candidates of a leg, or three times the limit where that is more."""
+"""The minimum number of a leg's candidates. Three times the limit is used if that is more."""
 
 
 def keyword(state: State) -> State:
-    """Return the state with the keyword leg's candidates, and the chance that its best tool is right."""
+    """Return the state with the keyword leg's candidates, and the probability that its best tool is right."""
     if state.settled:
         return state
     search = search_of(state)

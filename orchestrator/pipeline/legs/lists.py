@@ -13,11 +13,11 @@ from orchestrator.pipeline.state import State, Task, best_first
 from orchestrator.records.tool import Tool
 
 Fields = Callable[[Tool], Sequence[Sequence[str]]]
-"""Returns the terms of each field that a tool is searched by."""
+"""Returns the terms of each searched field of a tool."""
 POOL = 50
-"""Tools in a list."""
+"""The number of tools in a list."""
 SEEDS = 5
-"""The tools of each list whose links are followed."""
+"""The number of tools of each list whose links are followed."""
 
 
 def by_words(

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from orchestrator.pipeline.legs.keyword import search_of
 from orchestrator.pipeline.state import State
 
-KEYWORD_ALONE = "keyword leg alone: "
-"""The beginning of a warning that says why the semantic leg did not run; the reason follows."""
-_NO_LEG = "no leg answers: "
+KEYWORD_ALONE = "semantic search did not run, so only keyword search was used: "
+"""The start of a warning. The reason follows it."""
+_NO_LEG = "semantic search did not run, and the pipeline has no keyword search: "
 MOST_FLAGGED = 100
-"""Flagged tools whose nearness to a task is looked at."""
-NO_KNOWN_WORD = "the embedder knows no word of the query"
-"""The one reason that is no failure."""
+"""The maximum number of flagged tools that are compared with a task."""
+NO_KNOWN_WORD = "the embedder knows no word of the task"
+"""The only reason that is not a failure."""
 
 
 async def semantic(state: State) -> State:

@@ -11,9 +11,9 @@ from orchestrator.pipeline.scoring import Chances
 from orchestrator.pipeline.state import State
 
 _NOTED = 60
-"""The most characters of a clause in a note."""
+"""The maximum number of a clause's characters in a note."""
 WORTH_NOTING = 0.1
-"""The least chance for a clause with which a tool that moved up for it gets a note."""
+"""The least probability for a clause at which a tool that moved up for the clause gets a note."""
 
 
 def cover_clauses(state: State) -> State:

@@ -15,10 +15,11 @@ from orchestrator.pipeline.state import State
 
 How = Literal["off", "model", "rerank"]
 TOP = 20
-"""Candidates that are read."""
+"""The number of candidates that the second stage reads."""
 TASK_TOKENS, TOOL_TOKENS, PROMPT_TOKENS, ANSWER_TOKENS = 1_000, 300, 1_300, 200
-"""At most of the task, of a tool with its parameters, of the prompt around them, and of the answer."""
-UNDECIDED = "the order stands as routing made it: "
+"""The maximum number of tokens of the task, of a tool with its parameters, of the prompt around them, and of the
+answer."""
+UNDECIDED = "the order was not changed by the second stage: "
 PROMPT = """You choose tools for a task. You see the task and numbered tools. Write to needed the numbers of the tools \
 that the task needs, the most important first. One tool is often enough. Leave out tools that are only related. If \
 none of the tools can do what the task asks for, needed is empty. Write to confidence, from 0 to 1, how likely it is \
@@ -35,10 +36,10 @@ class ChoiceShape(BaseModel):
 def decide(*, top: int = TOP, how: How | None = None) -> Callable[[State], State | Awaitable[State]]:
     """Return a refiner that has a second stage read the first `top` candidates.
 
-    A model puts the tools that the task needs first. If it says that none fits, the confidence falls by as much as the
-    model is sure of that. A reranker orders all candidates that it reads. A server that the task names keeps the first
-    place, with its best tool in the new order. If the second stage fails or is late, the order stays, and a warning
-    says why.
+    A model puts the tools that the task needs first. If it answers that no tool matches, the confidence falls by the
+    model's own confidence in that answer. A reranker orders all candidates that it reads. A server that the task names
+    keeps the first place, with its best tool in the new order. If the second stage fails or is late, the order does not
+    change, and a warning gives the reason.
 
     Args:
         top: The number of candidates to read.
@@ -65,15 +66,15 @@ async def _by_model(state: State, pool: Sequence[int], model: RouteModel) -> Sta
     state = replace(state, usage=state.usage + got.usage)
     choice = got.answer
     if choice is None or not math.isfinite(choice.confidence):
-        return _undecided(state, got.reason or "it gave no confidence")
+        return _undecided(state, got.reason or "the model gave no confidence")
     needed = _known(choice.needed, pool)
     if choice.needed and not needed:
-        return _undecided(state, "it named none of the tools that it was shown")
+        return _undecided(state, "the model named none of the tools that it was shown")
     sure = min(1.0, max(0.0, choice.confidence))
     if not needed:
-        warning = "the model says that none of the tools fits"
+        warning = "the model answered that no tool matches, so the confidence is lower"
         return replace(state, confidence=state.confidence * (1 - sure), warnings=(*state.warnings, warning))
-    state = _reordered(state, (*needed, *pool)).noted(dict.fromkeys(needed, "needed, says the model"))
+    state = _reordered(state, (*needed, *pool)).noted(dict.fromkeys(needed, "needed according to the model"))
     return replace(state, confidence=(state.confidence + sure) / 2)
 
 
@@ -84,7 +85,9 @@ async def _by_reranker(state: State, pool: Sequence[int], model: RouteModel) -> 
     if got.answer is None:
         return _undecided(state, got.reason)
     moved = _reordered(state, (*(pool[number] for number in got.answer), *pool))
-    return moved.noted({moved.order[0]: "first by the reranker"} if moved.order[0] != pool[0] else {})
+    return moved.noted(
+        {moved.order[0]: "moved to the first place by the reranker"} if moved.order[0] != pool[0] else {}
+    )
 
 
 def _reordered(state: State, order: Sequence[int]) -> State:

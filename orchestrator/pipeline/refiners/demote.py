@@ -10,7 +10,7 @@ from orchestrator.pipeline.state import State
 from orchestrator.records.tool import Tool
 
 LEAST_FLAGGED, MOST_FLAGGED = 0.2, 0.65
-"""The least with which a flagged tool is shown, and the most that it scores: below the gate."""
+"""The minimum probability at which a flagged tool is shown, and its maximum probability, which is below the gate."""
 
 
 def spread_duplicates(state: State) -> State:
@@ -74,4 +74,4 @@ def note_deprecated(state: State) -> State:
     if factors is None:
         return state
     old = [place for place in state.order[: state.task.most] if factors[place] < 1 and is_outdated(tools[place])]
-    return state.noted(dict.fromkeys(old, "says that it is deprecated"))
+    return state.noted(dict.fromkeys(old, "its description calls it deprecated"))

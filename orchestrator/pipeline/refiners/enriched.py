@@ -12,10 +12,10 @@ from orchestrator.pipeline.legs.keyword import searched
 from orchestrator.pipeline.state import State
 
 WEIGHT = 1.0
-"""Added to the log-odds of the tool whose written texts match best; others get their share of it. With 2, two of six
-development sets lost recall (`python -m research.enriched`)."""
+"""The addition to the log-odds of the tool whose search texts match best. Other tools get a share of it. With 2, two of
+six development sets lost recall (`python -m research.enriched`)."""
 LEAST = 0.001
-"""The probability of a tool that no leg has found, before its written texts are counted."""
+"""The probability of a tool that no leg has found, before its search texts count."""
 MOST, _MOST_WORDS = 50, 6
 
 
@@ -35,7 +35,7 @@ def enriched(state: State) -> State:
     first = next(iter(state.scores), None)
     state = state.rescored({place: _raised(state.scores.get(place, LEAST), share) for place, share in shares.items()})
     state = state.with_evidence("enriched", {place: round(share, 4) for place, share in shares.items()})
-    state = state.noted({place: f"written for it: {own}" for place, own in words.items()})
+    state = state.noted({place: f"search text: {own}" for place, own in words.items()})
     now = next(iter(state.scores), None)
     return state if now in (first, None) else replace(state, confidence=min(state.confidence, state.scores[now or 0]))
 

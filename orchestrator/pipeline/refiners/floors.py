@@ -7,9 +7,10 @@ import numpy as np
 from orchestrator.pipeline.state import State
 
 OWN_EVIDENCE = 0.2
-"""A tool of a named server is lifted when its probability is at least this share of that server's best."""
+"""The minimum share of the best probability on a named server for a tool of that server to be lifted."""
 MOST_LIFTED = 5
-"""Tools of a named server that are lifted: one with 80 tools that all fit a little must not fill the answer."""
+"""The maximum number of lifted tools of a named server, so that a server with 80 weakly matching tools does not fill
+the answer."""
 
 
 def lift_named(state: State) -> State:
@@ -31,7 +32,7 @@ def lift_named(state: State) -> State:
     said = {m.server: m.said for m in reversed(state.explicit.mentions) if not m.unwanted}
     state = replace(state, lifted=tuple(lifted), confidence=confidence)
     state = state.rescored(lifted).with_evidence("explicit", dict.fromkeys(lifted, floor))
-    return state.noted({place: f'server named by "{said[tools[place].server]}"' for place in lifted})
+    return state.noted({place: f'the task names its server as "{said[tools[place].server]}"' for place in lifted})
 
 
 def _has_own_evidence(state: State, position: int) -> bool:

@@ -10,8 +10,8 @@ from orchestrator.pipeline.legs.experience import is_allowed
 from orchestrator.pipeline.state import State
 
 BEST, DOUBTS, BELIEVED = 5, 2, 0.5
-"""The best tools, whose partners rise; tasks that are taken to have gone without; and how far what remains is believed.
-Compared on sets whose tasks use several tools (docs/decisions/tools-used-together-rise.md)."""
+"""The number of best tools whose partners rise, the number of assumed tasks without the partner, and the factor on the
+resulting share. Compared on sets whose tasks use several tools (docs/decisions/tools-used-together-rise.md)."""
 
 
 def together(state: State) -> State:
@@ -28,7 +28,9 @@ def together(state: State) -> State:
             chances[place] = chance
             if (now := min(1 - (1 - before) * (1 - chance), behind_best)) > before:
                 scores[place] = now
-            notes[place] = f"used with {state.task.index.catalogue.tools[best].key} in {own.tasks} of {own.of}"
+            notes[place] = (
+                f"used with {state.task.index.catalogue.tools[best].key} in {own.tasks} of {own.of} past tasks"
+            )
     return state.rescored(scores).with_evidence("used_with", chances).noted(notes)
 
 
