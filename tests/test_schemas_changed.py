@@ -96,7 +96,7 @@ def test_parameters_of_branches_at_the_root_are_exported_planned_and_checked() -
     assert export([own], "mcp")[0]["inputSchema"]["anyOf"] == EITHER["anyOf"]
     assert extract(EITHER, 'content "A text", title "Plan"').values == {"content": "A text", "title": "Plan"}
     assert check_arguments(own, {"content": "a", "title": "b"})
-    with pytest.raises(InvalidArguments, match=r"it takes: title .required., content, source_url"):
+    with pytest.raises(InvalidArguments, match=r"its parameters: title .required., content, source_url"):
         check_arguments(own, {"content": "a"})
 
 

@@ -15,6 +15,7 @@ from temporalio.testing import ActivityEnvironment
 from orchestrator.activities.activities import Activities
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.options import Options
+from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.pipeline.presets import PRESETS, preset
 from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
@@ -204,7 +205,7 @@ async def test_keywords_answer_alone_where_nobody_serves_the_semantic_queue(
     )
     decision = await handle.result()
     assert not decision.semantic_ran
-    [warning] = [text for text in decision.warnings if text.startswith("keyword leg alone: ")]
+    [warning] = [text for text in decision.warnings if text.startswith(KEYWORD_ALONE)]
     assert "no worker took the call in time: check that a worker polls its task queue" in warning
 
 

@@ -20,7 +20,7 @@ from tests.stores import FILES, MAIL, shipped
 
 def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidConfig, match="cannot be used as a folder"):
+    with pytest.raises(InvalidConfig, match="cannot be used: it is a file"):
         Store(tmp_path / "file", embedder=shipped()).load("org:1")
 
 
@@ -49,7 +49,9 @@ async def test_a_damaged_record_is_named_the_rest_is_served_and_an_import_writes
     async with Router(store=store, embedder=shipped()) as router:
         decision = await router.route("read a file")
         assert decision.matches[0].tool.key == "files:read_file"
-        named = [warning for warning in decision.warnings if "records of 'mail:send_email' are damaged" in warning]
+        named = [
+            warning for warning in decision.warnings if "records of the tools 'mail:send_email' are damaged" in warning
+        ]
         assert "`toolroute tools import`" in named[0]
         assert [own.key for own in store.load("local").tools] == [o.key for o in whole.tools if o.name != "send_email"]
         with pytest.raises(InvalidConfig, match="'mail:send_email' are damaged"):

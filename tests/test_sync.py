@@ -128,7 +128,7 @@ async def test_a_key_that_the_store_refuses_is_reported_once_and_connects_no_ser
     with qdrant_front(key="right") as front:
         refusing = Store(front.url, embedder=shipped())
         async with Connections(config(one=touching, two=touching)) as servers:
-            with pytest.raises(Unauthorised, match="refuses the key: set QDRANT_API_KEY"):
+            with pytest.raises(Unauthorised, match="refused the key: set QDRANT_API_KEY"):
                 await sync(servers, refusing, "org:1")
     assert not started.exists()
 

@@ -103,7 +103,7 @@ def test_the_organization_wins_and_neither_is_an_error_or_the_default() -> None:
 async def test_a_worker_refuses_a_request_without_a_tenant() -> None:
     activities = Activities(OrchestratorPlugin(catalogue=sample()).resources)
     request = RawValue(DataConverter.default.payload_converter.to_payload({"query": "send an email"}))
-    with pytest.raises(ApplicationError, match="no tenant is named: give an organization") as refused:
+    with pytest.raises(ApplicationError, match="no tenant was given: give an organization") as refused:
         await ActivityEnvironment().run(activities.route, request)
     assert refused.value.non_retryable
 

@@ -120,4 +120,4 @@ def test_one_slip_is_corrected_and_everything_else_stays(word: str, right: str) 
 async def test_a_decision_says_how_a_word_was_read(router: Router) -> None:
     decision = await router.route("refund the custmer")
     assert decision.matches[0].tool.key == "stripe:refund_charge"
-    assert 'no tool says "custmer": read as "customer"' in decision.warnings
+    assert 'no tool has the word "custmer": it was read as "customer"' in decision.warnings

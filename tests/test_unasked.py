@@ -83,4 +83,7 @@ async def test_another_tenants_servers_change_nothing_and_an_unlisted_one_is_not
                 seen.append((made.needs_input, decision.warnings, [match.tool.key for match in decision.matches]))
         store.close()
     assert seen[:2] == seen[2:], "whether another tenant has the server changes nothing"
-    assert (made.steps, made.needs_input) == ((), ("the task names the server 'github', but its tools are not listed",))
+    assert (made.steps, made.needs_input) == (
+        (),
+        ("the task names the server 'github', but its tools are not listed yet: run `toolroute tools sync`",),
+    )

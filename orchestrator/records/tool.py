@@ -264,7 +264,7 @@ class Rejected:
         >>> from orchestrator import Router
         >>> with Router("examples/tools.jsonl") as router:
         ...     decision = router.route_sync("review my code", limit=1)
-        >>> "behind the 1 matches" in decision.rejected[0].why
+        >>> "ranked after" in decision.rejected[0].why
         True
     """
 
