@@ -79,7 +79,7 @@ async def test_a_client_changes_nothing_unasked(file: Path, kind: str) -> None:
                 ("call_tool", {"tool": "quick:crash"}),
             ):
                 refused = await client.call_tool(tool, arguments)  # type: ignore[arg-type]
-                remedy = "the user did not approve it" if asked else "this client cannot ask them"
+                remedy = "the user did not approve the call" if asked else "this client cannot ask"
                 assert (refused.is_error, remedy in text_of(refused)) == (True, True)
             assert (changes(file), len(asked)) == (0, 4 if answer else 0)
     async with asked_by(kind, file, "accept") as (client, asked):
@@ -213,7 +213,7 @@ async def test_a_yes_counts_for_the_call_that_was_shown_alone(file: Path) -> Non
 )
 @pytest.mark.parametrize(
     ("answer", "asked", "said"),
-    [("none", 0, "this client cannot ask them"), ("decline", 1, "did not approve"), ("accept", 1, "waited")],
+    [("none", 0, "this client cannot ask"), ("decline", 1, "did not approve"), ("accept", 1, "waited")],
 )
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_a_client_of_another_library_changes_nothing_unasked(

@@ -134,7 +134,7 @@ async def test_resources_prompts_and_completions_are_those_of_the_servers(
         for missing in ("memo://nobody", "toolroute://other/memo://first"):
             with pytest.raises(MCPError, match="unknown resource"):
                 await client.read_resource(missing)
-        with pytest.raises(MCPError, match="no prompt"):
+        with pytest.raises(MCPError, match="unknown prompt"):
             await client.get_prompt("talking:nothing")
 
 
@@ -145,7 +145,7 @@ async def test_a_servers_questions_logs_and_changes_reach_the_client(
 ) -> None:
     async with connected(kind, file, monkeypatch) as (client, heard):
         by_url = "2025-06-18" not in kind  # That protocol has no elicitation by URL.
-        visited = "accept" if by_url else "no elicitation by URL"
+        visited = "accept" if by_url else "does not support elicitation by URL"
         for tool, answer in {"ask": "Ada", "visit": visited, "think": "thought", "roots": "file:///here"}.items():
             assert answer in text_of(await call(client, tool))
         assert heard.questions == ["Your name?", *(["Pay"] if by_url else []), "5 tokens"]

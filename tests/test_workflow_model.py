@@ -145,7 +145,7 @@ async def test_a_model_slower_than_the_plan_may_take_is_tried_three_times_and_th
         queue = at.runner.task_queue
         _, (answer, warning) = await at.runner.execute(Apart, "Read the file a.txt", queue, queue, 2.0)
     assert (answer, len(at.model.asked)) == ("read_file a.txt", 3)
-    assert "made no plan within 1.8 s: give plan_options more time" in warning
+    assert "made no plan within 1.8 seconds: raise the timeout in plan_options" in warning
 
 
 async def test_a_plan_whose_attempts_were_lost_asks_no_model_any_more() -> None:
