@@ -189,7 +189,23 @@ async def test_what_a_model_took_in_vain_is_settled_too(serve: Serve, repair: An
     assert result.budget.settled == result.plan.usage.total + sum(step.tokens for step in result.steps) + 55
 
 
-async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(serve: Serve) -> None:
+async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The activity ends, too, before the worker stops.
+
+    A worker that stops while an activity reports its end may wait for ever: https://github.com/temporalio/sdk-rust/issues/1537.
+    """
+    ask, dropped = Models.ask, asyncio.Event()
+
+    async def asks(*given: Any, **settings: Any) -> Any:
+        try:
+            return await ask(*given, **settings)
+        except asyncio.CancelledError:
+            dropped.set()
+            raise
+
+    monkeypatch.setattr(Models, "ask", asks)
     async with assisted(serve, [PLANNED, STEPS, Slow(20, "late")]) as at:
         handle = await at.runner.start(TASK)
         while len(at.model.asked) < 3:  # noqa: ASYNC110  (asked in another thread)
@@ -197,6 +213,7 @@ async def test_a_run_cancelled_while_arguments_are_filled_calls_nothing_more(ser
         await handle.cancel()
         with pytest.raises(WorkflowFailureError):
             await asyncio.wait_for(handle.result(), 15)
+        await asyncio.wait_for(dropped.wait(), 60)
         progress = await handle.query(names.PROGRESS)
         await replays(await handle.fetch_history(), [RunWorkflow])
     assert [step["status"] for step in progress["steps"]] == ["done", "cancelled"]
