@@ -52,7 +52,7 @@ async def main() -> None:
     try:
         await run_on_temporal(out, config)
     except Unavailable as error:
-        out.print(Text(f"\n{error}\nNo Temporal server can start here, so the task runs in this process.", style="yellow"))
+        out.print(Text(f"\n{error}\nNo Temporal server can start, so the task runs in this process.", style="yellow"))
         await run_in_process(out, config)
 
 
