@@ -98,7 +98,7 @@ def _export(variable: str) -> None:
 def main() -> None:
     """Run the `toolroute` command.
 
-    Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough, 4 some servers failed, 5 a step of a
+    Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 no tool matches, 4 some servers failed, 5 a step of a
     run is waiting for input or approval, 6 a replayed task lost a tool, 130 interrupted.
     """
     warnings.showwarning = _show_warning

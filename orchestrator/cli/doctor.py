@@ -194,9 +194,11 @@ def _servers(path: Path, *, connects: bool) -> Iterator[Finding]:
     try:
         config = McpConfig.read(path)
     except ToolrouteError as error:
-        yield Finding("mcp config", "broken", str(error), "mend the file")
+        yield Finding("mcp config", "broken", str(error), "correct the file")
         return
-    found = [_checked(f"mcp {name}", partial(_server, spec), "mend its entry") for name, spec in config.servers.items()]
+    found = [
+        _checked(f"mcp {name}", partial(_server, spec), "correct its entry") for name, spec in config.servers.items()
+    ]
     yield from asyncio.run(_connected(config, found)) if connects else found
 
 

@@ -55,7 +55,7 @@ def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
     key = catalogue.current(of)
     if key not in catalogue.positions:
         hint = meant(of, [*catalogue.places, *catalogue.positions], "`toolroute tools list` shows all tools")
-        raise InvalidInput(f"no tool and no server {of!r} is known here; {hint}")
+        raise InvalidInput(f"unknown tool or server {of!r}; {hint}")
     leading = [place for place, tool in enumerate(catalogue) if any(own.to == key for own in tool.relations)]
     to_it = [edge for place in leading for edge in found.edges(place, more) if edge.to == key]
     return list(dict.fromkeys([*found.excerpt(key, hops=hops, more=more)[1], *to_it]))

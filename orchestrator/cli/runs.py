@@ -95,7 +95,7 @@ def _show_run(client: RunClient, found: Listed, progress: Progress | None) -> No
     rows = table("step", "task", "tool", "status")
     for step in progress.steps:
         status = f"{step.status.replace('_', ' ')}: {step.reason}".removesuffix(": ")
-        rows.add_row(step.step, step.task, step.tool or "no tool fits", status)
+        rows.add_row(step.step, step.task, step.tool or "no tool matches", status)
     out.print(rows)
     for step in progress.steps:
         if step.digest:

@@ -71,7 +71,7 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
                 ) from None
         raise
     if server is not None and found.tools and server not in found.places:
-        raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave --server out")
+        raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave out --server")
     changes = store_tools(place.open_store(), tenant, found)
     for name in changes:
         audited("configuration", tenant, server=name, result="imported")
@@ -81,7 +81,7 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
     totals["same"] = sum(change.same for change in changes.values())
     warn_of_flagged(found.tools, found.tools)
     if not changes:
-        note(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed")
+        note(f"toolroute: {file} has no tools: nothing was stored, and nothing was removed")
     counts = ", ".join([counted(len(changes), "server"), *(f"{number:,} {name}" for name, number in totals.items())])
     shown = {"tenant": tenant, "servers": len(changes), **totals}
     present(output, shown, lambda: click.echo(inline(f"{tenant}: {counts}")))
@@ -120,8 +120,8 @@ def list_tools(place: Place, server: str | None, output: str) -> None:
     """
     known = place.catalogue_or_store()
     if server is not None and server not in known.places:
-        hint = meant(server, known.places, "without --server all are listed")
-        raise InvalidInput(f"{place.tenant} has no tools of a server {server!r}; {hint}")
+        hint = meant(server, known.places, "leave out --server to list all tools")
+        raise InvalidInput(f"{place.tenant} has no tools of the server {server!r}; {hint}")
     found = known.tools if server is None else known.of_server(server)
     listed = [tool_to_json(tool) for tool in found]
     if output == "json":
@@ -344,7 +344,9 @@ async def sync_tools(
     if unknown := [name for name in only if name not in servers.servers]:
         raise InvalidConfig(servers.lacks(unknown[0]))
     if not servers.servers:
-        raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ': name one'}")
+        raise InvalidConfig(
+            f"no server in {servers.source}{' is switched on: switch on an entry' if servers.off else ': add an entry'}"
+        )
     tenant, store = place.tenant, place.open_store()
     host = Host(
         on_offer=keep_offer(store, tenant, lambda server: servers.entries[server])
@@ -362,7 +364,7 @@ async def sync_tools(
         await asyncio.to_thread(store.remove_server, tenant, listing)
     if gone:
         what = f"removed, in no file any more: {named(gone)}"
-        note(what if prune else f"stored, but in no file any more: {named(gone)}; --prune removes")
+        note(what if prune else f"stored, but in no file any more: {named(gone)}; remove them with --prune")
     stored, synced = (await asyncio.to_thread(store.load, tenant)).tools, {row.server for row in report.servers}
     warn_of_flagged([tool for tool in stored if tool.server in synced], stored)
     shown = report.to_json()

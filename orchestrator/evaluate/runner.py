@@ -30,7 +30,7 @@ CUTS = (1, 3, 5, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A labelled task. `relevant` has the keys of its right tools, or is empty if no tool fits."""
+    """A labelled task. `relevant` has the keys of its right tools, or is empty if no tool matches."""
 
     id: str
     text: str

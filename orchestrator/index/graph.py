@@ -44,6 +44,7 @@ class Graph:
     def __init__(self, tools: Sequence[Tool], positions: Mapping[str, int], prerequisites: Prerequisites) -> None:
         self._tools, self._positions, self._prerequisites = tools, positions, prerequisites
         self._edges: dict[int, tuple[Edge, ...]] = {}
+        self._twins: dict[int, tuple[int, ...]] = {}
         self.dangling = sorted(
             {own.to for tool in tools for own in tool.relations if own.to not in positions and not own.replaces}
         )
@@ -116,6 +117,14 @@ class Graph:
             if other != position and are_alike(self._tools[position], self._tools[other]):
                 yield self._edge(position, other, SIMILAR, 1.0, "text")
 
+    def twins(self, position: int) -> tuple[int, ...]:
+        """Return the twins of a tool on other servers."""
+        if position not in self._twins:
+            named = self._named.get(bare(self._tools[position].name), ())
+            found = (other for other in named if are_twins(self._tools[position], self._tools[other]))
+            self._twins[position] = tuple(found)
+        return self._twins[position]
+
     def _edge(self, source: int, to: int, type_: str, weight: float, origin: str) -> Edge:
         return Edge(source=self._tools[source].key, to=self._tools[to].key, type=type_, weight=weight, origin=origin)
 
@@ -150,7 +159,8 @@ def are_alike(one: Tool, other: Tool) -> bool:
 def are_twins(one: Tool, other: Tool) -> bool:
     """Return True if tools of two servers have the same name, and the text of one contains the text of the other.
 
-    Of 749 public tools of one registry 4 have a twin. Of 13,165 tools of several thousand servers 10 % have one.
+    Of 749 public tools of one registry 4 have a twin, of 13,165 tools of several thousand servers 16 %
+    (`python -m research.twins`).
     """
     if one.server == other.server or bare(one.name) != bare(other.name):
         return False

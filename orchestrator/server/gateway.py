@@ -312,7 +312,7 @@ class Gateway:
         known = profile.shown_key(tool.key)
         if not profile.has(live.key):
             raise UnknownTool(f"the tool {known!r} no longer exists: use `search` to find another")
-        raise UnknownTool(f"the tool {known!r} was renamed to {profile.shown_key(live.key)!r}: use that name")
+        raise UnknownTool(f"the tool {known!r} was renamed to {profile.shown_key(live.key)!r}: use the new name")
 
     def audit(self, entry: Entry) -> None:
         """Write a line into the audit log, if there is one."""
