@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.options import store_tools
 from orchestrator.cli.output import console
+from orchestrator.cli.place import store_tools
 from orchestrator.cli.show import show_decision, show_run
 from orchestrator.cli.temporal import Target, clean_stdout, connect
 from orchestrator.cli.worker import make_worker
