@@ -5,8 +5,9 @@ import sys
 import click
 
 from orchestrator.cli.audit import audited
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import note, present
+from orchestrator.cli.place import Place
 from orchestrator.common.lines import as_json, one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.config import McpConfig

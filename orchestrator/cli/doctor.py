@@ -13,8 +13,9 @@ import click
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.options import Place, connecting, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, counted, dim, present, progress
+from orchestrator.cli.place import Place, connecting
 from orchestrator.cli.temporal import connect, target
 from orchestrator.cli.tools import named
 from orchestrator.common.lines import inline

@@ -5,8 +5,9 @@ from dataclasses import asdict
 
 import click
 
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import counted, echo_json, echo_text, meant, note, warn
+from orchestrator.cli.place import Place
 from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.index.graph import More

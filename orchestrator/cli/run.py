@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.options import Place, pairs, taking, typed
+from orchestrator.cli.options import pairs, taking, typed
 from orchestrator.cli.output import log, note, present
+from orchestrator.cli.place import Place
 from orchestrator.cli.route import NEEDS_USER, answered
 from orchestrator.cli.show import show_run
 from orchestrator.cli.temporal import (

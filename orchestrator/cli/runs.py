@@ -7,8 +7,9 @@ from functools import partial
 
 import click
 
-from orchestrator.cli.options import Place, pairs, taking
+from orchestrator.cli.options import pairs, taking
 from orchestrator.cli.output import console, counted, dim, lines, note, present, table
+from orchestrator.cli.place import Place
 from orchestrator.cli.temporal import connect, quiet, target, ui_pages
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput

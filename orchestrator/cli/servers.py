@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import Place, connecting, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, note, present, table, warn
+from orchestrator.cli.place import Place, connecting
 from orchestrator.common.keys import split_key
 from orchestrator.errors import ToolrouteError
 from orchestrator.experience.calls import Calls, uses_by

@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from orchestrator.cli.audit import audited
-from orchestrator.cli.options import Place, connecting, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, note, present, table, warn
+from orchestrator.cli.place import Place, connecting
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.clients import CLIENTS, OURS, UNREAD, Client, ClientFile, copies, write

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import errors
-from orchestrator.cli.options import Place, typed
+from orchestrator.cli.options import typed
 from orchestrator.cli.output import note
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
 from orchestrator.mcp.config import find_config
 from orchestrator.options import Options, set_variables

@@ -17,8 +17,9 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.audit import audited
 from orchestrator.cli.enrich import enrich_tools
 from orchestrator.cli.graph import graph
-from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
+from orchestrator.cli.options import FILE, TEXT, TOOLS, taking
 from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn, warn_of_flagged
+from orchestrator.cli.place import Place, connecting, store_tools
 from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput, ToolrouteError
 from orchestrator.index.safety import VOUCHED, suspects

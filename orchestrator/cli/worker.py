@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.options import Place, derived, ending_signals, taking
+from orchestrator.cli.options import derived, ending_signals, taking
 from orchestrator.cli.output import log, note
+from orchestrator.cli.place import Place
 from orchestrator.cli.temporal import connect, make_plugin, target, temporal_server
 from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput
