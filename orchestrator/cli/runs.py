@@ -17,7 +17,7 @@ from orchestrator.options import Options
 from orchestrator.records.run import Approval, Progress
 from orchestrator.temporal.run_client import SOON, Listed, RunClient
 
-_BY = click.option("--by", default="the command line", metavar="NAME", help="Your name, for the run's history.")
+_BY = click.option("--by", default="the command line", metavar="NAME", help="The name that the run's history records.")
 
 
 @click.group()
