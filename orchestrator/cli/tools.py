@@ -163,7 +163,7 @@ def _list(found: Iterable[Tool]) -> None:
 @_OPINION
 @taking("catalogue", "config", "sources", "model", "output")
 def show_tool(key: str, place: Place, opinion: bool, options: Options, output: str) -> None:
-    """Show a tool's definition, whether its calls need approval, and a model's opinion of it."""
+    """Show a tool's definition, its approval, and a model's opinion."""
     known = place.catalogue_or_store()
     if key not in known.positions:
         raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
