@@ -167,7 +167,7 @@ class Audit:
         with self._locked():
             found = self._verified()
         if not (found.lines or found.problems):
-            return Verified(0, 0, ("no line is left of a log that was written: lines were removed",))
+            return Verified(0, 0, ("the audit log is empty, but lines were written to it: they were removed",))
         return found
 
     def _verified(self) -> Verified:
@@ -191,8 +191,8 @@ class Audit:
         if head and first > head["first"]:
             problems.append(f"the first line has number {first} instead of {head['first']}: lines were removed")
         if head and (head["n"], head["hash"]) != (number, before):
-            written = f"the written one (number {head['n']})"
-            problems.append(f"the last line (number {number}) is not {written}: lines were removed or changed")
+            written = f"the last written line (number {head['n']})"
+            problems.append(f"line number {number} is not {written}: lines were removed or changed")
         return Verified(lines, first, tuple(problems))
 
     def _append(self, fields: Mapping[str, Any]) -> None:

@@ -35,7 +35,7 @@ def test_a_person_allows_lists_and_withdraws_and_a_script_allows_nothing(
     place: list[str], toolroute: Run, tmp_path: Path
 ) -> None:
     refused = toolroute("approvals", "allow", "quick:add", *place)
-    assert (refused.exit_code, "confirm this at a terminal" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "run this command in a terminal" in refused.stderr) == (2, True)
     code, shown = at_terminal("n", "[y/N]", "approvals", "allow", "quick:add", *place)
     assert (code, "\\u202e" in shown, "\u202e" in shown) == (130, True, False)
     assert toolroute("approvals", "list").stdout == ""

@@ -324,4 +324,4 @@ async def test_a_call_that_the_live_server_calls_destructive_is_sent_once(
         assert await call() == "done"
     rug.lists({**PULLED, "description": "Fetch the page of an address, and end here"})
     async with served(rug, tmp_path, ("accept", {}), policy=policy) as (call, _):
-        assert ("OutcomeUnknown: web:look was sent and its answer lost" in await call(), rug.calls) == (True, 2)
+        assert ("OutcomeUnknown: web:look was sent, and its answer was lost" in await call(), rug.calls) == (True, 2)

@@ -13,8 +13,9 @@ import click
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.options import Place, connecting, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, counted, dim, present, progress
+from orchestrator.cli.place import Place, connecting
 from orchestrator.cli.temporal import connect, target
 from orchestrator.cli.tools import named
 from orchestrator.common.lines import inline
@@ -194,9 +195,11 @@ def _servers(path: Path, *, connects: bool) -> Iterator[Finding]:
     try:
         config = McpConfig.read(path)
     except ToolrouteError as error:
-        yield Finding("mcp config", "broken", str(error), "mend the file")
+        yield Finding("mcp config", "broken", str(error), "correct the file")
         return
-    found = [_checked(f"mcp {name}", partial(_server, spec), "mend its entry") for name, spec in config.servers.items()]
+    found = [
+        _checked(f"mcp {name}", partial(_server, spec), "correct its entry") for name, spec in config.servers.items()
+    ]
     yield from asyncio.run(_connected(config, found)) if connects else found
 
 

@@ -6,8 +6,9 @@ from contextlib import closing
 
 import click
 
-from orchestrator.cli.options import TEXT, Place, taking
+from orchestrator.cli.options import TEXT, taking
 from orchestrator.cli.output import counted, meant, note, present, progress, warn
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidConfig, InvalidInput, NoCredit, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.index.safety import suspects
 from orchestrator.options import Options

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import DATE, LOG, Place, taking
+from orchestrator.cli.options import DATE, LOG, taking
 from orchestrator.cli.output import console, counted, dim, echo_json, note, present, progress, table, warn
+from orchestrator.cli.place import Place
 from orchestrator.cli.replay import replay
 from orchestrator.common.digests import digest_of
 from orchestrator.common.lines import inline

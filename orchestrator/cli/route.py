@@ -9,8 +9,9 @@ import click
 
 from orchestrator.catalogue.export import Provider
 from orchestrator.cli import show
-from orchestrator.cli.options import FILE, Place, taking, typed
+from orchestrator.cli.options import FILE, taking, typed
 from orchestrator.cli.output import echo_json, echo_text, present, warn
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.pipeline.explain import explained

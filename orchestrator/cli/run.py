@@ -19,8 +19,9 @@ import click
 
 from orchestrator.audit import of_step
 from orchestrator.cli.audit import audited
-from orchestrator.cli.options import Place, pairs, taking, typed
+from orchestrator.cli.options import pairs, taking, typed
 from orchestrator.cli.output import log, note, present
+from orchestrator.cli.place import Place
 from orchestrator.cli.route import NEEDS_USER, answered
 from orchestrator.cli.show import show_run
 from orchestrator.cli.temporal import (
@@ -107,12 +108,12 @@ async def run(
     The task is routed, and the plan is made from the same matches. In a terminal you are asked before a tool that needs
     approval is called. Without a terminal the run waits, and the command that approves exactly these calls is printed.
 
-    Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 a step is waiting for
+    Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 no tool matches, 5 a step is waiting for
     input or approval.
     """
     log(logging.ERROR)
     if detach and not task_queue:
-        raise InvalidInput("--detach needs --task-queue, the queue of the workers that shall run it")
+        raise InvalidInput("--detach needs --task-queue NAME, the queue of the workers that run the task")
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     waits_s = request.approval_timeout_s if asks or detach else SHORTEST_S  # Else nobody could approve a call later.
     asked = replace(request, approval_timeout_s=waits_s, actor=_user())

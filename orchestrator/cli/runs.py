@@ -9,8 +9,9 @@ import click
 
 from orchestrator.audit import of_step
 from orchestrator.cli.audit import audited
-from orchestrator.cli.options import Place, pairs, taking
+from orchestrator.cli.options import pairs, taking
 from orchestrator.cli.output import console, counted, dim, lines, note, present, table
+from orchestrator.cli.place import Place
 from orchestrator.cli.temporal import connect, quiet, target, ui_pages
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput
@@ -18,7 +19,7 @@ from orchestrator.options import Options
 from orchestrator.records.run import Approval, Progress
 from orchestrator.temporal.run_client import SOON, Listed, RunClient
 
-_BY = click.option("--by", default="the command line", metavar="NAME", help="Your name, for the run's history.")
+_BY = click.option("--by", default="the command line", metavar="NAME", help="The name that the run's history records.")
 
 
 @click.group()
@@ -97,7 +98,7 @@ def _show_run(client: RunClient, found: Listed, progress: Progress | None) -> No
     rows = table("step", "task", "tool", "status")
     for step in progress.steps:
         status = f"{step.status.replace('_', ' ')}: {step.reason}".removesuffix(": ")
-        rows.add_row(step.step, step.task, step.tool or "no tool fits", status)
+        rows.add_row(step.step, step.task, step.tool or "no tool matches", status)
     out.print(rows)
     for step in progress.steps:
         if step.digest:

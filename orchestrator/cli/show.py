@@ -176,7 +176,7 @@ def _print_steps(out: Console, plan: Plan, matches: Sequence[Match], outcomes: M
         outcome = outcomes.get(step.id)
         after = f" (after {', '.join(step.depends_on)})" if step.depends_on else ""
         rows.add_row(step.id, lines(f"{step.task}{after}", style="bold"))
-        rows.add_row("", f"{step.tool or 'no tool fits'}{_with(step)}")
+        rows.add_row("", f"{step.tool or 'no tool matches'}{_with(step)}")
         if outcome:
             rows.add_row("", _ended(outcome))
     out.print(rows)

@@ -7,12 +7,14 @@ import sys
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import errors
-from orchestrator.cli.options import Place, typed
+from orchestrator.cli.options import typed
 from orchestrator.cli.output import note
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
 from orchestrator.mcp.config import find_config
 from orchestrator.options import Options, set_variables
@@ -172,19 +174,15 @@ async def make_plugin(
     if options.calibration:
         Fit.read(options.calibration)  # A broken one is reported here, not by every route.
     place.check(lists=False)
+    make = partial(
+        OrchestratorPlugin, options=options, mcp_servers=servers, warm=warm, executors=executors, nexus=nexus
+    )
     if place.catalogue is not None:
         catalogue = Catalogue.read(place.catalogue)
         if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
             remedy = "without --catalogue they are listed once and routed to as well"
             note(f"{place.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
-        return OrchestratorPlugin(
-            catalogue=catalogue,
-            options=options,
-            mcp_servers=servers,
-            warm=warm,
-            executors=executors,
-            nexus=nexus,
-        )
+        return make(catalogue=catalogue)
     try:
         await place.fill(None if every_tenant else servers, options)
     except StoreUnavailable as error:
@@ -192,17 +190,7 @@ async def make_plugin(
             raise
         note(f"toolroute: {error}. Until it answers, routing waits for it")
     callable_here = None if every_tenant or servers is None else servers.servers
-    seen = servers.entries if servers else None
-    return OrchestratorPlugin(
-        stores=place.stores,
-        options=options,
-        mcp_servers=servers,
-        only_servers=callable_here,
-        entries=seen,
-        warm=warm,
-        executors=executors,
-        nexus=nexus,
-    )
+    return make(stores=place.stores, only_servers=callable_here, entries=servers.entries if servers else None)
 
 
 def quiet() -> None:

@@ -4,8 +4,9 @@ import logging
 
 import click
 
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import log, note
+from orchestrator.cli.place import Place
 from orchestrator.cli.runs import open_desk
 from orchestrator.options import Options
 

@@ -78,7 +78,7 @@ class Index:
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
         """A mask of the flagged tools, shape [tools]. None if there are no flagged tools."""
         self.unflagged = None if self.flagged is None else ~self.flagged
-        self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places, self.flagged)
+        self.keyword = KeywordIndex(self.reading, catalogue.places, self.flagged)
         absent = set(absent) - catalogue.places.keys()
         self.servers = servers or ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
         self.deprecation_factor = self.reading.deprecation_factor

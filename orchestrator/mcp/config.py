@@ -375,9 +375,9 @@ class McpConfig:
         return f"no server {name!r} in {self.source}; its servers: {', '.join(self.servers) or 'none'}"
 
 
-def find_config(folder: Path | None = None) -> Path | None:
-    """Return `.mcp.json` or `mcp.json` of the folder (default: the working folder), or None."""
-    folder = folder or Path.cwd()
+def find_config() -> Path | None:
+    """Return `.mcp.json` or `mcp.json` of the working folder, or None."""
+    folder = Path.cwd()
     return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
 
 

@@ -232,7 +232,7 @@ class Connections:
             return tool
         near = difflib.get_close_matches(call.name, connection.tools, n=3, cutoff=0.5)
         first = ", ".join(islice(connection.tools, 10)) or "none"
-        hint = f"near: {', '.join(near)}" if near else f"it has {len(connection.tools)}: {first}"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"its tools ({len(connection.tools)}): {first}"
         raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}")
 
     async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:

@@ -194,7 +194,7 @@ class Expansion:
             shown = ", ".join(self.unknown)
             raise InvalidConfig(f"{where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
         if self.unread:
-            raise InvalidConfig(f"{where}: a file cannot be read: {'; '.join(self.unread)}; mend ${{file:PATH}}")
+            raise InvalidConfig(f"{where}: a file cannot be read: {'; '.join(self.unread)}; correct ${{file:PATH}}")
         if self.missing:
             shown = ", ".join(self.missing)
             raise InvalidConfig(f"{where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}")

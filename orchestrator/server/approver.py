@@ -45,11 +45,9 @@ class NeedsApproval(ToolrouteError):
     `approval` is the word of the audit log for it.
     """
 
-    approval = "not asked"
-
-
-class _Declined(NeedsApproval):
-    approval = "declined"
+    def __init__(self, message: str, approval: str = "not asked") -> None:
+        super().__init__(message)
+        self.approval = approval
 
 
 class InputRequired(Exception):
@@ -103,7 +101,8 @@ class Approver:
         about = replace(about, arguments=arguments_digest(arguments), approval=given if accepted else "declined")
         self._gateway.audit(about)
         if not accepted:
-            raise _Declined(f"{shown.key} was not called: the user did not approve the call. Do not try another way.")
+            refusal = f"{shown.key} was not called: the user did not approve the call. Do not try another way."
+            raise NeedsApproval(refusal, "declined")
         await self._keep(who, shown, entry, given)
         return given
 
@@ -179,7 +178,8 @@ class Approver:
         return NeedsApproval(
             f"{key} was not called: it may change something, so the user must approve the call, and this client cannot "
             f"ask the user. Give the user the following message and wait. Do not try another way.\n"
-            f"To the user: your agent wants to call {key} with {shown}. {changed}{remedy}. Then tell your agent to go on."
+            f"To the user: your agent wants to call {key} with {shown}. {changed}{remedy}. Then tell "
+            "your agent to go on."
         )
 
 

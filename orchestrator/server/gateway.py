@@ -34,6 +34,7 @@ from orchestrator.mcp.offers import Offer, stored_offer
 from orchestrator.mcp.results import Answered, as_mcp_result
 from orchestrator.mcp.sync import keep_current, keep_offer
 from orchestrator.pipeline import select
+from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
@@ -164,7 +165,6 @@ class Gateway:
         )
         for match in matches:
             self._remember(tenant, match.tool)
-        shown, matching = {match.tool.key for match in matches}, sorted({match.tool.server for match in matches})
         self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} were not searched: {why}" for name, why in unlisted.items()]
         if dropped:
@@ -174,22 +174,27 @@ class Gateway:
             )
         ms = (time.perf_counter() - began) * 1000
         self.audit(Entry(event="search", tenant=tenant, actor=actor, decision=named, ms=ms))
+        warnings = [*fitting(decision.warnings, profile, self.config.servers), *warnings]
+        return await self._found(tenant, decision, matches, warnings, first_whole=bool(best))
+
+    async def _found(
+        self, tenant: str, decision: Decision, matches: Sequence[Match], warnings: Sequence[str], *, first_whole: bool
+    ) -> dict[str, Any]:
+        """Return a search's answer as JSON, with the names that the profile shows."""
+        profile, shown = current(), {match.tool.key for match in matches}
+        matching = sorted({match.tool.server for match in matches})
         return {
             "matches": shown_tools.matches(
                 [replace(match, tool=profile.shown(match.tool)) for match in matches],
                 await self._stored_offers(tenant, matching),
-                first_whole=bool(best),
+                first_whole=first_whole,
             ),
             "recommended": [profile.shown_key(key) for key in decision.recommended if key in shown],
             "stage": str(decision.stage),
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": [server for server in decision.servers if server in matching],
-            "warnings": [
-                *fitting(decision.warnings, profile, self.config.servers),
-                *warnings,
-                *self.pool(tenant).refused(matching),
-            ],
+            "warnings": [*warnings, *self.pool(tenant).refused(matching)],
         }
 
     async def describe(self, tenant: str, keys: Sequence[str], actor: str = "") -> dict[str, Any]:
@@ -312,7 +317,7 @@ class Gateway:
         known = profile.shown_key(tool.key)
         if not profile.has(live.key):
             raise UnknownTool(f"the tool {known!r} no longer exists: use `search` to find another")
-        raise UnknownTool(f"the tool {known!r} was renamed to {profile.shown_key(live.key)!r}: use that name")
+        raise UnknownTool(f"the tool {known!r} was renamed to {profile.shown_key(live.key)!r}: use the new name")
 
     def audit(self, entry: Entry) -> None:
         """Write a line into the audit log, if there is one."""

@@ -45,6 +45,7 @@ from orchestrator.errors import (
 )
 from orchestrator.mcp.asking import ASKER
 from orchestrator.mcp.calls import OnProgress
+from orchestrator.mcp.config import McpConfig
 from orchestrator.records.call import Approve
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
@@ -186,20 +187,24 @@ def make_server(
         except ToolrouteError as error:
             return _text(f"{type(error).__name__}: {error}", is_error=True)
 
-    # A client that a token or path confines to a profile learns no names of other servers.
-    names = [] if gateway.config.profiles and not (tenant or profile) else sorted(gateway.config.servers)
-    if profile:
-        names = [name for name in names if gateway.config.profiles[profile].has_server(name)]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    names_servers = bool(tenant or profile or not gateway.config.profiles)
     server = GatewayServer(
         "toolroute",
         version=version("toolroute"),
-        instructions=_INSTRUCTIONS + (f" Servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""),
+        # A client that a token or path confines to a profile learns no names of other servers.
+        instructions=_INSTRUCTIONS + (_servers_named(gateway.config, profile) if names_servers else ""),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
     handlers.register(server)
     return server
+
+
+def _servers_named(config: McpConfig, profile: str) -> str:
+    """Return a sentence with the names of the servers, or of those in the profile."""
+    names = [name for name in sorted(config.servers) if not profile or config.profiles[profile].has_server(name)]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f" Servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
 
 
 async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
@@ -252,18 +257,8 @@ async def _answer(
             line |= {"result": "ok", "bytes": len(part)}
         return _text(part)
     if tool == "search":
-        asked = _parsed(SearchArguments, arguments)
-        if not (asked.query or asked.describe):
-            raise InvalidArguments("query is empty: write the task in words, or name tools in `describe`")
-        described = await gateway.describe(tenant, asked.describe, actor) if asked.describe else {}
-        if not asked.query:
-            return _text(compact(described))
-        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
-        if described:
-            warnings = [*found["warnings"], *described["warnings"]]
-            found |= {"tools": described["tools"], "warnings": warnings}
         # Only as text: all clients read that, and some would give a model the same JSON twice.
-        return _text(compact(found))
+        return _text(compact(await _searched(gateway, _parsed(SearchArguments, arguments), tenant, actor, session)))
     meta = dict(context.meta or {})
     call = partial(
         gateway.call,
@@ -282,6 +277,19 @@ async def _answer(
         if not await _signed_in(gateway, tenant, context, params, tool):
             raise
     return await call()
+
+
+async def _searched(gateway: Gateway, asked: SearchArguments, tenant: str, actor: str, session: str) -> dict[str, Any]:
+    """Return the matches for a query, the definitions of the named tools, or both."""
+    if not (asked.query or asked.describe):
+        raise InvalidArguments("query is empty: write the task in words, or name tools in `describe`")
+    described = await gateway.describe(tenant, asked.describe, actor) if asked.describe else {}
+    if not asked.query:
+        return described
+    found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
+    if described:
+        found |= {"tools": described["tools"], "warnings": [*found["warnings"], *described["warnings"]]}
+    return found
 
 
 def _progress_to(asker: Any) -> OnProgress:
