@@ -115,7 +115,7 @@ async def run(
     if detach and not task_queue:
         raise InvalidInput("--detach needs --task-queue NAME, the queue of the workers that run the task")
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    waits_s = request.approval_timeout_s if asks or detach else SHORTEST_S  # Else nobody could approve a call later.
+    waits_s = request.approval_timeout_s if asks or detach else SHORTEST_S  # Otherwise no call could be approved later.
     asked = replace(request, approval_timeout_s=waits_s, actor=_user())
     if task_queue:
         _note_unused(task_queue)
@@ -332,7 +332,7 @@ class _Reporter:
         from orchestrator.temporal.call import why_failed
 
         call = f"{step.tool} be called with {as_json(step.arguments)}"
-        termios.tcflush(0, termios.TCIFLUSH)  # What was typed before the question does not answer it.
+        termios.tcflush(0, termios.TCIFLUSH)  # Keys that were typed before the question do not answer it.
         click.echo(inline(f"{step.step} {step.task!r}: may {call}? [y/N]: "), err=True, nl=False)
         yes = (await _typed_line()).strip().lower() in ("y", "yes")
         word = Approval(step=step.step, digest=step.digest, allowed=yes, by="the terminal")

@@ -159,7 +159,7 @@ class Approver:
             return answer
         try:
             return await context.session.elicit_form(message, schema, context.request_id)
-        except MCPError:  # It said that it can ask, and cannot.
+        except MCPError:  # The client declared that it can ask, and it cannot.
             raise self._cannot_ask(tenant, tool, shown, changed) from None
 
     def _cannot_ask(self, tenant: str, tool: Tool, shown: str, changed: str) -> NeedsApproval:
