@@ -15,7 +15,7 @@ from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp import changes
 from orchestrator.mcp.states import Readiness
 from orchestrator.records.tool import Annotations, Tool
-from orchestrator.store.manifest import stored_tool, tool_payload
+from orchestrator.store.tool_records import stored_tool, tool_payload
 from tests.servers.start import config, entry, free_port, running, until
 
 

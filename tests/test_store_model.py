@@ -72,11 +72,11 @@ class StoreModel(RuleBasedStateMachine):
         self.cluster.clear()
         self.patch = pytest.MonkeyPatch()
         time = SimpleNamespace(time=lambda: self.clock.now, sleep=lambda _: None, monotonic=lambda: 0.0)
-        for module in ("store", "manifest", "drafts", "vectors"):
+        for module in ("store", "writer", "manifest", "tool_records", "drafts", "vectors"):
             self.patch.setattr(f"orchestrator.store.{module}.time", time)
         for wait in ("_FIRST_S", "_LONGEST_S"):
             self.patch.setattr(f"orchestrator.store.patience.{wait}", 0.0)
-        self.patch.setattr("orchestrator.store.store._BATCH", 1)
+        self.patch.setattr("orchestrator.store.writer._BATCH", 1)
         self.patch.setattr("orchestrator.store.vectors._CHUNK", 2)
         self.live: list[tuple[Writer, Write]] = []
         self.history = list[Write]()

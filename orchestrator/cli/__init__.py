@@ -17,7 +17,7 @@ from orchestrator.errors import InvalidInput, ToolrouteError
 COMMANDS = {
     "route": ("route:route", "Find the few tools that fit QUERY."),
     "explain": ("route:explain", "Show the whole Decision for QUERY."),
-    "tools": ("tools:tools", "Import, sync, list, show, enrich, graph, accept and remove tools."),
+    "tools": ("tools:tools", "Import, sync, list, show, enrich, accept and remove tools."),
     "run": ("run:run", "Run TASK durably on Temporal."),
     "runs": ("runs:runs", "List, show, approve, refuse and cancel runs."),
     "plan": ("route:plan", "Show the plan for TASK without calling a tool."),

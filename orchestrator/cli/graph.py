@@ -23,7 +23,11 @@ from orchestrator.records.request import RouteRequest
 @click.argument("of", metavar="[TOOL|SERVER]", required=False)
 @taking("catalogue", "sources")
 @click.option(
-    "--hops", type=click.IntRange(1, 3), default=2, help="Number of relations between TOOL and the furthest tool."
+    "--hops",
+    metavar="N",
+    type=click.IntRange(1, 3),
+    default=2,
+    help="Show tools that are at most N relations away from TOOL.",
 )
 @click.option("-o", "--output", type=click.Choice(["mermaid", "json"]), default="mermaid")
 async def graph(of: str | None, place: Place, hops: int, output: str) -> None:

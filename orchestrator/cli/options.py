@@ -184,9 +184,16 @@ _WRITTEN = (
     "The mcpServers file to write. [default: the file that a client already uses, or mcp.json in your settings folder]"
 )
 _LISTED = "An mcpServers file. Servers that the store does not know are listed first."
-_STORE = "A folder, or the URL of a Qdrant server. [default: TOOLROUTE_STORE, or your data folder]"
-_STORES = f"{_STORE} Repeat the option to search several stores. STORE#TENANT adds that tenant's tools."
-_SEARCHED = "auto: keyword search, plus semantic search if the keyword search is not confident. semantic: always both."
+_DATA = "[default: TOOLROUTE_STORE, or your data folder]"
+_STORE = f"A folder, or the URL of a Qdrant server. {_DATA}"
+_STORES = (
+    "A folder, or the URL of a Qdrant server. Repeat the option to search several stores. STORE#TENANT adds that "
+    f"tenant's tools. {_DATA}"
+)
+_SEARCHED = (
+    "auto: keyword search, plus semantic search if the keyword search is not confident. keyword: only keyword search. "
+    "semantic: always both. vector, graph: only that list of a preset."
+)
 _TURNS = (
     'A file of earlier turns, one JSON object per line: {"role", "text", "tools", "offered"}. Only text is required.'
 )
@@ -202,7 +209,10 @@ _MODEL = "The language model. Uses OPENAI_BASE_URL and OPENAI_API_KEY. [default:
 _FIT = "A file written by `eval --fit --write`. [default: TOOLROUTE_CALIBRATION]"
 _PIPELINE = "The pipeline preset. [default: TOOLROUTE_PIPELINE, or default]"
 _UNDERSTAND = "model: a language model describes the tools that a task needs. [default: TOOLROUTE_UNDERSTAND, or plain]"
-_DECIDE = "A second stage that reads the first 20 candidates: a language model or a reranker. [default: off]"
+_DECIDE = (
+    "A second stage that reads the first 20 candidates: a language model or a reranker. "
+    "[default: TOOLROUTE_DECIDE, or off]"
+)
 _OWNER = [
     option("--tenant", metavar="TENANT", help="The tenant: org:ID, user:ID or local. [default: local]"),
     option("--organization", metavar="ID", help="Short for --tenant org:ID."),
@@ -215,12 +225,14 @@ _SERVER = [
 _TASK = [
     derived(RouteRequest, "limit", "Maximum number of matches, 1 to 50."),
     derived(RouteRequest, "route_hint", _SEARCHED),
-    derived(RouteRequest, "filters", "Only tools with this kind, server, name or label.", "--filter"),
+    derived(
+        RouteRequest, "filters", "Only tools with this kind, server, name or label, for example kind=agent.", "--filter"
+    ),
     derived(RouteRequest, "conversation", _TURNS, type=PATH, metavar="FILE", default=None, callback=_conversation),
 ]
 _PLAN = [
     derived(RunRequest, "arguments", "An argument for the tools of all steps. s1.NAME is for step s1.", "--arg"),
-    derived(RunRequest, "min_confidence", "Call nothing if the confidence is lower."),
+    derived(RunRequest, "min_confidence", "Plan no step if the confidence is lower."),
 ]
 _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
@@ -236,7 +248,11 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "request": [
         *_TASK,
         derived(RouteRequest, "context", _CONTEXT),
-        derived(RouteRequest, "fusion", "How the results of the searches are merged. [default: learnt]"),
+        derived(
+            RouteRequest,
+            "fusion",
+            "How the results of the searches are merged. rrf: by reciprocal ranks. [default: learnt]",
+        ),
         derived(RouteRequest, "token_cap", "Maximum number of tokens of the matches' definitions."),
     ],
     "plan": _PLAN,

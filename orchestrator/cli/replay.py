@@ -29,7 +29,7 @@ _MEANS = ("confidence", "tokens", "servers")
     "source",
     metavar="FILE",
     type=LOG,
-    help="Read the past tasks from a file of Decisions, or of a Temporal history in JSON.",
+    help="Read the past tasks from a file of `route -o json`, or from a Temporal history in JSON.",
 )
 @taking("output")
 async def replay(

@@ -34,7 +34,11 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 @click.command()
 @taking("config", "sources")
 @click.option(
-    "--profile", metavar="NAME", default="", help="Show only the tools of this profile of the configuration file."
+    "--profile",
+    metavar="NAME",
+    default="",
+    show_default=False,
+    help="Show only the tools of this profile of the mcpServers file.",
 )
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
 @click.option("--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]")

@@ -34,13 +34,13 @@ _ALL_SHOWN = "`toolroute tools list` shows all tools"
 _OPINION = click.option(
     "--opinion",
     is_flag=True,
-    help="Ask your language model for an opinion on each flagged or changed definition, once. You decide.",
+    help="Also ask your language model for its opinion on flagged or changed definitions that have none.",
 )
 
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show, enrich, graph, accept and remove tools."""
+    """Import, sync, list, show, enrich, accept and remove tools."""
 
 
 tools.add_command(enrich_tools)
@@ -163,7 +163,7 @@ def _list(found: Iterable[Tool]) -> None:
 @_OPINION
 @taking("catalogue", "config", "sources", "model", "output")
 def show_tool(key: str, place: Place, opinion: bool, options: Options, output: str) -> None:
-    """Show one tool: definition, approval and a model's opinions."""
+    """Show a tool's definition, its approval, and a model's opinion."""
     known = place.catalogue_or_store()
     if key not in known.positions:
         raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
@@ -298,7 +298,7 @@ def show_changes(place: Place, opinion: bool, options: Options, output: str) -> 
             if one.tool.key in given:
                 click.echo(f"  {in_words(given[one.tool.key])}")
             for part in one.differences:
-                click.echo(f"  {one_line(part.part)}{' (waits for it)' if part.risk else ''}")
+                click.echo(f"  {one_line(part.part)}{' (the reason for the wait)' if part.risk else ''}")
                 for sign, text in (("-", part.before), ("+", part.now)):
                     if text:
                         click.echo(f"    {sign} {one_line(as_json(text)[1:-1], _MOST_OF_A_TEXT)}")

@@ -4,6 +4,8 @@ import re
 
 from orchestrator.errors import UnknownTenant
 
+LOCAL = "local"
+"""The tenant of an in-process request that names none."""
 SHARED = "shared"
 """The tenant whose tools every other tenant sees. Nobody routes as this tenant."""
 _TENANT = re.compile(r"(?:org|user):\S(?:.*\S)?|local")

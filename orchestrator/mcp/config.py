@@ -391,7 +391,7 @@ def own_config() -> Path:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # What is no path, such as a whole program.
+    except (OSError, ValueError):  # The text is no path, for example a whole program.
         return False
 
 

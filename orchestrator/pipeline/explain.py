@@ -108,6 +108,7 @@ def rejected(
         ]
     shown = {match.tool.key for match in (*kept, *dropped)}
     last = set().union(*kept[-1].words.values()) if kept else set()
+    first = "the only match" if limit == 1 else f"the {limit} matches"
     for position, lacks in zip(overlap.positions, overlap.lacks(last), strict=True):
         key = catalogue.tools[position].key
         if key not in shown:
@@ -115,7 +116,7 @@ def rejected(
             reasons.append(
                 Rejected(
                     tool=key,
-                    why=f"probability {state.scores[position]:.2f}, ranked after the {limit} matches{more}",
+                    why=f"probability {state.scores[position]:.2f}, ranked after {first}{more}",
                 )
             )
     return tuple(reasons[:MAX_REJECTED])

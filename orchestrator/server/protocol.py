@@ -45,6 +45,7 @@ from orchestrator.errors import (
 )
 from orchestrator.mcp.asking import ASKER
 from orchestrator.mcp.calls import OnProgress
+from orchestrator.mcp.config import McpConfig
 from orchestrator.records.call import Approve
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
@@ -71,7 +72,7 @@ _MOST_NAMED = 40
 _SIGN_IN_S = 120.0
 """Seconds that a call waits until its user has signed in. The link works for longer, and a later call uses the
 sign-in."""
-_LAST_WORDS_S = 0.2  # For what is answered at the end to be written, where nobody says that it was.
+_LAST_WORDS_S = 0.2  # The last answers are written in this time. Nothing reports that they were.
 
 
 class SearchArguments(BaseModel):
@@ -162,7 +163,7 @@ def make_server(
 
     async def list_tools(context: Context, _: Any) -> ListToolsResult:
         pinned = await gateway.pinned(tenant_of(context))
-        # Only where there is something to read: a longer list costs each request.
+        # A longer list costs tokens in each request, so the tool is listed only if there is something to read.
         has_more = gateway.results.of((tenant_of(context), _client_of(context)))
         own = [_pinned(name, current().shown(tool)) for name, tool in pinned.items()]
         return ListToolsResult(tools=[*_TOOLS, *([_READ_RESULT] if has_more else []), *own])
@@ -186,20 +187,24 @@ def make_server(
         except ToolrouteError as error:
             return _text(f"{type(error).__name__}: {error}", is_error=True)
 
-    # A client that a token or path confines to a profile learns no names of other servers.
-    names = [] if gateway.config.profiles and not (tenant or profile) else sorted(gateway.config.servers)
-    if profile:
-        names = [name for name in names if gateway.config.profiles[profile].has_server(name)]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    names_servers = bool(tenant or profile or not gateway.config.profiles)
     server = GatewayServer(
         "toolroute",
         version=version("toolroute"),
-        instructions=_INSTRUCTIONS + (f" Servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""),
+        # A client that a token or path confines to a profile learns no names of other servers.
+        instructions=_INSTRUCTIONS + (_servers_named(gateway.config, profile) if names_servers else ""),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
     handlers.register(server)
     return server
+
+
+def _servers_named(config: McpConfig, profile: str) -> str:
+    """Return a sentence with the names of the servers, or of those in the profile."""
+    names = [name for name in sorted(config.servers) if not profile or config.profiles[profile].has_server(name)]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f" Servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
 
 
 async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
@@ -214,7 +219,7 @@ async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
 
     stop = asyncio.Event()
     on_signals(stop.set)
-    await asyncio.sleep(0)  # A Ctrl-C that came before ends it here: later it would end all but the reading thread.
+    await asyncio.sleep(0)  # An earlier Ctrl-C ends it here. Later it would end everything except the reading thread.
     serving, waiting = asyncio.create_task(serve()), asyncio.create_task(stop.wait())
     await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -252,18 +257,8 @@ async def _answer(
             line |= {"result": "ok", "bytes": len(part)}
         return _text(part)
     if tool == "search":
-        asked = _parsed(SearchArguments, arguments)
-        if not (asked.query or asked.describe):
-            raise InvalidArguments("query is empty: write the task in words, or name tools in `describe`")
-        described = await gateway.describe(tenant, asked.describe, actor) if asked.describe else {}
-        if not asked.query:
-            return _text(compact(described))
-        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
-        if described:
-            warnings = [*found["warnings"], *described["warnings"]]
-            found |= {"tools": described["tools"], "warnings": warnings}
         # Only as text: all clients read that, and some would give a model the same JSON twice.
-        return _text(compact(found))
+        return _text(compact(await _searched(gateway, _parsed(SearchArguments, arguments), tenant, actor, session)))
     meta = dict(context.meta or {})
     call = partial(
         gateway.call,
@@ -278,10 +273,23 @@ async def _answer(
     )
     try:
         return await call()
-    except (Unauthorised, ServerUnavailable):  # The latter where the server could not even be listed.
+    except (Unauthorised, ServerUnavailable):  # ServerUnavailable: the server could not even be listed.
         if not await _signed_in(gateway, tenant, context, params, tool):
             raise
     return await call()
+
+
+async def _searched(gateway: Gateway, asked: SearchArguments, tenant: str, actor: str, session: str) -> dict[str, Any]:
+    """Return the matches for a query, the definitions of the named tools, or both."""
+    if not (asked.query or asked.describe):
+        raise InvalidArguments("query is empty: write the task in words, or name tools in `describe`")
+    described = await gateway.describe(tenant, asked.describe, actor) if asked.describe else {}
+    if not asked.query:
+        return described
+    found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
+    if described:
+        found |= {"tools": described["tools"], "warnings": [*found["warnings"], *described["warnings"]]}
+    return found
 
 
 def _progress_to(asker: Any) -> OnProgress:
@@ -315,7 +323,7 @@ async def _signed_in(gateway: Gateway, tenant: str, context: Context, params: Ca
     else:
         try:
             answer = await context.session.elicit_url(message, link, word, context.request_id)
-        except MCPError:  # It said that it can, and cannot.
+        except MCPError:  # The client declared that it can, and it cannot.
             return False
     if getattr(answer, "action", "") != "accept":
         under_way.done.cancel()
