@@ -1,4 +1,4 @@
-"""Profiles: what a client may see and call, whatever it asks for, over stdio and HTTP."""
+"""Profiles: the tools that a client may see and call, whatever it asks for, over stdio and HTTP."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def _settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def connected(folder: Path, profile: str, mode: str = "auto") -> AsyncIterator[tuple[Client, list[str]]]:
-    """A client of a profile, whose user says yes to everything, and what its user and its log were shown."""
+    """Return a client of a profile, whose user accepts everything, and the texts that its user and its log received."""
     shown = list[str]()
 
     async def ask(_: object, params: ElicitRequestFormParams) -> ElicitResult:
