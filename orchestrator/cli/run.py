@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchestrator.audit import of_step
+from orchestrator.cli.audit import audited
 from orchestrator.cli.options import pairs, taking, typed
 from orchestrator.cli.output import log, note, present
 from orchestrator.cli.place import Place
@@ -119,7 +121,9 @@ async def run(
         _note_unused(task_queue)
     with clean_stdout():
         async with _started(asked, place, options, dev=dev, task_queue=task_queue) as (handle, queue):
-            reporter = _Reporter(handle, queue, within_s=start_within, asks=asks)
+            for approved in asked.approved.values():  # By --yes.
+                audited("approval", asked.tenant, **of_step(handle.id, "", approved, allowed=True))
+            reporter = _Reporter(handle, queue, asked.tenant, within_s=start_within, asks=asks)
             result = None if detach else await _follow(reporter)
     if result is None:
         present(output, {"id": handle.id}, lambda: click.echo(handle.id))
@@ -253,8 +257,10 @@ async def _stop(reporter: "_Reporter") -> None:
 class _Reporter:
     """Writes each change of a step and each retry to standard error, and asks where a step waits for approval."""
 
-    def __init__(self, handle: "WorkflowHandle[Any, RunResult]", queue: str, *, within_s: float, asks: bool) -> None:
-        self.handle, self._queue, self._asks = handle, queue, asks
+    def __init__(
+        self, handle: "WorkflowHandle[Any, RunResult]", queue: str, tenant: str, *, within_s: float, asks: bool
+    ) -> None:
+        self.handle, self._queue, self._tenant, self._asks = handle, queue, tenant, asks
         self._within_s, self.given_up = within_s, ""
         self._status: dict[str, StepStatus] = {}
         self._retried: set[tuple[str, str]] = set()
@@ -334,6 +340,8 @@ class _Reporter:
             await self.handle.execute_update(names.APPROVE, word)
         except WorkflowUpdateFailedError as error:  # The step has waited too long for this word.
             note(why_failed(error.cause)[1])
+        else:
+            audited("approval", self._tenant, **of_step(self.handle.id, step.tool, step.digest, allowed=yes))
 
 
 def _reason(failure: "Failure") -> str:

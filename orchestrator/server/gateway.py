@@ -334,7 +334,7 @@ class Gateway:
         try:
             yield line
         except (ToolrouteError, MCPError, asyncio.CancelledError) as error:
-            line["result"] = type(error).__name__
+            line |= {"result": type(error).__name__, "approval": getattr(error, "approval", line["approval"])}
             raise
         finally:
             if "result" in line:
