@@ -1,4 +1,4 @@
-"""The audit log: who did what to which tool, without values, in lines whose loss shows."""
+"""The audit log: the actor, the action and the tool of each line, without values. A missing line shows."""
 
 import json
 import multiprocessing
@@ -132,7 +132,7 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
     assert [(line["event"], line["approval"], line["result"]) for line in found] == [
         ("search", "", "ok"),
         ("approval", "declined", "ok"),
-        ("call", "not asked", "NeedsApproval"),
+        ("call", "declined", "NeedsApproval"),
         ("approval", "this tool", "ok"),
         ("call", "this tool", "ok"),
         ("call", "kept", "ok"),

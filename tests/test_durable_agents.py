@@ -42,7 +42,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
 async def told(
     address: str, framework: list[Any], agents: list[Any], flow: type, *given: str
 ) -> tuple[str, WorkflowHandle[Any, Any]]:
-    """Return what the durable agent says; its history replays."""
+    """Return the durable agent's answer, and replay its history."""
     ours = OrchestratorPlugin(catalogue=Catalogue.of(*FUNCTIONS))
     client = await Client.connect(address, plugins=[*framework, ours])
     queue = f"agents-{uuid4().hex[:8]}"

@@ -8,6 +8,7 @@ from orchestrator.cli.audit import audited
 from orchestrator.cli.options import taking
 from orchestrator.cli.output import note, present
 from orchestrator.cli.place import Place
+from orchestrator.common.keys import split_key
 from orchestrator.common.lines import as_json, one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.config import McpConfig
@@ -76,5 +77,5 @@ def withdraw(names: tuple[str, ...], everything: bool, place: Place) -> None:
     if not gone:
         raise InvalidInput(f"nothing of {', '.join(names) or place.tenant} was allowed: see `toolroute approvals list`")
     for key in gone:
-        audited("approval", place.tenant, tool=key, approval="withdrawn")
+        audited("approval", place.tenant, server=split_key(key)[0], tool=key, approval="withdrawn")
         note(f"{key}: approval withdrawn")

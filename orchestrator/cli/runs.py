@@ -7,6 +7,8 @@ from functools import partial
 
 import click
 
+from orchestrator.audit import of_step
+from orchestrator.cli.audit import audited
 from orchestrator.cli.options import pairs, taking
 from orchestrator.cli.output import console, counted, dim, lines, note, present, table
 from orchestrator.cli.place import Place
@@ -134,8 +136,12 @@ async def refuse(run_id: str, steps: tuple[str, ...], by: str, place: Place, opt
 async def _say(run_id: str, words: list[Approval], place: Place, options: Options) -> None:
     async with _client_of(place, options) as client:
         await client.run(run_id)
+        progress = await client.progress(run_id)
+        tools = {step.step: step.tool for step in progress.steps} if progress else {}
         for word in words:
             await client.say(run_id, word)
+            about = of_step(run_id, tools.get(word.step, ""), word.digest, allowed=word.allowed)
+            audited("approval", client.tenant, **about)
             note(f"{word.step} {'approved' if word.allowed else 'refused'}")
 
 

@@ -52,7 +52,7 @@ def show_decision(
         out.print(_matches(decision, shown, whole=past is not None, width=out.width))
     if decision.needs:
         out.print(dim(f"  needed, according to the model: {'; '.join(map(one_line, decision.needs))}"))
-    if decision.catalogue.tools:  # Else a warning says what to do.
+    if decision.catalogue.tools:  # Otherwise a warning names the remedy.
         out.print(_footer(decision, servers or decision.servers))
     print_warnings(out, decision.warnings)
     if past is not None:

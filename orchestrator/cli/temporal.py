@@ -137,11 +137,11 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
         remedy = "check the namespace's full name, and TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH"
         return Unauthorised(f"{server} refuses access to namespace {to.namespace!r}: {remedy}")
     if status:
-        return Unavailable(f"{server} does not serve ({text[:200]})")
+        return Unavailable(f"{server} refuses requests ({text[:200]}): check its state, then try again")
     if "InvalidContentType" in text:
         remedy = "set TEMPORAL_TLS=false, or use another server with --address or TEMPORAL_ADDRESS"
         return InvalidConfig(f"{server} does not speak TLS: {remedy}")
-    quoted = text.split('"')[1::2]  # The SDK's text nests its causes: the last one says it.
+    quoted = text.split('"')[1::2]  # The SDK's text nests its causes. The last one is the reason.
     reason = quoted[-1] if quoted else text or "no answer within 10 s"
     remedy = "start one, or give its address with --address or TEMPORAL_ADDRESS"
     if typed("dev") is not None:
@@ -169,10 +169,10 @@ async def make_plugin(
     from orchestrator.index.calibration import Fit
     from orchestrator.temporal.plugin import OrchestratorPlugin
 
-    # A worker for every tenant offers nobody the servers of the user that starts it.
+    # A worker for every tenant does not offer the servers of the user that starts it.
     servers = None if every_tenant and not (place.config or find_config()) else place.servers()
     if options.calibration:
-        Fit.read(options.calibration)  # A broken one is reported here, not by every route.
+        Fit.read(options.calibration)  # A broken file is reported here, not by every route.
     place.check(lists=False)
     make = partial(
         OrchestratorPlugin, options=options, mcp_servers=servers, warm=warm, executors=executors, nexus=nexus

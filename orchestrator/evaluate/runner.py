@@ -135,7 +135,7 @@ async def answer_all(
 
 async def embed_ahead(router: Router, tenant: str, *keys: str) -> None:
     """Embed the tenant's tools before the first route. `keys` are as for `Router.index`."""
-    with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg says why.
+    with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg has a warning.
         await asyncio.to_thread((await router._index(tenant, *keys)).semantic, router.embedder)
 
 

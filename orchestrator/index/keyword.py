@@ -169,6 +169,6 @@ def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Co
         fields=np.ones(len(first), np.uint8),
         size=servers,
         searched=counts.every.size if counts.every else servers,
-        # How many servers hold a term is not known: the number of tools stands for it.
+        # The number of servers with a term is not known. The number of tools is used in its place.
         every=counts.every and replace(counts.every, length=0.0),
     )

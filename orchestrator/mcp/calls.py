@@ -106,7 +106,7 @@ class Call:
         """
         self.replayable = (replace(live, labels=self.chosen.labels) if self.chosen else live).replayable
         if self.chosen is None:
-            with suppress(InvalidArguments):  # The server says it better.
+            with suppress(InvalidArguments):  # The server's own error is better.
                 self.arguments = check_arguments(live, self.arguments)
             return ()
         if self.chosen.hash == as_chosen(live, self.chosen).hash:

@@ -339,7 +339,7 @@ class McpConfig:
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
-        profiles = read_profiles(given.get(PROFILES, {}), source)
+        profiles = read_profiles(given.get(PROFILES, {}), source, entries)
         if profile:
             if profile not in profiles:
                 raise InvalidConfig(f"{source}: no profile {profile!r}; its profiles: {', '.join(profiles) or 'none'}")
@@ -391,7 +391,7 @@ def own_config() -> Path:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # What is no path, such as a whole program.
+    except (OSError, ValueError):  # The text is no path, for example a whole program.
         return False
 
 

@@ -150,7 +150,7 @@ class Search:
         parts = (*self.understood.parts,)
         terms = [self.understood.terms, *(part.terms for part in parts)]
         pairs = [self.understood.pairs, *(part.pairs for part in parts)]
-        among = None if self.allowed is self.index.unflagged else self.allowed  # The index itself holds no others.
+        among = None if self.allowed is self.index.unflagged else self.allowed  # The index itself has no others.
         return self.index.keyword.score(*terms, pairs=pairs, among=among)
 
     @cached_property

@@ -40,7 +40,14 @@ _CHOICES = {
 
 
 class NeedsApproval(ToolrouteError):
-    """Raised if a call was not made, because its approval was refused or the client cannot ask for it."""
+    """Raised if a call was not made, because its approval was refused or the client cannot ask for it.
+
+    `approval` is the word of the audit log for it.
+    """
+
+    def __init__(self, message: str, approval: str = "not asked") -> None:
+        super().__init__(message)
+        self.approval = approval
 
 
 class InputRequired(Exception):
@@ -94,9 +101,8 @@ class Approver:
         about = replace(about, arguments=arguments_digest(arguments), approval=given if accepted else "declined")
         self._gateway.audit(about)
         if not accepted:
-            raise NeedsApproval(
-                f"{shown.key} was not called: the user did not approve the call. Do not try another way."
-            )
+            refusal = f"{shown.key} was not called: the user did not approve the call. Do not try another way."
+            raise NeedsApproval(refusal, "declined")
         await self._keep(who, shown, entry, given)
         return given
 
@@ -153,19 +159,27 @@ class Approver:
             return answer
         try:
             return await context.session.elicit_form(message, schema, context.request_id)
-        except MCPError:  # It said that it can ask, and cannot.
+        except MCPError:  # The client declared that it can ask, and it cannot.
             raise self._cannot_ask(tenant, tool, shown, changed) from None
 
     def _cannot_ask(self, tenant: str, tool: Tool, shown: str, changed: str) -> NeedsApproval:
         key, whose = _shown(tool.key)[1:-1], [] if tenant == "local" else ["--tenant", tenant]
-        words = ["tools", "accept"] if is_quarantined(tool) else ["approvals", "allow"]
         known = _shown(current().key(tool.key) or tool.key)[1:-1]
-        command = shlex.join(["toolroute", *words, known, *whose, *self._options])
+
+        def command(*words: str) -> str:
+            return f"`{shlex.join(['toolroute', *words, *whose, *self._options])}`"
+
+        remedy = (
+            f"Read the change with {command('tools', 'changes')}. To accept it, run {command('tools', 'accept', known)}"
+            if is_quarantined(tool)
+            else f"To allow agents to call this tool from now on, run {command('approvals', 'allow', known)} in a "
+            "terminal and confirm there"
+        )
         return NeedsApproval(
             f"{key} was not called: it may change something, so the user must approve the call, and this client cannot "
             f"ask the user. Give the user the following message and wait. Do not try another way.\n"
-            f"To the user: your agent wants to call {key} with {shown}. {changed}To allow agents to call this tool "
-            f"from now on, run `{command}` in a terminal and confirm there. Then tell your agent to go on."
+            f"To the user: your agent wants to call {key} with {shown}. {changed}{remedy}. Then tell "
+            "your agent to go on."
         )
 
 

@@ -151,12 +151,12 @@ class Gateway:
             tenant=tenant,
             limit=limit,
             route_hint=hint,
-            token_cap=3 * _MOST_TOKENS,  # What does not fit into one of them is named below.
+            token_cap=3 * _MOST_TOKENS,  # A warning below names the definitions that do not fit.
             filters={"kind": Kind.MCP},  # Agents and integrations cannot be called here.
             only=profile.patterns,
         )
         decision = await self._router.route(asked)
-        # What is stored of a server that is yet to be listed belongs to another entry of that name.
+        # The stored tools of a server that is not listed yet belong to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
         best, dropped = select.fit(usable[:1], _MOST_TOKENS, select.definition_tokens)
         matches = [*(best or dropped), *usable[1:limit]]
@@ -259,7 +259,7 @@ class Gateway:
         try:
             tool, chosen, given = await self._wanted(tenant, key, arguments)
         except ToolrouteError as error:
-            named = "" if isinstance(error, UnknownTool) else key  # What names no tool may be any text.
+            named = "" if isinstance(error, UnknownTool) else key  # A name that is no tool's name may be any text.
             self.audit(replace(entry, tool=named, approval="not asked", result=type(error).__name__))
             raise
         fixed, decision = current().fixed(tool), self._outcomes.search_of(who, tool.key)
@@ -301,7 +301,7 @@ class Gateway:
         chosen = self._offered.get((tenant, tool.key), tool)
         if chosen.hash != tool.hash:
             return tool, chosen, dict(arguments)
-        # In a thread: a stranger's schema may take seconds, in which others are served.
+        # In a thread, because a stranger's schema may take seconds, and others are served meanwhile.
         return tool, chosen, await asyncio.to_thread(check_arguments, profile.shown(tool), arguments)
 
     async def _defined_otherwise(self, tenant: str, tool: Tool, live: Tool) -> Tool | None:
@@ -334,7 +334,7 @@ class Gateway:
         try:
             yield line
         except (ToolrouteError, MCPError, asyncio.CancelledError) as error:
-            line["result"] = type(error).__name__
+            line |= {"result": type(error).__name__, "approval": getattr(error, "approval", line["approval"])}
             raise
         finally:
             if "result" in line:

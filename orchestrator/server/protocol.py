@@ -72,7 +72,7 @@ _MOST_NAMED = 40
 _SIGN_IN_S = 120.0
 """Seconds that a call waits until its user has signed in. The link works for longer, and a later call uses the
 sign-in."""
-_LAST_WORDS_S = 0.2  # For what is answered at the end to be written, where nobody says that it was.
+_LAST_WORDS_S = 0.2  # The last answers are written in this time. Nothing reports that they were.
 
 
 class SearchArguments(BaseModel):
@@ -163,7 +163,7 @@ def make_server(
 
     async def list_tools(context: Context, _: Any) -> ListToolsResult:
         pinned = await gateway.pinned(tenant_of(context))
-        # Only where there is something to read: a longer list costs each request.
+        # A longer list costs tokens in each request, so the tool is listed only if there is something to read.
         has_more = gateway.results.of((tenant_of(context), _client_of(context)))
         own = [_pinned(name, current().shown(tool)) for name, tool in pinned.items()]
         return ListToolsResult(tools=[*_TOOLS, *([_READ_RESULT] if has_more else []), *own])
@@ -219,7 +219,7 @@ async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
 
     stop = asyncio.Event()
     on_signals(stop.set)
-    await asyncio.sleep(0)  # A Ctrl-C that came before ends it here: later it would end all but the reading thread.
+    await asyncio.sleep(0)  # An earlier Ctrl-C ends it here. Later it would end everything except the reading thread.
     serving, waiting = asyncio.create_task(serve()), asyncio.create_task(stop.wait())
     await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -273,7 +273,7 @@ async def _answer(
     )
     try:
         return await call()
-    except (Unauthorised, ServerUnavailable):  # The latter where the server could not even be listed.
+    except (Unauthorised, ServerUnavailable):  # ServerUnavailable: the server could not even be listed.
         if not await _signed_in(gateway, tenant, context, params, tool):
             raise
     return await call()
@@ -323,7 +323,7 @@ async def _signed_in(gateway: Gateway, tenant: str, context: Context, params: Ca
     else:
         try:
             answer = await context.session.elicit_url(message, link, word, context.request_id)
-        except MCPError:  # It said that it can, and cannot.
+        except MCPError:  # The client declared that it can, and it cannot.
             return False
     if getattr(answer, "action", "") != "accept":
         under_way.done.cancel()

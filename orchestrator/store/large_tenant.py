@@ -19,9 +19,10 @@ from orchestrator.index.documents import Document
 from orchestrator.index.index import Sizes
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.client import Probe, Search, ServerPoints, Where
-from orchestrator.store.manifest import Manifest, stored_tool, tool_id, tool_payload
+from orchestrator.store.manifest import Manifest
 from orchestrator.store.points import Points, Record, Vectors
 from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.tool_records import stored_tool, tool_id, tool_payload
 
 _PAGE, _MOST_KNOWN = 4_096, 20_000
 _PATIENCE, _BELIEVED_S = 0.2, 10.0
