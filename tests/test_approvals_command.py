@@ -1,4 +1,4 @@
-"""`toolroute approvals`: what a person allows at a terminal, lists and withdraws."""
+"""`toolroute approvals`: a person allows, lists and withdraws tools at a terminal."""
 
 import json
 import sys

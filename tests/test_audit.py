@@ -1,4 +1,4 @@
-"""The audit log: who did what to which tool, without values, in lines whose loss shows."""
+"""The audit log: the actor, the action and the tool of each line, without values. A missing line shows."""
 
 import json
 import multiprocessing

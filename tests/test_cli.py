@@ -1,4 +1,4 @@
-"""The command line: its JSON, its exit codes, what it shows, and one line with the remedy for each mistake."""
+"""The command line: its JSON, its exit codes, its output, and one line with the remedy for each mistake."""
 
 import json
 import os

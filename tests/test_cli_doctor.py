@@ -1,4 +1,4 @@
-"""`toolroute doctor` and what it finds wrong: each with its remedy, and nothing done."""
+"""`toolroute doctor` reports each problem with its remedy, and changes nothing."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`toolroute run`, `plan` and `worker` as a user starts them: in processes of their own."""
+"""`toolroute run`, `plan` and `worker` as a user starts them, in separate processes."""
 
 import json
 import os

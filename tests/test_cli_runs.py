@@ -1,4 +1,4 @@
-"""Runs as an operator sees them: listed by tenant, with what they wait for, and approved, refused or cancelled."""
+"""Runs for an operator: listed by tenant with their waiting steps, and approved, refused or cancelled."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ TASK = f"Delete the file {SECRET}.txt and add a note titled 'x'"
 
 
 async def waiting(runner: Runner, tenant: str = TENANT) -> WorkflowHandle[Any, Any]:
-    """A run of the tenant whose two steps wait for approval."""
+    """Start a run of the tenant, in which two steps wait for approval."""
     handle = await runner.begin(names.RUN, RunRequest(task=TASK, tenant=tenant))
     await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
     await until(handle, "s2", StepStatus.NEEDS_APPROVAL)

@@ -1,4 +1,4 @@
-"""How the commands reach a Temporal server, by the standard variables and file, and what they say of what is away."""
+"""The commands connect to a Temporal server by the standard variables and file, and report a missing server."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Servers that go wrong: each fault has one outcome, nothing is sent twice, and the other servers go on."""
+"""Servers with faults: each fault has one outcome, no call is sent twice, and the other servers continue."""
 
 import asyncio
 import os

@@ -101,7 +101,7 @@ async def test_a_refusal_tells_the_servers_reason_and_the_remedy_and_no_secret(
 def answers(
     call: Callable[[], Response | None] = lambda: None, **results: Any
 ) -> Callable[[Request], Awaitable[Response]]:
-    """A server of one tool in the protocol of 2025; `call` answers its calls, None: "fine"."""
+    """Serve one tool in the protocol of 2025. `call` answers its calls. None: "fine"."""
     results = {"initialize": HELLO, "tools/list": {"tools": [tool("it")]}, "tools/call": text("fine"), **results}
 
     async def answer(request: Request) -> Response:

@@ -1,5 +1,6 @@
-"""The reference names every command, option, JSON field, public name, durable name and metric."""
+"""The reference names each command, option, JSON field, public name, durable name, metric and key of an entry."""
 
+import inspect
 import re
 from dataclasses import fields
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import orchestrator
 from orchestrator import telemetry
 from orchestrator.cli import cli
+from orchestrator.mcp.config import _FIELD_OF
 from orchestrator.records import durable_names
 from tests.pages import ROOT
 
@@ -57,3 +59,10 @@ def test_the_pages_name_every_durable_name_and_metric() -> None:
     durable = {name for key, name in vars(durable_names).items() if key.isupper() and "." in name}
     assert {name for name in durable if f"`{name}`" not in PAGES["temporal.md"]} == set()
     assert {name for name in telemetry._METRICS if f"`{name}`" not in PAGES["telemetry.md"]} == set()
+
+
+def test_the_pages_name_every_key_of_an_entry_and_every_argument_of_connections() -> None:
+    keys = {key for key in _FIELD_OF if not re.search(rf"`{key}[`:]", PAGES["mcp-file.md"])}
+    arguments = inspect.signature(orchestrator.Connections).parameters
+    assert keys == set()
+    assert {name for name in arguments if f"`{name}`" not in PAGES["mcp-behaviour.md"]} == set()

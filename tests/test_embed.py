@@ -58,7 +58,7 @@ ODD = {
 
 
 def _by_name(asked: ModelRequest) -> Reply | None:
-    """The model's name says how it behaves."""
+    """The model's name selects its behaviour."""
     if asked.model == "larger":
         return plain_numbers(asked, 2 * DIMENSION)
     return Fault(int(asked.model), "scripted") if asked.model.isdigit() else ODD.get(asked.model)
@@ -75,7 +75,7 @@ def _texts(server: ScriptedModel) -> list[str]:
 
 
 def _unit_rows(texts: Sequence[str]) -> NDArray[np.float32]:
-    """What an embedder must make of the server's answers."""
+    """Return the vectors that an embedder must make of the server's answers."""
     return unit(np.array([embedding(text) for text in texts]))
 
 

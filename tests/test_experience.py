@@ -1,4 +1,4 @@
-"""What was done before makes routing surer, and never worse: brought tools, poisoning, changed tools, tenants."""
+"""Past tasks improve routing and never harm it: new tools, poisoning, changed tools, tenants."""
 
 import time
 from dataclasses import replace
@@ -178,7 +178,7 @@ async def test_a_tool_that_no_task_used_stays_findable() -> None:
 
 
 def test_a_few_tasks_teach_the_tool_that_they_share() -> None:
-    """All need a login, which routing hardly finds. It is worth more than the order of the two tools beside it."""
+    """All tasks need a login, which routing hardly finds. It is worth more than the order of the other two tools."""
     tasks, others = [], {f"other {number}": 0.14 - number / 50 for number in range(5)}
     for number in range(8):
         own, rival = ("a", "b") if number % 2 else ("b", "a")

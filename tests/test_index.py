@@ -1,4 +1,4 @@
-"""The Index: built from what is known of an earlier one, it is the same as one built afresh."""
+"""The Index: built from an earlier one, it is equal to a new one."""
 
 import numpy as np
 import pytest

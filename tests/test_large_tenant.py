@@ -58,7 +58,7 @@ async def decided(router: Router, asked: Sequence[RouteRequest]) -> list[Decisio
 
 
 def seen(decision: Decision) -> tuple[object, ...]:
-    """What a caller acts on, of a Decision."""
+    """Return the parts of a Decision that a caller uses."""
     keys = [match.tool.key for match in decision.matches[:1]]
     said = {warning for warning in decision.warnings if "server" in warning or "not wanted" in warning}
     return (decision.stage, decision.recommended, keys, decision.servers, decision.named_servers, said)

@@ -1,4 +1,4 @@
-"""A language model within a route, over real HTTP: what it says a task needs, how it reranks, and when it fails."""
+"""A language model within a route, over real HTTP: its list of needs, its reranking, and its failures."""
 
 import asyncio
 import gc
@@ -68,7 +68,7 @@ def keys(decision: Decision) -> list[str]:
 
 
 def alike(one: Decision, other: Decision) -> bool:
-    """All but what was said and measured on the way is the same."""
+    """Return True if all parts other than warnings and measurements are the same."""
     same = [replace(d, warnings=(), timings_ms={}, usage=one.usage) for d in (one, other)]
     return same[0] == same[1]
 

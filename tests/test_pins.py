@@ -1,4 +1,4 @@
-"""Pins: a definition that changed to do more waits until somebody accepts it, whatever way it comes."""
+"""Pins: a definition that changed to do more waits until a person accepts it, however it arrives."""
 
 import asyncio
 import json
@@ -116,7 +116,7 @@ OTHER = {"name": "other", "description": "Make a sandwich"}
 
 
 class Rug:
-    """A server's definitions, as they are now, and the calls that reached it."""
+    """A server's present definitions, and the calls that reached it."""
 
     def __init__(self, folder: Path) -> None:
         self._file, self._calls = folder / "definitions.json", folder / "calls"

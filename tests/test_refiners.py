@@ -1,4 +1,4 @@
-"""Refiners: named servers, asked-for capabilities, parts, what is required, and tools of lower standing."""
+"""Refiners: named servers, requested capabilities, parts, required tools, and tools of lower standing."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Relations: stated in records, in a file and by servers; what is needed comes along; former names still work."""
+"""Relations: stated in records, in a file and by servers. Needed tools come along, and former names still work."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Routing end to end on the sample catalogue: the Decision, its stages, and what awkward requests give."""
+"""Routing end to end on the sample catalogue: the Decision, its stages, and awkward requests."""
 
 import asyncio
 import json

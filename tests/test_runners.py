@@ -24,7 +24,7 @@ HALF = """Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from 
 
 
 def npx(folder: Path, *script: str, **own: float) -> dict[str, Any]:
-    """An entry whose runner does this. It is called as a person would: by a path, which counts as well."""
+    """Return an entry whose runner does this. It is called by a path, as a person might call it."""
     folder.mkdir(exist_ok=True)
     program = folder / "npx"
     program.write_text("\n".join(("#!/bin/sh", *script)))

@@ -1,4 +1,4 @@
-"""Flagged tools: what in their texts is meant for a model is taken away, and they neither lead nor settle anything."""
+"""Flagged tools: text for a model is removed, and the tools neither lead nor settle a Decision."""
 
 from dataclasses import replace
 

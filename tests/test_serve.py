@@ -1,4 +1,4 @@
-"""The gateway behind `serve`: a tenant finds and calls what it has now, asked before a change, whatever fails."""
+"""The gateway behind `serve`: a tenant finds and calls its present tools, and is asked before a change."""
 
 import asyncio
 import json
@@ -184,7 +184,7 @@ async def asking(
     audit: Audit | None = None,
     **servers: Any,
 ) -> AsyncIterator[tuple[Client, list[ElicitRequestFormParams], Gateway]]:
-    """A client whose user answers so, one after the other, and what its user was asked."""
+    """Return a client whose user gives these answers one after the other, and the questions to its user."""
     asked, left = list[ElicitRequestFormParams](), [*answers]
 
     async def ask(_: object, params: ElicitRequestFormParams) -> ElicitResult:

@@ -65,7 +65,7 @@ def web() -> Iterator[str]:
 
 @pytest.fixture
 def home(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """A home with files of six clients, in which the command line works; the seventh client is not there."""
+    """Return a home with files of six clients, in which the command line works. The seventh client is missing."""
     for name in ("APPDATA", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""A route by an activity for each stage: the same Decision as by one, to the last digit, wherever the stages run."""
+"""A route by an activity for each stage: the same Decision to the last digit, wherever the stages run."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -68,7 +68,7 @@ class Stages:
         return payload.read(await self.do(names.MERGE, request, found), Decision)
 
     async def differ(self, requests: Iterable[RouteRequest]) -> list[str]:
-        """Return the queries whose Decisions are not the same, but for the times that they took."""
+        """Return the queries whose Decisions differ in more than their timings."""
         wrong = []
         for request in requests:
             whole = payload.read(await self.do(names.ROUTE, request), Decision)

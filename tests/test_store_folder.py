@@ -1,4 +1,4 @@
-"""A store in a folder: each tenant's cost, lock and damage are its own, and nothing that stands in it runs."""
+"""A store in a folder: each tenant's cost, lock and damage are its own, and no file in it runs."""
 
 import asyncio
 import base64
@@ -89,7 +89,7 @@ def _rewritten(**changes: object) -> Damage:
 
 
 def _recorded(content: Callable[[str], str], *, named: bool = True) -> Damage:
-    """Change the first part of a manifest's content; where `named` says so, name it by what it says now."""
+    """Change the first part of a manifest's content. With `named`, name the part by its new content."""
 
     def change(store: Store, tenant: str) -> None:
         file = place(store, tenant) / "head.json"

@@ -1,4 +1,4 @@
-"""Syncing: listed once, stored, known without a connection, and kept current by what servers list later."""
+"""Syncing: listed once, stored, known without a connection, and kept current by later listings."""
 
 import json
 import sys

@@ -126,7 +126,9 @@ class Place:
         """Return the path of the mcpServers file. Raises InvalidConfig if there is none."""
         found = self.file
         if found is None:
-            raise InvalidConfig(f"no {' and no '.join(FILE_NAMES)} in this folder: give --config FILE")
+            raise InvalidConfig(
+                f"no {' and no '.join(FILE_NAMES)} in this folder: give --config FILE, or run `toolroute setup`"
+            )
         return found
 
     async def open_router(self, options: Options) -> Router:

@@ -137,7 +137,7 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
         remedy = "check the namespace's full name, and TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH"
         return Unauthorised(f"{server} refuses access to namespace {to.namespace!r}: {remedy}")
     if status:
-        return Unavailable(f"{server} does not serve ({text[:200]})")
+        return Unavailable(f"{server} refuses requests ({text[:200]}): check its state, then try again")
     if "InvalidContentType" in text:
         remedy = "set TEMPORAL_TLS=false, or use another server with --address or TEMPORAL_ADDRESS"
         return InvalidConfig(f"{server} does not speak TLS: {remedy}")

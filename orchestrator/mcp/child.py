@@ -222,7 +222,7 @@ async def _until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 async def _lines(pipe: StreamReader) -> AsyncIterator[bytes]:
-    """Yield each line that is not empty. Of a line over the limit only the beginning is yielded, as the last one."""
+    """Yield each line that is not empty. The beginning of a line over the limit is yielded as the last one."""
     line = bytearray()
     while chunk := await pipe.read(_CHUNK):
         *ends, rest = chunk.split(b"\n")

@@ -339,7 +339,7 @@ class McpConfig:
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
-        profiles = read_profiles(given.get(PROFILES, {}), source)
+        profiles = read_profiles(given.get(PROFILES, {}), source, entries)
         if profile:
             if profile not in profiles:
                 raise InvalidConfig(f"{source}: no profile {profile!r}; its profiles: {', '.join(profiles) or 'none'}")

@@ -1,4 +1,4 @@
-"""What is stored about listings besides their tools: failures, accepted definitions, and offers."""
+"""Records of listings besides their tools: failures, accepted definitions, and offers."""
 
 import json
 import logging

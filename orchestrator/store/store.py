@@ -339,11 +339,10 @@ class Store:
         """
         check_tenant(tenant, shared=True)
         now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
-        write = Write(now, listed or {}, self._entries, file)
         given = {tool.key: tool for own in servers.values() for tool in own or ()}
         wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
         writer = Writer(self.qdrant, self._tool_points, self.index_limit, self._damaged)
-        return writer.replace(tenant, write, wanted, on_progress)
+        return writer.replace(Write(tenant, now, wanted, listed or {}, self._entries, file), on_progress)
 
     def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None) -> None:
         """Store why servers could not be listed. Reasons for other servers are kept for a month.

@@ -27,40 +27,31 @@ class Writer:
         self._qdrant, self._tool_points = qdrant, tool_points
         self._index_limit, self._damaged = index_limit, damaged
 
-    def replace(
-        self, tenant: str, write: "Write", wanted: Mapping[str, Tool], on_progress: Progress | None
-    ) -> dict[str, Changes]:
-        """Write the tools of several servers, and return the changes of each server.
-
-        Args:
-            tenant: The tenant.
-            write: The new definitions.
-            wanted: The written tools, by point.
-            on_progress: Is called with the number of tools written.
-        """
+    def replace(self, write: "Write", on_progress: Progress | None) -> dict[str, Changes]:
+        """Write the tools of several servers, and return the changes of each server."""
         mends = any(tools is not None for tools in write.now.values())
-        with self._qdrant.writing(tenant, mends=mends) as points:
-            found = self._found(points, tenant, write, wanted)
+        with self._qdrant.writing(write.tenant, mends=mends) as points:
+            found = self._found(points, write)
             few = len(found.missing) <= _BATCH and not self._tool_points.embedder.remote
             if not found.missing or few:
-                return self._finish(points, write, wanted, found, [])
-        noted = self._add_missing(tenant, found, on_progress)
-        with self._qdrant.writing(tenant, mends=mends) as points:
-            again = self._found(points, tenant, write, wanted)
+                return self._finish(points, write, found, [])
+        noted = self._add_missing(write.tenant, found, on_progress)
+        with self._qdrant.writing(write.tenant, mends=mends) as points:
+            again = self._found(points, write)
             calm = again.before.state == found.before.state
-            return self._finish(points, write, wanted, again, noted if calm else [])
+            return self._finish(points, write, again, noted if calm else [])
 
-    def _found(self, points: Points, tenant: str, write: "Write", wanted: Mapping[str, Tool]) -> "_Found":
+    def _found(self, points: Points, write: "Write") -> "_Found":
         """Return the state before a write. A large tenant stays in the searched collection, even with fewer tools."""
-        before, noted = manifest.to_replace(points, tenant)
+        before, noted = manifest.to_replace(points, write.tenant)
         collection, searched = self._tool_points.collection, self._tool_points.searched
         if self._qdrant.remote and (before.collection == searched or write.on(before, "").count > self._index_limit):
             collection = searched
         kept = write.on(before, collection).definitions() if collection != before.collection else set[tuple[str, str]]()
         left = self._tool_points.left_behind(points, before, collection)
-        tools = {**{point: tool for point, tool in left.items() if (tool.key, tool.hash) in kept}, **wanted}
+        tools = {**{point: tool for point, tool in left.items() if (tool.key, tool.hash) in kept}, **write.wanted}
         named = before.definitions() if collection == before.collection else frozenset[tuple[str, str]]()
-        missing = self._tool_points.missing(points, collection, tools, named, whole=tenant not in self._damaged)
+        missing = self._tool_points.missing(points, collection, tools, named, whole=write.tenant not in self._damaged)
         return _Found(before, noted, collection, {point: tools[point] for point in missing})
 
     def _add_missing(self, tenant: str, found: "_Found", on_progress: Progress | None) -> list[str]:
@@ -82,27 +73,22 @@ class Writer:
                         on_progress(done, len(missing))
         return noted
 
-    def _finish(
-        self, points: Points, write: "Write", wanted: Mapping[str, Tool], found: "_Found", noted: list[str]
-    ) -> dict[str, Changes]:
+    def _finish(self, points: Points, write: "Write", found: "_Found", noted: list[str]) -> dict[str, Changes]:
         """Add the missing points, replace the manifest, and delete unused points.
 
         Args:
             points: The tenant's points.
             write: The write.
-            wanted: The written tools, by point.
             found: The state before the write.
             noted: The drafts of the points that this write has already added.
         """
         for _ in range(_SWAPS):  # On a Qdrant server, another writer may come first.
-            before, tenant = found.before, found.before.tenant
-            after = write.on(before, found.collection)
+            before, after = found.before, write.on(found.before, found.collection)
             removed = before.definitions() - (after.definitions() if before.collection == after.collection else set())
             if found.missing:
                 noted = [*noted, *self._note(points, [(found.collection, found.added)])]
-                self._tool_points.add(
-                    points, found.collection, found.missing, self._tool_points.embed(list(found.missing.values()))
-                )
+                vectors = self._tool_points.embed(list(found.missing.values()))
+                self._tool_points.add(points, found.collection, found.missing, vectors)
             if found.collection == self._tool_points.searched:
                 after = large_tenant.with_statistics(points, before, after)
             if (after, after.last) == (before, before.last):
@@ -111,14 +97,12 @@ class Writer:
             going = self._note(points, [(before.collection or found.collection, removed)])
             parts = manifest.swap(points, before, after)
             if parts is not None:
-                if self._qdrant.remote and before.parts:
-                    self._sweep(points, found, after, parts, removed, noted)
-                else:
-                    self._sweep(points, found, after, parts, removed, [*noted, *going])
+                done = noted if self._qdrant.remote and before.parts else [*noted, *going]
+                self._sweep(points, found, after, parts, removed, done)
                 return write.changes(before, after)
-            noted, found = [], self._found(points, tenant, write, wanted)
+            noted, found = [], self._found(points, write)
         raise StoreBusy(
-            f"the store {self._qdrant} is busy: other writers changed tenant {tenant!r} first, {_SWAPS} times; "
+            f"the store {self._qdrant} is busy: other writers changed tenant {write.tenant!r} first, {_SWAPS} times; "
             "try again"
         )
 
@@ -183,13 +167,17 @@ class Write:
     """A write of several servers.
 
     Attributes:
+        tenant: The tenant.
         now: The definitions by server. None removes the server.
+        wanted: The written tools, by point.
         listed: The entries that listed them.
         entries: The entries of the configuration that sees the store.
         file: The file with the entries in `listed`.
     """
 
+    tenant: str
     now: Mapping[str, Definitions | None]
+    wanted: Mapping[str, Tool]
     listed: Entries
     entries: Entries | None
     file: str

@@ -1,6 +1,6 @@
-"""A server that lists the tools of the file DEFINITIONS as they stand there now, and notes each call in COUNT_FILE.
+"""A server that lists the present tools of the file DEFINITIONS, and notes each call in COUNT_FILE.
 
-It ends in the middle of a call while the file holds "end here". With TELLS it says when the file changed.
+It ends in the middle of a call while the file contains "end here". With TELLS it says when the file changed.
 """
 
 import json
