@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
+# pydantic-ai imports it within a workflow. A busy machine needs more than the two seconds that Temporal allows.
+import openai.resources.responses.responses  # noqa: F401
 import pytest
 from agents import OpenAIProvider, set_tracing_disabled
 from pydantic_ai.durable_exec.temporal import AgentPlugin, PydanticAIPlugin
