@@ -18,6 +18,7 @@ from orchestrator.cli.output import console, counted, dim, present, progress
 from orchestrator.cli.place import Place, connecting
 from orchestrator.cli.temporal import connect, target
 from orchestrator.cli.tools import named
+from orchestrator.common.endpoints import address
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
 from orchestrator.index.calibration import REMEDY, Fit
@@ -101,6 +102,9 @@ def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Find
     yield from _flagged(flags, _opinions(place, options, [known[key] for key in flags]))
     yield _checked("temporal", lambda: _temporal(options), "correct the settings, or start the server")
     yield _model(options)
+    if options.rerank_url or options.decide == "rerank":
+        remedy = "correct TOOLROUTE_RERANK_URL, TOOLROUTE_RERANK_MODEL or TOOLROUTE_RERANK_KEY, or start the reranker"
+        yield _checked("reranker", lambda: _reranker(options), remedy)
     if file := place.file:
         yield from _servers(file, connects=connects)
 
@@ -189,6 +193,29 @@ def _model(options: Options) -> Finding:
         return Finding("model", "works", f"{named} at {models.where} (not called here)")
     remedy = "set OPENAI_API_KEY, or set OPENAI_BASE_URL to your own endpoint"
     return Finding("model", "broken", f"{named} is configured without an API key", remedy)
+
+
+def _reranker(options: Options) -> Finding:
+    """Ask the reranker to order two short texts."""
+    from orchestrator.llm.rerank import Reranker
+
+    reranker = Reranker(options)
+
+    async def asked() -> None:
+        try:
+            await reranker.rank("read a file", ["read the text of a file", "send an email"])
+        finally:
+            await reranker.aclose()
+
+    started = time.perf_counter()
+    asyncio.run(asked())
+    took = f"{(time.perf_counter() - started) * 1000:.0f} ms for two texts"
+    if options.decide != "rerank":
+        remedy = "set TOOLROUTE_DECIDE=rerank, or give --decide rerank"
+        return Finding(
+            "reranker", "missing", f"{address(options.rerank_url)} answers, but routes do not use it", remedy
+        )
+    return Finding("reranker", "works", f"{address(options.rerank_url)}, {took}")
 
 
 def _servers(path: Path, *, connects: bool) -> Iterator[Finding]:

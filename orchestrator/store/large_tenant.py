@@ -137,6 +137,11 @@ class SearchedTools:
             ) from None
         [self.sample] = self.search([((), Where(), _SAMPLE)])
 
+    def servers_with(self, name: str) -> set[str]:
+        """Return the servers that have a tool of this name."""
+        tools = self.owner.tools.items()
+        return {server for server, named in tools if name in named and server not in self._hidden}
+
     def search(self, searches: Sequence[Search]) -> list[list[Candidate]]:
         """Return the tools that each search finds, best first.
 
