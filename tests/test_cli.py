@@ -96,6 +96,14 @@ def test_the_options_of_a_request_reach_the_router(route: Run) -> None:
     assert found["tokens"]["after"] <= 200
 
 
+def test_a_conversation_with_an_unknown_role_is_refused_with_its_line(route: Run, tmp_path: Path) -> None:
+    turns = tmp_path / "turns.jsonl"
+    turns.write_text('{"text": "list my invoices"}\n{"role": "assitant", "text": "Three."}\n')
+    ran = route("and the unpaid ones", "--conversation", turns)
+    assert ran.exit_code == 2
+    assert f"--conversation {turns}:2: role: Input should be 'user', 'assistant'" in ran.stderr
+
+
 @pytest.mark.parametrize("output", ["openai", "anthropic"])
 def test_the_matches_are_given_as_a_models_tools(output: str, route: Run) -> None:
     done = route("create a bug in jira", "-o", output, "--limit", "2")

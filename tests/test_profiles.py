@@ -22,6 +22,7 @@ from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.http import BearerTokens, make_app
 from orchestrator.server.protocol import make_server
+from orchestrator.server.watched_config import WatchedConfig
 from tests.catalogues import sample
 from tests.servers.start import HERE, text_of
 
@@ -244,16 +245,21 @@ async def test_a_misspelt_parameter_stops_the_call(
 
 
 def test_a_pinned_tool_outside_the_profile_is_an_error_and_an_unknown_server_a_warning(
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for outside in ("quick:add", "desk:delete_email"):
         with pytest.raises(InvalidConfig, match=f"profile 'p': the pinned tool '{outside}' is not in the profile"):
             configured(p={"servers": ["desk"], "tools": ["!desk:delete_*"], "pinned": [outside]})
-    assert not caplog.records
-    configured(p={"servers": ["desk", "dsek"], "tools": ["qick:*", "!*:add"], "overrides": {"de:a": {}}})
+    slips = {"servers": ["desk", "dsek"], "tools": ["qick:*", "!*:add"], "overrides": {"de:a": {}}}
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"desk": DESK}, "profiles": {"p": slips, "all": {"servers": ["de*"]}}}))
+    watched = WatchedConfig(file, "all")
     assert [one.getMessage() for one in caplog.records] == [
-        "mcpServers: profile 'p': no server matches 'dsek', 'de', 'qick': correct the name, or add the server"
+        f"{file}: profile 'p': no server matches 'dsek', 'de', 'qick': correct the name, or add the server"
     ]
+    file.write_text(json.dumps({"mcpServers": {"dsek": DESK}, "profiles": {"all": {"servers": ["desk"]}}}))
+    assert watched.changed()
+    assert "profile 'all': no server matches 'desk'" in caplog.text
 
 
 async def test_a_missing_variable_of_a_fixed_value_stops_that_call_alone(

@@ -280,6 +280,11 @@ async def test_always_asks_about_each_call_whatever_was_allowed(tmp_path: Path) 
             assert text_of(await client.call_tool(**add())) == "3"
         assert [one.requested_schema for one in asked] == [{"type": "object", "properties": {}}] * 2
     assert Approvals("org:1").read() == {}
+    async with asking(tmp_path, "auto", policy=Approve.ALWAYS) as (client, _, _):  # It cannot ask.
+        refused = text_of(await client.call_tool(**add()))
+    assert "not called: every call needs approval here, so the user must approve the call" in refused
+    assert "Use a client that can ask you, or change `approve` or `--approve` of this gateway" in refused
+    assert "approvals allow" not in refused
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -148,7 +148,7 @@ _EXAMPLES = {
 class _Line(BaseModel):
     model_config = ConfigDict(extra="ignore", defer_build=True)
     text: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("text", "content"))]
-    role: str = "user"
+    role: Literal["user", "assistant", "system", "developer", "tool"] = "user"
     tools: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
 

@@ -58,8 +58,8 @@ async def replay(
         elif store is not None:
             tasks = tasks_of(store.outcomes.read(place.tenant).outcomes, since or 0.0)
         if not tasks:
-            remedy = "so none is replayed: `toolroute experience list` shows what is remembered"
-            raise InvalidInput(f"no task of {place.tenant!r} that went well has its text kept, {remedy}")
+            remedy = "`toolroute experience list` shows the remembered tasks"
+            raise InvalidInput(f"nothing to replay: {place.tenant!r} has no successful task with its text. {remedy}")
         where: dict[str, Any] = {"catalogue": place.catalogue} if place.catalogue else {"stores": place.stores}
         after = await stack.enter_async_context(Router(**where, options=replace(options, experience="off")))
         before = None

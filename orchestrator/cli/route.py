@@ -35,6 +35,8 @@ async def route(place: Place, request: RouteRequest, options: Options, output: s
 
     Prints why each tool matches, and which servers to connect. `-o markdown` prints a prompt with the task and the
     tools' definitions, limited to 6,000 tokens.
+
+    Exit code 3: no tool matches.
     """
     model = typed("model")
     if model and output not in ("table", "json"):

@@ -5,7 +5,6 @@ client. A parameter with a fixed value is hidden, the client cannot set it, and 
 errors.
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
@@ -24,7 +23,6 @@ from orchestrator.records.call import Approve
 from orchestrator.records.request import within
 from orchestrator.records.tool import Tool, altered
 
-logger = logging.getLogger(__name__)
 _NOTHING = ("", ":", "")
 """A pattern that matches no tool, for an empty list."""
 _BRANCHES = ("allOf", "anyOf", "oneOf")
@@ -87,11 +85,13 @@ class Profile:
         name: Its name, "" for the whole configuration.
         spec: Its part of the file.
         source: The file's name, for messages.
+        lost: The names and patterns in it that match no server of the file.
     """
 
     name: str = ""
     spec: ProfileSpec = field(default_factory=ProfileSpec)
     source: str = ""
+    lost: tuple[str, ...] = ()
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ def read_profiles(given: Any, source: str, servers: Collection[str]) -> dict[str
     Args:
         given: The decoded part of the file.
         source: The file's name, for messages.
-        servers: The names of the file's servers. A pattern that matches none of them is a warning.
+        servers: The names of the file's servers.
 
     Raises:
         InvalidConfig: A profile is wrong. The error names the wrong part and the remedy.
@@ -229,21 +229,19 @@ def read_profiles(given: Any, source: str, servers: Collection[str]) -> dict[str
         if not (0 < len(name) <= 64 and name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
             raise InvalidConfig(f"{where}: a name has 1 to 64 letters, digits, - and _: rename it")
         try:
-            found[name] = Profile(name, ProfileSpec.model_validate(value), source)
+            spec = ProfileSpec.model_validate(value)
         except ValidationError as error:
             raise InvalidConfig(f"{where}: {first_problem(error)}") from None
+        found[name] = Profile(name, spec, source, _lost(spec, servers))
         _check(where, found[name])
-        if lost := [
-            repr(own) for own in _servers_of(found[name].spec) if not any(fnmatchcase(one, own) for one in servers)
-        ]:
-            logger.warning("%s: no server matches %s: correct the name, or add the server", where, ", ".join(lost))
     return found
 
 
-def _servers_of(spec: ProfileSpec) -> list[str]:
-    """Return the names and patterns of servers in a profile, each once."""
+def _lost(spec: ProfileSpec, servers: Collection[str]) -> tuple[str, ...]:
+    """Return the names and patterns of servers in a profile that match none of these servers."""
     keys = (*spec.pinned, *spec.overrides, *(pattern.removeprefix("!") for pattern in spec.tools or ()))
-    return list(dict.fromkeys((*(spec.servers or ()), *(key.partition(":")[0] for key in keys))))
+    own = dict.fromkeys((*(spec.servers or ()), *(key.partition(":")[0] for key in keys)))
+    return tuple(pattern for pattern in own if not any(fnmatchcase(server, pattern) for server in servers))
 
 
 def _check(where: str, profile: Profile) -> None:

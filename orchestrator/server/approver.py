@@ -81,7 +81,7 @@ class Approver:
             tool: The tool.
             arguments: The call's arguments.
         """
-        shown, policy = current().shown(tool), current().spec.approve or self._policy
+        shown, policy = current().shown(tool), self._present_policy
         if not needs_approval(shown, policy):
             return "not needed"
         entry = self._gateway.config.servers[tool.server].identity
@@ -105,6 +105,11 @@ class Approver:
             raise NeedsApproval(refusal, "declined")
         await self._keep(who, shown, entry, given)
         return given
+
+    @property
+    def _present_policy(self) -> Approve:
+        """The policy of the request's profile, or of the gateway."""
+        return current().spec.approve or self._policy
 
     async def _is_kept(self, who: Conversation, tool: Tool, entry: str, held: Mapping[str, str]) -> bool:
         """Return True if the user has allowed this definition of the tool in this session, or always."""
@@ -169,15 +174,19 @@ class Approver:
         def command(*words: str) -> str:
             return f"`{shlex.join(['toolroute', *words, *whose, *self._options])}`"
 
-        remedy = (
-            f"Read the change with {command('tools', 'changes')}. To accept it, run {command('tools', 'accept', known)}"
-            if is_quarantined(tool)
-            else f"To allow agents to call this tool from now on, run {command('approvals', 'allow', known)} in a "
-            "terminal and confirm there"
-        )
+        why = "it may change something"
+        if self._present_policy is Approve.ALWAYS:
+            why = "every call needs approval here"
+            remedy = "Use a client that can ask you, or change `approve` or `--approve` of this gateway"
+        elif is_quarantined(tool):
+            remedy = f"Read the change with {command('tools', 'changes')}. To accept it, run "
+            remedy += command("tools", "accept", known)
+        else:
+            remedy = f"To allow agents to call this tool from now on, run {command('approvals', 'allow', known)} in a "
+            remedy += "terminal and confirm there"
         return NeedsApproval(
-            f"{key} was not called: it may change something, so the user must approve the call, and this client cannot "
-            f"ask the user. Give the user the following message and wait. Do not try another way.\n"
+            f"{key} was not called: {why}, so the user must approve the call, and this client cannot ask the user. "
+            "Give the user the following message and wait. Do not try another way.\n"
             f"To the user: your agent wants to call {key} with {shown}. {changed}{remedy}. Then tell "
             "your agent to go on."
         )
