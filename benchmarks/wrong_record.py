@@ -1,8 +1,9 @@
 """Measures the effect of one record by one person: `python -m benchmarks.wrong_record --data ../shared`.
 
-Half of each development set, at most 300 tasks, is recorded as the past of several people. Then a further person records
-one other task with a wrong tool that routing finds (its best or second-best wrong one), or with the right tool, and this
-task is routed again. It counts the tasks for which the recorded tool is then first. The record is removed before the next.
+Half of each development set, at most 300 tasks, is recorded as the past of several people. Then a further person
+records another task with the right tool, or with a wrong tool that routing finds (the best or the second-best wrong
+one), and this task is routed again. It counts the tasks for which the recorded tool is then first. Each record is
+removed before the next.
 """
 
 import argparse
