@@ -200,6 +200,12 @@ async def test_a_filter_that_no_tool_passes_warns_with_what_may_be_meant(
     assert warning in (await router.route(request("a page", filters=filters))).warnings
 
 
+async def test_patterns_that_no_tool_matches_warn(router: Router) -> None:
+    wrong = "no tool matches the patterns of `only`, or of the profile: correct the patterns"
+    for filters in ({}, {"kind": "mcp"}):
+        assert (await router.route(request("a page", only=("jria:*",), filters=filters))).warnings == (wrong,)
+
+
 async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Router) -> None:
     whole = await router.route("create an issue")
     for cap in (whole.tokens.after - 1, whole.tokens.after // 2, 60, 1):

@@ -16,6 +16,7 @@ from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near
+from orchestrator.records.request import within
 from orchestrator.records.tool import Match, Rejected, Stage
 
 MAX_REJECTED = 20
@@ -221,6 +222,9 @@ def _why_little(state: State, stage: Stage, kept: Sequence[Match], room: str) ->
         add = "add tools with `toolroute tools import` or `toolroute tools sync`, or give a file with tools"
         return [f"the catalogue of {task.request.tenant} is empty: {add}"]
     if state.allowed is not None and not state.allowed.any():
+        only = task.request.only
+        if only and not any(within(tool.key, only) for tool in task.index.catalogue):
+            return ["no tool matches the patterns of `only`, or of the profile: correct the patterns"]
         said = ", ".join(f"{name}={value}" for name, value in task.request.filters.items())
         near = _labels_meant(task) or "`toolroute tools list` shows them all"
         if not said:
