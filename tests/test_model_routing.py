@@ -277,7 +277,7 @@ async def test_a_reranker_that_refuses_is_quoted(replies: list[Any], named: str)
         ({"detail": "no such model"}, "(HTTP 404: no such model)"),
         (
             {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]},
-            'HTTP 404: [{"loc":["body","model"],"msg":',
+            'HTTP 404: [{"loc": ["body", "model"], "msg":',
         ),
         (
             {"error": "the model is\x1b[31m overloaded", "error_type": "overloaded"},
