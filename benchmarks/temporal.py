@@ -68,8 +68,8 @@ async def measure(data: Path, sizes: list[int], pairs: int) -> str:
             "| ---: | ---: | ---: | ---: | ---: | ---: |",
             *loads,
             "",
-            f"{pairs} interleaved rounds a size: a route and an empty activity, and stage by stage and a route, "
-            f"with the same Decisions. The server: {server}, on loopback, with "
+            f"Each size has {pairs} rounds, which compare a route with an empty activity, and a staged route with a "
+            f"route. The Decisions are the same. The server is {server}, on loopback, with "
             + ", ".join(f"`{setting}`" for setting in SETTINGS)
             + ".",
         ]

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.options import store_tools
 from orchestrator.cli.output import console
+from orchestrator.cli.place import store_tools
 from orchestrator.cli.show import show_decision, show_run
 from orchestrator.cli.temporal import Target, clean_stdout, connect
 from orchestrator.cli.worker import make_worker
@@ -52,7 +52,7 @@ async def main() -> None:
     try:
         await run_on_temporal(out, config)
     except Unavailable as error:
-        out.print(Text(f"\n{error}\nNo Temporal server starts here, so the task runs in process.", style="yellow"))
+        out.print(Text(f"\n{error}\nNo Temporal server can start, so the task runs in this process.", style="yellow"))
         await run_in_process(out, config)
 
 
@@ -62,7 +62,7 @@ def headline(out: Console, number: int, text: str) -> None:
 
 async def learn(out: Console, config: McpConfig) -> None:
     """List the servers once and store their tools with the sample catalogue's in a folder store."""
-    headline(out, 1, "List three real MCP servers once and store what they offer (a folder store)")
+    headline(out, 1, "List three real MCP servers once and store their tools in a folder")
     options = Options()
     store = Store(STORE, embedder=lambda: embedder_for(options))
 
@@ -74,12 +74,12 @@ async def learn(out: Console, config: McpConfig) -> None:
     changes = await asyncio.to_thread(store_tools, store, TENANT, Catalogue.read(HERE / "tools.jsonl"))
     new = sum(len(change.new) for change in changes.values())
     out.print(f"  examples/tools.jsonl: {new} tools of agents, integrations, workflows and built-ins")
-    out.print("  All connections are closed; from here on every tool is known without one.")
+    out.print("  All connections are closed. From now on, toolroute knows every tool without a connection.")
 
 
 async def route(out: Console) -> None:
     """Route the sample tasks. Each shows something different."""
-    headline(out, 2, "Route tasks: which tools, by which stage, how sure, why, what to connect, what is saved")
+    headline(out, 2, "Route tasks: the tools, the reasons, the confidence, the servers to connect, the tokens saved")
     async with Router(store=STORE) as router:
         for task in json.loads((HERE / "tasks.json").read_text(encoding="utf-8")):
             decision = await router.route(RouteRequest(query=task["task"], tenant=TENANT))
@@ -90,7 +90,7 @@ async def route(out: Console) -> None:
 
 async def run_on_temporal(out: Console, config: McpConfig) -> None:
     """Route, plan and run one task on its own Temporal dev server."""
-    headline(out, 3, "Carry one out on a real Temporal server: route, plan from the same matches, call")
+    headline(out, 3, "Run one task on a real Temporal server: route, plan, call")
     plugin = OrchestratorPlugin(store=STORE, mcp_servers=config)
     try:
         async with dev_server() as address:

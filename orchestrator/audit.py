@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from orchestrator import telemetry
 from orchestrator.common.digests import digest
+from orchestrator.common.keys import split_key
 from orchestrator.common.regular import regular
 from orchestrator.errors import InvalidConfig
 
@@ -34,22 +35,30 @@ _LONGEST = 300
 """The maximum number of characters of a name from a client or a server."""
 
 
+EVENTS = (
+    *("search", "describe", "call", "result", "resource", "prompt"),
+    *("approval", "acceptance", "login", "configuration"),
+)
+"""The values of `Entry.event`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One line of the audit log.
 
     Attributes:
-        event: `search`, `describe`, `call`, `result` (a further part of one), `resource`, `prompt`, `approval`,
-            `acceptance`, `login` or `configuration`.
+        event: One of EVENTS. `result` is a further part of a call's result.
         tenant: The tenant.
         actor: The client or person, if known.
         profile: The gateway's profile, or "".
         server: The server's name.
         tool: The tool's key; several, with spaces between them, where definitions were asked for.
-        arguments: The digest of a call's arguments, or of the URI or prompt that was asked for.
-        decision: The fingerprint of the search, or of the search before a call.
+        arguments: The digest of a call's arguments, or of the URI or prompt that was asked for. For the approval of a
+            run's step it is the digest that was approved.
+        decision: The fingerprint of the search, or of the search before a call. For the approval of a run's step it is
+            the run's id.
         approval: The source of a call's approval: `not needed`, `this call`, `this session`, `this tool`, `this
-            server`, `kept`, `declined` or `not asked`.
+            server`, `kept`, `declined`, `withdrawn` or `not asked`.
         result: `ok`, or the kind of the error.
         ms: The duration in milliseconds.
         bytes: The size of the answer.
@@ -75,6 +84,19 @@ class Verified(NamedTuple):
     lines: int
     first: int
     problems: tuple[str, ...]
+
+
+def of_step(run_id: str, key: str, approved: str, *, allowed: bool) -> dict[str, Any]:
+    """Return the fields of the line about a person's word on a step of a run.
+
+    Args:
+        run_id: The run.
+        key: The key of the step's tool, or "" if it is not known.
+        approved: The digest of the approved call.
+        allowed: False if the step was refused.
+    """
+    about = {"server": split_key(key)[0], "tool": key, "arguments": approved, "decision": run_id}
+    return {**about, "approval": "this call" if allowed else "declined"}
 
 
 def arguments_digest(arguments: Mapping[str, Any]) -> str:
@@ -145,7 +167,7 @@ class Audit:
         with self._locked():
             found = self._verified()
         if not (found.lines or found.problems):
-            return Verified(0, 0, ("no line is left of a log that was written: lines were removed",))
+            return Verified(0, 0, ("the audit log is empty, but lines were written to it: they were removed",))
         return found
 
     def _verified(self) -> Verified:
@@ -169,8 +191,8 @@ class Audit:
         if head and first > head["first"]:
             problems.append(f"the first line has number {first} instead of {head['first']}: lines were removed")
         if head and (head["n"], head["hash"]) != (number, before):
-            written = f"the written one (number {head['n']})"
-            problems.append(f"the last line (number {number}) is not {written}: lines were removed or changed")
+            written = f"the last written line (number {head['n']})"
+            problems.append(f"line number {number} is not {written}: lines were removed or changed")
         return Verified(lines, first, tuple(problems))
 
     def _append(self, fields: Mapping[str, Any]) -> None:

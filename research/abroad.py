@@ -3,25 +3,31 @@
 The tasks are toolroute's own in ten languages (written/abroad.jsonl), among all tools of the servers in each file of
 tasks. Each language is measured with a confidence that was fitted without it. `--folder` measures your labelled queries
 with the shipped maps: one subfolder for each language, in the form of `toolroute eval`. `research.promises` writes the
-table.
+table. `--warnings` counts the English tasks with the share of unknown words of another language, set by set.
 """
 
 import argparse
 import asyncio
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.quality import table
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, QuerySet, answer_all, read_set
 from orchestrator.index.calibration import Calibration, from_json, shipped
-from orchestrator.index.embed import embedder_for
+from orchestrator.index.embed import Embedder, embedder_for, unfamiliar_to
+from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.pipeline.explain import FOREIGN
+from orchestrator.pipeline.explain import FOREIGN, LEAST_FOREIGN
+from orchestrator.pipeline.scoring import Search
+from orchestrator.pipeline.understand import understand
 from orchestrator.records.decision import Decision
 from orchestrator.runtime.router import Router
 from research.confidence import confidence_of, confidence_tops, fit_all
@@ -29,6 +35,7 @@ from research.examples import collect, collect_abroad, collect_small, collect_ta
 from research.sources import SETS
 from research.tasks import Tasks, abroad, tasks
 
+MOST_QUERIES, SMALL = 1_500, 40
 COLUMNS = ("tasks", "recall@5", "right", "confidence", "ece", "0.7 and above", "right of these", "warned")
 Answered = list[tuple[Query, Decision]]
 
@@ -80,12 +87,47 @@ def languages(found: Mapping[str, Answered]) -> str:
     return table(COLUMNS, {**{name: figures(own) for name, own in found.items()}, "**together**": figures(pooled)})
 
 
+def foreign(catalogue: Catalogue, texts: Sequence[str], embedder: Embedder) -> list[bool]:
+    """Return for each text whether its words alone give the warning about the language."""
+    index, found = Index(catalogue), list[bool]()
+    for text in texts:
+        asked = understand(text, known=index.keyword.terms, actions=index.keyword.actions)
+        knows = partial(unfamiliar_to, embedder)
+        search = Search(index=index, understood=asked, calibration=shipped(), unfamiliar_to=knows)
+        found.append(search.foreign >= LEAST_FOREIGN)
+    return found
+
+
+def warned_of(folder: Path, embedder: Embedder) -> list[object]:
+    """Return the queries of a set and those that warn, over all tools and over SMALL random catalogues of six tools."""
+    read, draw = read_set(folder), random.Random(folder.name)
+    texts = [query.text for query in read.queries]
+    texts = draw.sample(texts, min(MOST_QUERIES, len(texts)))
+    large, small = foreign(read.catalogue, texts, embedder), list[bool]()
+    for _ in range(SMALL):
+        tools = draw.sample(read.catalogue.tools, min(6, len(read.catalogue)))
+        small += foreign(Catalogue(tools), draw.sample(texts, min(25, len(texts))), embedder)
+    return [len(large), sum(large), len(small), sum(small)]
+
+
+def warnings(data: Path) -> str:
+    """Return the table of the English sets."""
+    folders = sorted(path.parent for part in ("bench", "train") for path in (data / part).glob("*/queries.jsonl"))
+    embedder = embedder_for(Options())
+    rows = {f"{path.parent.name}/{path.name}": warned_of(path, embedder) for path in folders}
+    together = [sum(map(int, column)) for column in zip(*rows.values(), strict=True)]
+    return table(("tasks", "warned", "over six tools", "warned"), {**rows, "**together**": together})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
     parser.add_argument("--folder", type=Path, help="labelled queries in place of our own, a subfolder a language")
+    parser.add_argument("--warnings", action="store_true", help="count the warnings for English tasks instead")
     given = parser.parse_args()
-    if given.folder is None:
+    if given.warnings:
+        print(warnings(given.data))
+    elif given.folder is None:
         print(languages(by_language(given.data)))
     else:
         print(languages({path.name: asyncio.run(of_set(read_set(path))) for path in sorted(given.folder.iterdir())}))

@@ -86,9 +86,9 @@ def main() -> None:
     text = "\n\n".join(
         [
             table(columns, {**rows, "**mean**": means(rows)}),
-            f"Thresholds from {OWN} queries, measured on the others ({DRAWS} draws a set):",
+            f"Thresholds from {OWN} queries, measured on the other queries ({DRAWS} draws for each set):",
             table(figures, {**promised, "**mean**": means(promised)}),
-            "Tasks in other languages over English tools, each language with a confidence fitted without it:",
+            "Tasks in other languages, with English tools. The confidence was fitted without the language of the row:",
             languages(by_language(given.data)),
         ]
     )

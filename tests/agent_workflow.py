@@ -1,4 +1,4 @@
-"""An agent of pydantic-ai in a workflow, whose tools a ToolRouter chooses."""
+"""An agent of pydantic-ai in a workflow. A ToolRouter chooses its tools."""
 
 from temporalio import workflow
 

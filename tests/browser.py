@@ -23,7 +23,7 @@ _ARGUMENTS = ["--no-sandbox", "--no-zygote", "--disable-gpu", "--font-render-hin
 
 
 def unpacked() -> Path:
-    """The folder in which Chromium lies ready to run; it is unpacked once a machine."""
+    """Return the folder with Chromium, ready to run. It is unpacked once per machine."""
     if node is None or not _PACKAGE.is_dir():
         skip_or_fail("no browser: `make node-servers` brings one")
     version = (_PACKAGE / "package.json").stat().st_mtime_ns

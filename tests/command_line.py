@@ -1,4 +1,4 @@
-"""The command line, run in this process, or as a program of its own where that is what counts."""
+"""The command line. It runs in this process, or as a program where a test needs one."""
 
 import json
 import os
@@ -19,7 +19,7 @@ COMMAND = Path(sys.executable).with_name("toolroute")
 
 
 def program(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own: several times slower, but with a standard output of its own."""
+    """Run the command in its own process. This is several times slower, but has its own standard output."""
     return subprocess.run([COMMAND, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=60)
 
 
@@ -58,7 +58,7 @@ def route(toolroute: Run) -> Run:
 
 @pytest.fixture
 def mcp_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An mcpServers file in the working folder, beside a store that is not there yet."""
+    """Write an mcpServers file into the working folder, beside a store that does not exist yet."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "default"))
     path = tmp_path / "mcp.json"
@@ -67,7 +67,7 @@ def mcp_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def at_terminal(answer: str, asked: str, *words: str) -> tuple[int, str]:
-    """Run the command at a terminal where a person answers a question; return its exit code and what was shown."""
+    """Run the command at a terminal where a person answers a question. Return its exit code and its output."""
     import pty  # Windows has none.
 
     process, terminal = pty.fork()

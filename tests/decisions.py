@@ -1,4 +1,4 @@
-"""Tools and Decisions for tests of what comes after routing."""
+"""Tools and Decisions for the tests of the steps after routing."""
 
 from collections.abc import Sequence
 from typing import Any

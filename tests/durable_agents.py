@@ -1,4 +1,4 @@
-"""Durable agents of users whose tools are those of toolroute's catalogue."""
+"""Durable agents of users. Their tools are the tools of toolroute's catalogue."""
 
 from temporalio import workflow
 

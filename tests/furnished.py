@@ -1,4 +1,4 @@
-"""A folder as somebody has it who used toolroute for a while: tools, servers, one of them broken, and past tasks."""
+"""The folder of a person who has used toolroute for a while: tools, servers (one is broken) and past tasks."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ _LINK = re.compile(rb"open (http://127\.0\.0\.1:\d+/\?token=\S+)")
 
 
 async def furnish(folder: Path, rounds: int = 2) -> None:
-    """Fill the folder with `mcp.json` and the store `kept` of org:1; every past task comes once a round."""
+    """Fill the folder with `mcp.json` and the store `kept` of org:1. Every past task comes once per round."""
     servers = config(quick=entry("quick.py"), broken={"command": "/nowhere/mcp-server"})
     (folder / "mcp.json").write_text(json.dumps(servers))
     tenant, store = "org:1", Store(str(folder / "kept"), embedder=lambda: embedder_for(Options()))

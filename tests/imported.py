@@ -1,4 +1,4 @@
-"""What a program has loaded."""
+"""The modules that a program has loaded."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 
 def loaded(code: str, *, whole: bool = False) -> set[str]:
-    """Return the names of what is loaded after a program's lines: the top ones, or whole ones."""
+    """Return the names of the modules that are loaded after a program's lines: top names, or whole names."""
     code = f"import sys, json; {code}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     names = set(json.loads(done.stdout.splitlines()[-1]))

@@ -1,4 +1,4 @@
-"""A worker of a later version of toolroute, each of whose records has one further field with a default.
+"""A worker of a later version of toolroute. Each of its records has one more field with a default.
 
 `python -m tests.later_version ADDRESS TASK_QUEUE` serves until its standard input ends.
 """

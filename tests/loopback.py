@@ -1,4 +1,4 @@
-"""An HTTP app on loopback, served by a thread of its own."""
+"""An HTTP app on loopback, served by its own thread."""
 
 import threading
 import time

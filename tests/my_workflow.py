@@ -22,7 +22,7 @@ from orchestrator.temporal.workflow import ToolRouter
 
 @workflow.defn
 class Assistant:
-    """Routes a task, calls the best tool, and reports what the whole run would say."""
+    """Routes a task, calls the best tool, and reports the result of the whole run."""
 
     @workflow.run
     async def run(self, task: str) -> list[str]:
@@ -37,7 +37,7 @@ class Assistant:
 
 @workflow.defn
 class Waiting:
-    """Runs a task under the default policy, and hears a person's word by a signal of its own."""
+    """Runs a task under the default policy, and receives a person's approval by its own signal."""
 
     @workflow.run
     async def run(self, task: str) -> list[str]:
@@ -63,7 +63,7 @@ SHARED = ToolRouter("org:1")
 
 @workflow.defn
 class OwnModel:
-    """Calls what a model of its own chose, as that model's provider says it; a slip goes back to the model."""
+    """Makes the calls of the user's own model, in its provider's form. An error goes back to the model."""
 
     @workflow.run
     async def run(self, task: str, chosen: list[dict[str, Any]]) -> list[str]:
@@ -81,7 +81,7 @@ class OwnModel:
 
 @workflow.defn
 class Stubborn:
-    """Calls what the Decision does not hold, or more than a history may, or what is no JSON."""
+    """Calls tools that are not in the Decision, with arguments that are too large for a history or no JSON."""
 
     @workflow.run
     async def run(self, tool: str, size: int) -> str:
@@ -101,7 +101,7 @@ class Direct:
 
 @workflow.defn
 class Apart:
-    """Runs with activities on another queue, so many seconds for a plan, and three attempts for a call."""
+    """Runs with activities on another queue, this number of seconds for a plan, and three attempts for a call."""
 
     @workflow.run
     async def run(self, task: str, queue: str, calls_queue: str, plan_s: float = 60.0) -> list[list[str]]:
@@ -122,7 +122,7 @@ class Apart:
 
 @workflow.defn(name="publish_report")
 class Publish:
-    """The child workflow that a workflow tool stands for."""
+    """The child workflow behind a workflow tool."""
 
     @workflow.run
     async def run(self, arguments: dict[str, str]) -> dict[str, str]:
@@ -151,7 +151,7 @@ class FollowUp:
 
 @workflow.defn
 class Again:
-    """Does the same several times: by two ToolRouters, in runs of the same task, and in what it continues as."""
+    """Does the same several times: by two ToolRouters, in runs of the same task, and after continue-as-new."""
 
     @workflow.run
     async def run(self, task: str, executions: int) -> None:
@@ -209,7 +209,7 @@ class SideBySide:
 
 @workflow.defn
 class Plain:
-    """Runs a task as README does it, with no handler of its own; several tasks at the same time, each for a tenant."""
+    """Runs a task as in README, without its own handlers. Several tasks run at the same time, each for a tenant."""
 
     @workflow.run
     async def run(self, tasks: list[str]) -> list[str]:
@@ -220,7 +220,7 @@ class Plain:
 
 @workflow.defn
 class OwnHandlers:
-    """Has handlers of toolroute's names, and current details of its own."""
+    """Has its own handlers with toolroute's names, and its own current details."""
 
     @workflow.run
     async def run(self, task: str) -> list[str]:

@@ -13,7 +13,9 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class OpenAIModel(ScriptedModel):
-    """Refuses what OpenAI refuses. A request to the Responses API is recorded as the equal chat completion."""
+    """Refuses the requests that OpenAI refuses. A request to the Responses API is recorded as the equal chat
+    completion.
+    """
 
     def answer(self, asked: ModelRequest) -> HttpAnswer:
         is_response = asked.kind == "responses"
@@ -113,7 +115,7 @@ def _chat_events(body: dict[str, Any]) -> Iterator[str]:
 
 
 def _response_events(body: dict[str, Any]) -> Iterator[str]:
-    """Each item begun, in pieces, done; then all of the response."""
+    """Yield each item: begun, in pieces, done. Then yield the whole response."""
     begun = {**body, "status": "in_progress", "output": [], "usage": None}
     events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
     for place, item in enumerate(body["output"]):

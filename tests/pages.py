@@ -1,4 +1,4 @@
-"""The Python of the README and of the documentation's pages, and what it prints."""
+"""The Python code of the README and the documentation's pages, and its output."""
 
 import os
 import re
@@ -18,7 +18,7 @@ def python_of(page: str) -> list[str]:
 
 
 def printed(code: str, folder: Path, environ: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What the code prints as a script of its own, run where the page says: at the top of the repository."""
+    """Return the output of the code as a script at the top of the repository, as the page describes."""
     script = folder / "page.py"
     script.write_text(code, encoding="utf-8")
     done = subprocess.run(
@@ -35,7 +35,7 @@ def printed(code: str, folder: Path, environ: Mapping[str, str] = MappingProxyTy
 
 
 def fresh_home(home: Path) -> dict[str, str]:
-    """The environment of a user who has just installed toolroute."""
+    """Return the environment of a user who has just installed toolroute."""
     return {
         "HOME": str(home),
         "XDG_DATA_HOME": f"{home}/.local/share",

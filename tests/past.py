@@ -1,4 +1,4 @@
-"""Past tasks of the tests: what they are about, and routers and stores that remember them."""
+"""Past tasks of the tests, and routers and stores that remember them."""
 
 import time
 from pathlib import Path

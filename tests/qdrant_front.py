@@ -1,7 +1,8 @@
-"""Qdrant's REST protocol on loopback, before the embedded Qdrant: so the URL mode is tested over HTTP, and counted.
+"""Qdrant's REST protocol on loopback, in front of the embedded Qdrant. So the URL mode is tested over HTTP, and
+counted.
 
-It is no Qdrant server: the wire and our client's calls are real, the engine behind them is qdrant-client's own local
-mode. Only the calls that `orchestrator.store` makes are there; any other is a 404.
+It is no Qdrant server. The HTTP connection and our client's calls are real, and the engine behind them is
+qdrant-client's local mode. It has only the calls that `orchestrator.store` makes. Any other call is a 404.
 """
 
 import asyncio
@@ -28,9 +29,9 @@ _ANYTHING = TypeAdapter(Any)
 
 
 class Engine:
-    """What answers the requests of one server: qdrant-client's local mode, and the indexes that were asked for.
+    """Answers the requests of one server, with qdrant-client's local mode and the requested indexes.
 
-    `version` is the one that the server says it has; before 1.16 Qdrant ignores the condition of an update.
+    `version` is the version in the server's answers. Qdrant before 1.16 ignores the condition of an update.
     """
 
     def __init__(self, version: str = "1.19.0") -> None:
@@ -125,7 +126,7 @@ class Engine:
 
 @dataclass
 class QdrantFront:
-    """Its address, the key that it asks for, and each request that it got: method and path; apart, its query.
+    """Its address, its key, and the method and path of each request. The queries are kept separately.
 
     While `stalled`, it accepts requests and answers none of them. It answers the next `failing` requests with a 503.
     """

@@ -1,9 +1,10 @@
-"""Two replicas of a Qdrant server, a request at a time: a test decides who is next, and what gets lost.
+"""Two replicas of a Qdrant server, one request at a time. A test decides which writer is next, and which message is
+lost.
 
-A write with weak ordering is applied by each replica in the order in which it arrives there, and each judges the
-condition of an update for itself. Writes with strong ordering go through one leader, one after the other. Both kinds
-are answered once both replicas have applied them, as Qdrant does it (`ShardReplicaSet::update_with_consistency`). A
-read is answered by one replica. No socket is used: requests and answers are those of the HTTP protocol.
+Each replica applies a write with weak ordering when it arrives there, and judges the condition of an update by itself.
+Writes with strong ordering go through one leader, one after the other. Both kinds are answered once both replicas have
+applied them, as in Qdrant (`ShardReplicaSet::update_with_consistency`). One replica answers a read. No socket is used.
+Requests and answers have the form of the HTTP protocol.
 """
 
 import threading
@@ -53,9 +54,9 @@ class Cluster:
                 engine.client.delete_collection(collection.name)
 
     def apply(self, writer: "Writer", replica: int) -> bool:
-        """Let a replica do its part of the writer's request; tell whether that was the last part.
+        """Let a replica do its part of the writer's request. Return True if that was the last part.
 
-        replica: for a weak write the first to apply it, for a read the one that answers.
+        replica: The first replica to apply a weak write, or the replica that answers a read.
         """
         asked = writer.asked
         assert asked is not None
@@ -76,7 +77,7 @@ class Cluster:
         return not asked.left
 
     def direct(self, engines: tuple[Engine, ...]) -> httpx2.Client:
-        """Return a client that is answered at once: by the first of these, and all of them apply what is written."""
+        """Return a client that the first of these replicas answers at once. All of them apply each write."""
 
         def answer(request: httpx2.Request) -> httpx2.Response:
             asked = Asked(request, self.engines)
@@ -91,7 +92,7 @@ def client(answer: Callable[[httpx2.Request], httpx2.Response]) -> httpx2.Client
 
 
 class Writer:
-    """A process that writes to the cluster, held at each of its requests until a test lets it go on."""
+    """A process that writes to the cluster. It stops at each of its requests until a test lets it continue."""
 
     def __init__(
         self, cluster: Cluster, do: Callable[[], Any], watch: Callable[[Engine], Any] = lambda _: None
@@ -116,12 +117,12 @@ class Writer:
             self.seen.append((before, after))
 
     def step(self, replica: int) -> None:
-        """Let the cluster do a part of the request; after the last part, let the writer go on to its next one."""
+        """Let the cluster do a part of the request. After the last part, let the writer continue."""
         if self.cluster.apply(self, replica):
             self._resume(self.answer)
 
     def crash(self) -> None:
-        """End the process; its request was not sent, or is done by those who have it."""
+        """End the process. Its request was not sent, or the replicas that have it carry it out."""
         self._forget()
         self._resume(Crash())
 
@@ -139,7 +140,7 @@ class Writer:
         self._resume(httpx2.ReadTimeout("timed out"))
 
     def _forget(self) -> None:
-        """Have all replicas do what one of them has done."""
+        """Let all replicas apply the writes of one of them."""
         if self.asked is not None and len(self.asked.left) == 1:
             self.cluster.apply(self, 0)
 

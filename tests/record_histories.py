@@ -1,6 +1,7 @@
 """Records the histories that every later version has to replay: `python -m tests.record_histories VERSION`.
 
-Run it once a release. What is recorded already stays as it is: a replay that fails means that running workflows break.
+Run it once per release. Recorded histories stay unchanged, because a replay that fails means that running workflows
+break.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Workers of the tests, and what they are asked: runs of `toolroute.run` and users' workflows, each replayed."""
+"""Workers of the tests, and their runs: `toolroute.run` and users' workflows. Each run is replayed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +20,7 @@ from tests.temporal import replays, working
 
 
 class Runner:
-    """Starts runs on one worker, none of which waits for approval unless asked to; replays each that has ended."""
+    """Starts runs on one worker, and replays each run that has ended. Runs wait for approval only on request."""
 
     def __init__(self, client: Client, task_queue: str, local: LocalTools) -> None:
         self.client, self.task_queue, self.local = client, task_queue, local
@@ -47,7 +47,7 @@ class Runner:
         return await self.client.start_workflow(run, args=given, id=uuid4().hex, task_queue=self.task_queue, **settings)
 
     async def execute(self, workflow: Any, *given: Any, **replaying: Any) -> Any:
-        """Its result; it replays."""
+        """Return its result, and replay it."""
         handle = await self.begin(workflow, *given)
         result = await asyncio.wait_for(handle.result(), 120)
         await replays(await handle.fetch_history(), [workflow], **replaying)
@@ -55,7 +55,7 @@ class Runner:
 
 
 async def result_of(handle: WorkflowHandle[Any, RunResult]) -> RunResult:
-    """What a run ends with, also where it fails because no step was done."""
+    """Return the result of a run, also if it fails because no step was done."""
     try:
         return await asyncio.wait_for(handle.result(), 120)
     except WorkflowFailureError as error:
@@ -71,7 +71,7 @@ Serve = Callable[..., Awaitable[Runner]]
 async def serve(
     temporal_address: str, task_queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Serve]:
-    """Starts a worker with a plugin and the workflows of a user; what it keeps goes into the test's own folder."""
+    """Start a worker with a plugin and a user's workflows. It stores its data in the test's own folder."""
     monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "store"))
     async with AsyncExitStack() as stack:
 

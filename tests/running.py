@@ -1,4 +1,4 @@
-"""What the tests of workflows share: a plugin over a small catalogue, a real MCP server, and registered functions."""
+"""Shared parts of the workflow tests: a plugin over a small catalogue, a real MCP server, and registered functions."""
 
 import asyncio
 import sys
@@ -53,7 +53,7 @@ class LocalTools:
         return f"{name} {arguments['path']}{self.padding}"
 
     async def reached(self, number: int) -> None:
-        """Returns once so many calls are under way at the same time."""
+        """Return once this number of calls is in progress at the same time."""
         async with self._moved, asyncio.timeout(120):
             await self._moved.wait_for(lambda: self.under_way >= number)
 

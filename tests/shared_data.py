@@ -12,7 +12,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "shared" / "bench"
 
 
 def skip_or_fail(missing: str) -> NoReturn:
-    """Skip a test for want of something that a machine may lack; with CI=true the test fails instead."""
+    """Skip a test because of a part that a machine may lack. With CI=true the test fails instead."""
     if os.environ.get("CI") == "true":
         pytest.fail(missing)
     pytest.skip(missing)

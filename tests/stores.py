@@ -34,7 +34,7 @@ FILES = (
 
 
 class CountingEmbedder(StaticEmbedder):
-    """The shipped embedder, which also keeps what it was asked to embed."""
+    """The shipped embedder, which also keeps the texts that it embeds."""
 
     def __init__(self, folder: Path = SHIPPED) -> None:
         super().__init__(folder)
@@ -67,7 +67,7 @@ def smaller_model(folder: Path) -> Path:
 
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Where a store may be: a folder or a server."""
+    """Return the location of a store: a folder or a server."""
     if request.param == "folder":
         yield str(tmp_path / "store")
     else:

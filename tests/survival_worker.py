@@ -36,7 +36,7 @@ class Noted(Executor):
 
 
 class Ledger(Noted):
-    """Books each key once, however often it is sent: what honours the key."""
+    """Books each key once, however often it is sent, as a server that recognises the key."""
 
     async def execute(self, call: ToolCall) -> ToolResult:
         with closing(sqlite3.connect(self.log.with_suffix(".sqlite"))) as ledger, ledger:
@@ -56,7 +56,7 @@ POST = Tool(
 
 
 def serve(address: str, task_queue: str, log: Path, seconds: float, ready: Event) -> None:
-    """Serves the queue, having said that it is `ready`, until it is killed."""
+    """Print `ready` and serve the queue until the process is killed."""
     asyncio.run(_serve(address, task_queue, Noted(log, seconds), Ledger(log, seconds), ready))
 
 

@@ -30,7 +30,7 @@ def task_queue() -> str:
 
 @asynccontextmanager
 async def working(client: Client, task_queue: str, **settings: Any) -> AsyncIterator[Worker]:
-    """A worker whose workflows are replayed from their history at every task."""
+    """A worker that replays its workflows from their history at every task."""
     stops = {"graceful_shutdown_timeout": timedelta(milliseconds=1)}
     settings = {"max_cached_workflows": 0, "deployment_config": DEPLOYMENT, **stops, **settings}
     async with Worker(client, task_queue=task_queue, **settings) as worker:
@@ -38,7 +38,7 @@ async def working(client: Client, task_queue: str, **settings: Any) -> AsyncIter
 
 
 async def until(handle: WorkflowHandle[Any, Any], step: str, status: StepStatus) -> Progress:
-    """How a run stands once that step stands so."""
+    """Return the progress of a run once the step has this status."""
     async with asyncio.timeout(120):
         while True:
             progress: Progress = await handle.query(names.PROGRESS, result_type=Progress)
@@ -73,9 +73,9 @@ def scheduled(history: WorkflowHistory) -> list[str]:
 async def replays(
     history: WorkflowHistory, workflows: Sequence[type], plugins: Sequence[Any] | None = None, **settings: Any
 ) -> None:
-    """Fails where today's workflow code does not do what the history says.
+    """Fail if today's workflow code differs from the history.
 
-    Without plugins, which a user may leave away here, all of `orchestrator` is imported again inside the sandbox.
+    Without plugins, which a user may leave out here, the sandbox imports all of `orchestrator` again.
     """
     given = [plugin_over()] if plugins is None else [*plugins]
     await Replayer(workflows=list(workflows), plugins=given, **settings).replay_workflow(history)

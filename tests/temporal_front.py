@@ -18,7 +18,7 @@ _BYTES = {"request_deserializer": bytes, "response_serializer": bytes}
 
 @dataclass
 class _Door(grpc.GenericRpcHandler):
-    """Passes every request with the key on, as it is."""
+    """Passes every request with the key on, unchanged."""
 
     inside: grpc.aio.Channel
     key: str

@@ -23,7 +23,7 @@ def needs_server(items: Iterable[pytest.Item]) -> bool:
 
 
 def start_server(config: pytest.Config) -> None:
-    """Start a server before the first test, since building one takes longer than a test may; stop it with the run."""
+    """Start a server before the first test, because a build takes longer than a test may. Stop it after the run."""
     if ADDRESS in config.stash or FAILURE in config.stash:
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Else a run that is ended so leaves it behind.

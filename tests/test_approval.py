@@ -1,4 +1,4 @@
-"""Approval: nothing that may change anything is called without a person's word, unless the policy says so."""
+"""Approval: without a person's approval, only tools that change nothing are called, unless the policy allows more."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -114,7 +114,7 @@ async def test_each_policy_lets_its_own_tools_pass(runner: Runner, approve: str,
 
 @pytest.fixture
 async def asking(runner: Runner) -> AsyncIterator[tuple[WorkflowHandle[Any, RunResult], StepProgress]]:
-    """A run with the default policy, two of whose steps wait for a word; the first of them."""
+    """Start a run with the default policy, in which two steps wait for approval. Return the first of them."""
     request = RunRequest(task="Delete the file a.txt and add a note titled 'x'", tenant=TENANT)
     handle = await runner.begin(names.RUN, request, result_type=RunResult)
     await until(handle, "s1", ASKED)

@@ -1,4 +1,4 @@
-"""`toolroute approvals`: what a person allows at a terminal, lists and withdraws."""
+"""`toolroute approvals`: a person allows, lists and withdraws tools at a terminal."""
 
 import json
 import sys
@@ -19,6 +19,7 @@ from tests.stores import shipped
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The options of a store that knows a server of two tools that may change something."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.setenv("TOOLROUTE_AUDIT", str(tmp_path / "audit"))
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps(config(quick=entry("quick.py"))))
     entries = McpConfig.read(file).entries
@@ -34,7 +35,7 @@ def test_a_person_allows_lists_and_withdraws_and_a_script_allows_nothing(
     place: list[str], toolroute: Run, tmp_path: Path
 ) -> None:
     refused = toolroute("approvals", "allow", "quick:add", *place)
-    assert (refused.exit_code, "confirm this at a terminal" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "run this command in a terminal" in refused.stderr) == (2, True)
     code, shown = at_terminal("n", "[y/N]", "approvals", "allow", "quick:add", *place)
     assert (code, "\\u202e" in shown, "\u202e" in shown) == (130, True, False)
     assert toolroute("approvals", "list").stdout == ""
@@ -46,6 +47,10 @@ def test_a_person_allows_lists_and_withdraws_and_a_script_allows_nothing(
     assert toolroute("approvals", "withdraw", "quick:add").exit_code == 0
     assert [*Approvals("local").read()] == ["quick:send"]
     assert toolroute("approvals", "withdraw", "--all").exit_code == 0
+    lines = json.loads(toolroute("audit", "list", "--event", "approval", "-o", "json").stdout)["lines"]
+    assert {(line["server"], line["tool"], line["approval"]) for line in lines} == {
+        ("quick", key, word) for key in ("quick:add", "quick:send") for word in ("this tool", "withdrawn")
+    }
     for words in (
         ("withdraw",),
         ("withdraw", "quick"),

@@ -1,4 +1,4 @@
-"""Arguments out of a task: what stands there unmistakably, and nothing else, for whatever schema a server lists."""
+"""Arguments from a task: only values that are unmistakably in its text, for every schema that a server lists."""
 
 from typing import Any
 
@@ -131,7 +131,7 @@ TASKS = st.lists(PIECES, min_size=1, max_size=14).map(" ".join)
 
 
 def stands(value: Any, task: str) -> bool:
-    """Return whether a value is in the task word for word; a number by its text."""
+    """Return whether a value is in the task word for word. The text of a number counts."""
     if isinstance(value, list):
         return all(stands(item, task) for item in value)
     if isinstance(value, bool):

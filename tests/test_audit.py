@@ -1,4 +1,4 @@
-"""The audit log: who did what to which tool, without values, in lines whose loss shows."""
+"""The audit log: the actor, the action and the tool of each line, without values. A missing line shows."""
 
 import json
 import multiprocessing
@@ -51,11 +51,11 @@ def test_processes_write_one_chain_side_by_side(log: Audit) -> None:
         ([0, 2, 3], "number 3 comes after number 1: lines were removed"),
         (
             [0, 1, 2],
-            "the last line (number 3) is not the written one (number 4): lines were removed or changed",
+            "line number 3 is not the last written line (number 4): lines were removed or changed",
         ),
         ([1, 2, 3], "the first line has number 2 instead of 1: lines were removed"),
         ([0, 2, 1, 3], "number 3 comes after number 1"),
-        ([], "the last line (number 0) is not the written one (number 4)"),
+        ([], "line number 0 is not the last written line (number 4)"),
     ],
 )
 def test_a_removed_line_shows(log: Audit, left: list[int], problem: str) -> None:
@@ -73,7 +73,7 @@ def test_a_log_that_was_removed_with_its_head_shows(log: Audit) -> None:
     write(log.folder)
     for file in (*log.files, log.folder / "head.json"):
         file.unlink()
-    assert log.verify() == (0, 0, ("no line is left of a log that was written: lines were removed",))
+    assert log.verify() == (0, 0, ("the audit log is empty, but lines were written to it: they were removed",))
 
 
 def test_a_changed_line_shows(log: Audit) -> None:
@@ -132,7 +132,7 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
     assert [(line["event"], line["approval"], line["result"]) for line in found] == [
         ("search", "", "ok"),
         ("approval", "declined", "ok"),
-        ("call", "not asked", "NeedsApproval"),
+        ("call", "declined", "NeedsApproval"),
         ("approval", "this tool", "ok"),
         ("call", "this tool", "ok"),
         ("call", "kept", "ok"),

@@ -80,7 +80,7 @@ SCHEDULE = st.lists(st.tuples(st.booleans(), st.integers(0, 60_000), st.floats(0
 
 @given(limits=LIMITS, schedule=SCHEDULE)
 def test_no_schedule_of_parallel_steps_overspends(limits: Limits, schedule: list[tuple[bool, int, float]]) -> None:
-    """Steps start and settle in any order, each using any share of what it was granted."""
+    """Steps start and settle in any order, and each uses any share of its allowance."""
     budget, running = Budget(limits), {}
     usable = limits.max_total_tokens - limits.reserve_for_synthesis
     for number, (start, estimate, share) in enumerate(schedule):

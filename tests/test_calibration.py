@@ -1,4 +1,4 @@
-"""Gate and confidence: what their maps read, and how sure a tool may be."""
+"""Gate and confidence: the features of their maps, and the limits of a tool's probability."""
 
 import pytest
 
@@ -28,7 +28,7 @@ async def test_the_gate_stays_closed_where_the_best_tool_holds_one_word(router: 
 
 
 async def test_a_long_task_is_surer_where_one_of_its_parts_fits_well(router: Router) -> None:
-    """Of the same words, as parts and as one long part."""
+    """The words are the same, as parts and as one long part."""
     said = "please refund the charge {} tell the team about the outcome {} water the plants in the office {} call me"
     sure = []
     for joint in (", then", "with"):

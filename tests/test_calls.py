@@ -15,7 +15,7 @@ MORE, LESS = 1.1, 0.8
 
 @pytest.fixture(scope="module")
 def counted() -> dict[str, dict[str, int]]:
-    """In a process of its own: what other tests have loaded or set up may call further functions."""
+    """Count in a separate process, because modules that other tests have loaded may call further functions."""
     done = subprocess.run([sys.executable, "-m", "benchmarks.calls"], cwd=ROOT, capture_output=True, check=True)
     found: dict[str, dict[str, int]] = json.loads(done.stdout)
     return found

@@ -1,7 +1,8 @@
-"""Our own cases: what a task should lead to, by category, on twenty servers; each category holds its floor.
+"""Our own cases: tasks and their right tools, by category, on twenty servers. Each category keeps its minimum.
 
-A line of `tests/cases/CATEGORY.jsonl` has a query and the tools that must all be among the first (`a|b`: either will
-do); `without` names servers none of whose tools may be among the matches. A category of no tools must end at `none`.
+A line of `tests/cases/CATEGORY.jsonl` has a query and the tools that must all be among the first matches (`a|b`: either
+tool is right). `without` names servers whose tools must not be among the matches. A category without tools must end at
+`none`.
 """
 
 import json
@@ -45,7 +46,7 @@ class Case:
     conversation: tuple[Turn, ...] = ()
 
     def met_by(self, decision: Decision, first: int) -> bool:
-        """Return whether the Decision is what the case asks for."""
+        """Return True if the Decision meets the case."""
         keys = [match.tool.key for match in decision.matches]
         if any(key.partition(":")[0] in self.without for key in keys):
             return False

@@ -1,4 +1,4 @@
-"""Reading catalogues: what is accepted in any of its forms, and what is refused with its place."""
+"""Reading catalogues: the accepted forms, and errors that name the place."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Servers end with toolroute, however it ends, and take what they started with them."""
+"""Servers end with toolroute, however it ends, and end the processes that they started."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Clauses: where a task asks for something of its own, what it quotes, and what it leaves out."""
+"""Clauses: the parts of a task that ask for an action, quotations, and exclusions."""
 
 import pytest
 

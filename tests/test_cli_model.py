@@ -1,4 +1,4 @@
-"""`toolroute route`, `plan` and `run` with a language model: in processes of their own, over HTTP."""
+"""`toolroute route`, `plan` and `run` with a language model, in separate processes, over HTTP."""
 
 import json
 import os

@@ -1,12 +1,14 @@
-"""`toolroute run`, `plan` and `worker` as a user starts them: in processes of their own."""
+"""`toolroute run`, `plan` and `worker` as a user starts them, in separate processes."""
 
 import json
 import os
 import pty
 import shlex
+from pathlib import Path
 
 import pytest
 
+from orchestrator.audit import Audit
 from orchestrator.index.calibration import Correction, Fit
 from tests.user import User
 
@@ -65,12 +67,20 @@ CHANGES = ("Wait 0.1 seconds, then wait 0.2 seconds", "--arg", "s1.seconds=0.1",
 
 
 @pytest.mark.slow
-async def test_a_user_at_a_terminal_is_asked_before_something_is_changed(user: User) -> None:
+async def test_a_user_at_a_terminal_is_asked_before_something_is_changed(
+    user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLROUTE_AUDIT", str(tmp_path / "audit"))
     code, out, err = await user.at_terminal(*user.command(*CHANGES), early=b"y\ny\n", answers=[b"y\n", b"n\n"])
     assert """may plain:wait be called with {"seconds": 0.1}? [y/N]""" in err
     assert """may plain:wait be called with {"seconds": 0.2}? [y/N]""" in err
     assert [step["status"] for step in json.loads(out)["steps"]] == ["done", "refused"]
     assert code == 1
+    lines = [line for line in Audit(tmp_path / "audit").read() if line["event"] == "approval"]
+    assert [(line["tool"], line["approval"]) for line in lines] == [
+        ("plain:wait", "this call"),
+        ("plain:wait", "declined"),
+    ]
 
 
 @pytest.mark.slow

@@ -1,10 +1,11 @@
-"""Runs as an operator sees them: listed by tenant, with what they wait for, and approved, refused or cancelled."""
+"""Runs for an operator: listed by tenant with their waiting steps, and approved, refused or cancelled."""
 
 import asyncio
 import json
 import shlex
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from orchestrator.audit import Audit
 from orchestrator.cli.temporal import Target, ui_pages
 from orchestrator.cli.worker import make_worker, released
 from orchestrator.common.digests import digest
@@ -41,7 +43,7 @@ TASK = f"Delete the file {SECRET}.txt and add a note titled 'x'"
 
 
 async def waiting(runner: Runner, tenant: str = TENANT) -> WorkflowHandle[Any, Any]:
-    """A run of the tenant whose two steps wait for approval."""
+    """Start a run of the tenant, in which two steps wait for approval."""
     handle = await runner.begin(names.RUN, RunRequest(task=TASK, tenant=tenant))
     await until(handle, "s1", StepStatus.NEEDS_APPROVAL)
     await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
@@ -117,7 +119,11 @@ def test_a_link_is_given_where_the_address_of_the_ui_is_known(address: str, ui: 
 
 
 @pytest.mark.slow
-async def test_an_operator_approves_refuses_and_cancels_by_command(serve: Serve, user: User) -> None:
+async def test_an_operator_approves_refuses_and_cancels_by_command(
+    serve: Serve, user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "audit"
+    monkeypatch.setenv("TOOLROUTE_AUDIT", str(log))
     runner = await serve(plugin_over())
     there = ("--address", user.address, "--organization", "1")
 
@@ -143,6 +149,12 @@ async def test_an_operator_approves_refuses_and_cancels_by_command(serve: Serve,
     assert (await user.toolroute(*approving, "--by", "ada"))[::2] == (0, "s1 approved\n")
     result = await runner.client.get_workflow_handle(run_id).result()
     assert [step["status"] for step in result["steps"]] == ["done", "refused"]
+    refused, approved = (line for line in Audit(log).read() if line["event"] == "approval")
+    assert [(line["tenant"], line["decision"], line["approval"]) for line in (refused, approved)] == [
+        ("org:1", run_id, word) for word in ("declined", "this call")
+    ]
+    assert (approved["server"], approved["tool"]) == ("files", "files:delete_file")
+    assert approved["arguments"] == approving[3].partition("=")[2]
     other = await waiting(runner)
     code, out, _ = await said("list", "--waiting", "-o", "json")
     assert (code, other.id in {one["id"] for one in json.loads(out)}) == (0, True)

@@ -1,4 +1,4 @@
-"""How the commands reach a Temporal server, by the standard variables and file, and what they say of what is away."""
+"""The commands connect to a Temporal server by the standard variables and file, and report a missing server."""
 
 import asyncio
 import json
@@ -223,7 +223,7 @@ async def test_a_worker_refuses_to_serve_a_tenant_of_another_form(user: User) ->
         ("desk", "give MODULE:NAME, such as desk.tools:EXECUTORS"),
         ("nodesk:OWN", "cannot be imported: ModuleNotFoundError: No module named 'nodesk'"),
         ("json:NONE", "cannot be imported: AttributeError"),
-        ("json:loads", "is a function: let it be a dict of functions by tool"),
+        ("json:loads", "is a function: give a dict of functions by tool key"),
     ],
 )
 async def test_executors_that_are_no_mapping_are_said_to_be_none(user: User, named: str, said: str) -> None:

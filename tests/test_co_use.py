@@ -1,4 +1,4 @@
-"""Tools that past tasks used together: their relations, and what rises behind the best tool."""
+"""Tools that past tasks used together: their relations, and the tools that rise behind the best tool."""
 
 import json
 from pathlib import Path

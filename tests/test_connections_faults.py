@@ -1,4 +1,4 @@
-"""Servers that go wrong: each fault has one outcome, nothing is sent twice, and the other servers go on."""
+"""Servers with faults: each fault has one outcome, no call is sent twice, and the other servers continue."""
 
 import asyncio
 import os
@@ -83,7 +83,7 @@ async def test_a_call_that_a_crash_loses_is_sent_again_only_if_it_reads(tmp_path
     plain = entry("quick.py", COUNT_FILE=str(count))
     async with Connections(config(plain=plain)) as servers:
         first = (await servers.call("plain:pid")).text
-        with pytest.raises(OutcomeUnknown, match="plain:crash was sent and its answer lost"):
+        with pytest.raises(OutcomeUnknown, match="plain:crash was sent, and its answer was lost"):
             await servers.call("plain:crash")
         assert count.read_text() == "crash\n"
         second = (await servers.call("plain:pid")).text
@@ -118,7 +118,7 @@ async def test_a_call_that_is_not_answered_ends_at_its_deadline_and_the_server_s
 ) -> None:
     async with Connections(config(slow=faulty(fault, call_timeout_s=0.5), plain=PLAIN)) as servers:
         await servers.call("plain:pid")
-        with pytest.raises(OutcomeUnknown, match=r"slow:it was sent .*no answer within 0.5 s of being sent"):
+        with pytest.raises(OutcomeUnknown, match=r"slow:it was sent, .*no answer within 0.5 s of being sent"):
             await servers.call("slow:it")
         pid = (await servers.call("plain:pid")).text
         with pytest.raises(OutcomeUnknown, match="no answer within"):
@@ -162,7 +162,7 @@ async def test_an_answer_over_the_limit_ends_its_call_and_its_server_alone(fault
         await servers.tools("bad")
         tracemalloc.start()
         try:
-            with pytest.raises(OutcomeUnknown, match=rf"bad:it was sent and its answer lost \({reason}"):
+            with pytest.raises(OutcomeUnknown, match=rf"bad:it was sent, and its answer was lost \({reason}"):
                 await servers.call("bad:it")
             assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
         finally:

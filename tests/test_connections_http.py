@@ -101,7 +101,7 @@ async def test_a_refusal_tells_the_servers_reason_and_the_remedy_and_no_secret(
 def answers(
     call: Callable[[], Response | None] = lambda: None, **results: Any
 ) -> Callable[[Request], Awaitable[Response]]:
-    """A server of one tool in the protocol of 2025; `call` answers its calls, None: "fine"."""
+    """Serve one tool in the protocol of 2025. `call` answers its calls. None: "fine"."""
     results = {"initialize": HELLO, "tools/list": {"tools": [tool("it")]}, "tools/call": text("fine"), **results}
 
     async def answer(request: Request) -> Response:
@@ -120,7 +120,7 @@ def answers(
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (200, r"its answer lost \(gave a message of more than 16 MiB or 500,000 values\)"),
+        (200, r"its answer was lost \(gave a message of more than 16 MiB or 500,000 values\)"),
         (500, r"HTTP 500 Internal Server Error: x{200}\.\.\."),
     ],
 )

@@ -77,7 +77,7 @@ async def test_headers_are_sent_with_the_stream_and_the_messages(own: dict[str, 
 
 
 def by_hand(endpoint: str, take: Callable[[Any], Response | None]) -> Starlette:
-    """A server of one tool whose stream names `endpoint`; `take` may refuse a message there."""
+    """Serve one tool. The server's stream names `endpoint`, and `take` may refuse a message there."""
     answers = asyncio.Queue[dict[str, Any]]()
     results = {"initialize": HELLO, "tools/list": {"tools": [tool("it")]}, "tools/call": text("fine")}
 

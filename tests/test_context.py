@@ -1,4 +1,4 @@
-"""The context of a step's model: shares, what is cut and named, and that nothing in it can pose as instructions."""
+"""The context of a step's model: shares, marked cuts, and no text that can pose as instructions."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Conversation: what a short turn leans on, which tools stay available, and an offer whose bytes stay the same."""
+"""Conversation: short turns that depend on earlier ones, tools that stay available, and offers with unchanged bytes."""
 
 import json
 from dataclasses import replace

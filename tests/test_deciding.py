@@ -1,4 +1,4 @@
-"""The LLM route and the model's plan, over HTTP; and what stands in their place when no model answers."""
+"""The LLM route and the model's plan, over HTTP, and the plain answers if no model answers."""
 
 from dataclasses import replace
 from typing import Any

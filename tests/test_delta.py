@@ -1,4 +1,4 @@
-"""What a conversation is given anew: tools behind those that the model has read, in the shapes that providers take."""
+"""The new part of a conversation's tools, after the tools that the model has read, in the providers' shapes."""
 
 from collections.abc import AsyncIterator
 from typing import Any, get_args
@@ -84,7 +84,7 @@ READERS: dict[str, Any] = {
 
 
 def _named(item: Any) -> list[str]:
-    """All names of tools in an item, wherever it has them."""
+    """Return all names of tools in an item, at any place."""
     if isinstance(item, dict):
         own = [item[key] for key in ("name", "tool_name") if isinstance(item.get(key), str)]
         return own or [name for part in item.values() for name in _named(part)]

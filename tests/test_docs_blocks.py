@@ -1,4 +1,4 @@
-"""What the pages show is what there is: commands with their options, JSON, and Python that a test runs."""
+"""The pages are true: commands with their options, JSON, and Python that a test runs."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def test_every_command_of_a_page_is_there_with_its_options(page: Path) -> None:
 
 
 def _parse(words: list[str]) -> None:
-    """Parse the words as the command line does; what is not there fails, what is left out does not."""
+    """Parse the words like the command line. An unknown word fails, and a missing one does not."""
     command: click.Command = cli
     while words and not words[0].isupper():
         context = click.Context(command)

@@ -1,4 +1,4 @@
-"""The pages link to what is there, and the Python of docs/explanation/design.md runs."""
+"""The links of the pages work, and the Python of docs/explanation/design.md runs."""
 
 import re
 from pathlib import Path

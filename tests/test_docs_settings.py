@@ -1,4 +1,4 @@
-"""The page of settings names every setting; its Python and that of the page of catalogue files runs."""
+"""The page of settings names every setting. Its Python runs, and so does the Python of the page of catalogue files."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The Python of docs/how-to/temporal.md and docs/how-to/temporal-tools.md runs, and what it names exists."""
+"""The Python of docs/how-to/temporal.md and docs/how-to/temporal-tools.md runs, and its names exist."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""Every public class and function shows an example, and each example of a public name runs and prints what it shows."""
+"""Every public class and function has an example, and each example of a public name runs with the printed output."""
 
 import doctest
 import inspect

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
+# pydantic-ai imports it within a workflow. A busy machine needs more than the two seconds that Temporal allows.
+import openai.resources.responses.responses  # noqa: F401
 import pytest
 from agents import OpenAIProvider, set_tracing_disabled
 from pydantic_ai.durable_exec.temporal import AgentPlugin, PydanticAIPlugin
@@ -42,7 +44,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
 async def told(
     address: str, framework: list[Any], agents: list[Any], flow: type, *given: str
 ) -> tuple[str, WorkflowHandle[Any, Any]]:
-    """Return what the durable agent says; its history replays."""
+    """Return the durable agent's answer, and replay its history."""
     ours = OrchestratorPlugin(catalogue=Catalogue.of(*FUNCTIONS))
     client = await Client.connect(address, plugins=[*framework, ours])
     queue = f"agents-{uuid4().hex[:8]}"

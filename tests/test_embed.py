@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -57,7 +58,7 @@ ODD = {
 
 
 def _by_name(asked: ModelRequest) -> Reply | None:
-    """The model's name says how it behaves."""
+    """The model's name selects its behaviour."""
     if asked.model == "larger":
         return plain_numbers(asked, 2 * DIMENSION)
     return Fault(int(asked.model), "scripted") if asked.model.isdigit() else ODD.get(asked.model)
@@ -74,7 +75,7 @@ def _texts(server: ScriptedModel) -> list[str]:
 
 
 def _unit_rows(texts: Sequence[str]) -> NDArray[np.float32]:
-    """What an embedder must make of the server's answers."""
+    """Return the vectors that an embedder must make of the server's answers."""
     return unit(np.array([embedding(text) for text in texts]))
 
 
@@ -144,6 +145,29 @@ def test_an_endpoint_that_drips_or_never_ends_is_given_up(monkeypatch: pytest.Mo
         monkeypatch.setattr(bounded_http, "MOST_BYTES", 4 * 2**10)
         with pytest.raises(EmbedderUnavailable, match="the answer is too long"):
             OpenAIEmbedder("any", base_url=f"{web}/v1", api_key="any", timeout_s=30).embed(["one"])
+
+
+@pytest.mark.parametrize("kind", ["blocking", "async"])
+async def test_an_endpoint_that_drips_its_headers_is_given_up(kind: str) -> None:
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        with suppress(OSError):
+            while not writer.is_closing():
+                writer.write(b"a: b\r\n")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+
+    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+        web = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        if kind == "blocking":
+            embedder = OpenAIEmbedder("any", base_url=web, api_key="any", timeout_s=0.5)
+            for _ in range(2):
+                with pytest.raises(EmbedderUnavailable, match="the answer took too long"):
+                    await asyncio.to_thread(embedder.embed, ["one"])
+        else:
+            async with bounded_http.AsyncBoundedClient(timeout=0.5) as client:
+                with pytest.raises(httpx2.ReadTimeout, match="the answer took too long"):
+                    await client.get(web)
 
 
 def test_an_endpoint_that_is_not_there_is_unavailable() -> None:

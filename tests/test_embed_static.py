@@ -1,4 +1,4 @@
-"""The static embedder, and what is told of one that there is none of."""
+"""The static embedder, and the errors for a missing one."""
 
 import subprocess
 import sys

@@ -1,5 +1,6 @@
-"""A task of three steps with a dependency: three real MCP servers, a scripted model over HTTP, a real Temporal server,
-inside the budget, and the worker killed on the way."""
+"""A task of three steps with a dependency, within the budget: three real MCP servers, a scripted model over HTTP and a
+real Temporal server. The worker is killed on the way.
+"""
 
 import asyncio
 import json
@@ -60,7 +61,7 @@ class Model:
         return f"Remembered {commit[0]}." if commit else Fault(400, "no result was shown")
 
     def _steps(self, shown: str) -> list[dict[str, Any]]:
-        """Three steps; one whose tool is not among those shown names none, which asks for a further route."""
+        """Return three steps. A step whose tool was not shown names none, and so asks for a further route."""
         steps: list[dict[str, Any]] = [
             {
                 "task": "show the git log",
@@ -94,7 +95,7 @@ class Model:
 
 @asynccontextmanager
 async def worker(env: Mapping[str, str], *options: str) -> AsyncIterator[None]:
-    """A worker process; killed with SIGKILL at the end of the block."""
+    """Run a worker process, and kill it with SIGKILL at the end of the block."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "orchestrator", "worker", *options),
         stderr=asyncio.subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The examples work as they stand: both servers, the server configuration, the catalogue and the tasks."""
+"""The examples work unchanged: both servers, the server configuration, the catalogue and the tasks."""
 
 import asyncio
 import json

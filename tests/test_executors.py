@@ -56,7 +56,7 @@ async def test_a_plain_function_runs_in_a_thread_and_its_records_and_times_becom
 
 
 class Gate(Executor):
-    """A tool in each shape that there is; it answers when the gate opens."""
+    """A tool in each possible shape. It answers when the gate opens."""
 
     def __init__(self) -> None:
         self.opened, self.calls = threading.Event(), 0
@@ -151,7 +151,7 @@ def test_a_result_is_held_to_tokens_and_bytes() -> None:
 
 
 class Endpoint:
-    """A loopback HTTP server that answers as the test says and keeps what it was sent."""
+    """A loopback HTTP server that gives the test's answers and keeps its requests."""
 
     def __init__(self) -> None:
         self.reply: Response = PlainTextResponse("")
@@ -165,7 +165,7 @@ class Endpoint:
         return self.reply
 
     async def ask(self, asked: ToolCall, path: str = "", **headers: str) -> ToolResult:
-        """What an HttpExecutor of this endpoint gives."""
+        """Return the result of an HttpExecutor for this endpoint."""
         http = HttpExecutor(f"{self.url}{path}", headers=headers)
         try:
             return await Executors({"agent": http}).execute(asked)

@@ -63,7 +63,7 @@ def test_eval_routes_and_records_the_past_first(
     ran = toolroute("eval", folder, "--experience", tmp_path / "past.jsonl", "--per-query", each, "-o", "json")
     assert (before["metrics"]["hit@1"], json.loads(ran.stdout)["metrics"]["hit@1"]) == (0.0, 1.0)
     assert json.loads(each.read_text())["ranked"][0] == MEANT
-    assert "1 name skipped, because they fit no known tool or several, e.g. 'gone:tool'" in ran.stderr
+    assert "1 name skipped, e.g. 'gone:tool': no known tool, or several tools, have this name" in ran.stderr
     monkeypatch.setenv("TOOLROUTE_EXPERIENCE", "off")
     ran = toolroute("eval", folder, "--experience", tmp_path / "past.jsonl")
     assert (ran.exit_code, ran.stdout, "TOOLROUTE_EXPERIENCE=off" in ran.stderr) == (2, "", True)

@@ -1,4 +1,4 @@
-"""Explicit servers: a name that stands in the task, a negation before it, and names that are ordinary words."""
+"""Explicit servers: names in the task, exclusions before a name, and names that are ordinary words."""
 
 import pytest
 

@@ -136,7 +136,7 @@ CALLS = {
 
 
 def as_object(value: Any) -> Any:
-    """A dict as the object that a provider's package would give; the arguments stay a dict."""
+    """Return a dict as the object of a provider's package. The arguments stay a dict."""
     parts = {key: as_object(part) if key == "function" else part for key, part in value.items()}
     return types.SimpleNamespace(**parts)
 

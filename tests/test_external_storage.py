@@ -1,4 +1,4 @@
-"""Buckets for large payloads: what names one, and what the commands over Temporal connect with."""
+"""Buckets for large payloads: their names, and the settings with which the Temporal commands connect."""
 
 import sys
 

@@ -29,7 +29,7 @@ FIT = Fit(gate=Correction(slope=0.8, offset=-0.5), confidence=Correction(slope=1
 
 
 def asked(count: int) -> list[Query]:
-    """Return a query for each of the first tools of the sample catalogue, made of its own text."""
+    """Return a query for each of the first tools of the sample catalogue, made of the tool's own text."""
     tools = sample().tools[:count]
     return [Query(id=tool.key, text=own_words(tool) or tool.name, relevant=frozenset([tool.key])) for tool in tools]
 

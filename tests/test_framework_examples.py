@@ -1,4 +1,4 @@
-"""What each framework's own first examples use, with one line of ours: contexts, memory, structured answers, handoffs.
+"""Each framework's own first examples with one line of ours: contexts, memory, structured answers, handoffs.
 
 LangChain's quickstart, pydantic-ai's bank support, the Agents SDK's triage, FastMCP's quickstart.
 """
@@ -127,7 +127,7 @@ def bank_support() -> Agent[Bank, Support]:
 
 
 def without_a_loop(agent: Agent[Bank, Support], task: str, deps: Bank) -> Support:
-    """What `run_sync` gives in a thread that has no event loop; the one that it makes is closed here."""
+    """Return the result of `run_sync` in a thread without an event loop, and close the loop that it makes."""
 
     def run() -> Support:
         asyncio.set_event_loop(loop := asyncio.new_event_loop())

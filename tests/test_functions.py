@@ -109,7 +109,7 @@ def test_docstrings_of_three_styles_describe_tool_and_parameters() -> None:
 
 
 async def run(function: Callable[..., Any], **arguments: Any) -> Any:
-    """What the function returns for a model's call, after routing."""
+    """Return the function's result for a model's call, after routing."""
     async with Router(Catalogue.of(function)) as router:
         decision = await router.route(f"{function.__name__} {function.__doc__}")
     return await decision.resolve({"name": function.__name__, "arguments": json.dumps(arguments)}).run_async()

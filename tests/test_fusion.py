@@ -1,4 +1,4 @@
-"""Fusion: agreement of both legs wins, ranks are no confidence, and parts raise what serves them."""
+"""Fusion: agreement of both legs wins, ranks are no confidence, and parts raise the tools that serve them."""
 
 import numpy as np
 import pytest

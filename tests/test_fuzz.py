@@ -1,4 +1,4 @@
-"""Made-up inputs: whatever comes in, an answer or an error of our own comes out, and the invariants hold."""
+"""Random inputs: every input gets an answer or one of our own errors, and the invariants are true."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ valid_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
 def sentence(seed: int) -> str:
-    """Return up to 24 of the words; from a seed, since drawing each by itself takes five times as long."""
+    """Return up to 24 of the words, by a seed, because drawing each word takes five times as long."""
     random = Random(seed)
     return " ".join(random.choices(WORDS, k=random.randrange(25)))
 

@@ -14,7 +14,9 @@ CORE_ONLY = ("crewai", "langchain-mcp-adapters")
 
 
 def resolved(*wanted: str) -> dict[str, str]:
-    """The versions that a resolver finds, {} where there are none; skips, or fails in CI, without a registry."""
+    """Return the versions that a resolver finds, or {} if there are none. Without a registry the test skips, or fails
+    in CI.
+    """
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "--no-annotate", "-"]
     done = subprocess.run(command, input="\n".join(wanted), capture_output=True, text=True, timeout=150, check=False)
     if done.returncode and "No solution found" not in done.stderr:

@@ -1,4 +1,4 @@
-"""Each framework as it is published, with the scripted model: it reads the tools that fit, and later tasks profit."""
+"""Each published framework with the scripted model: it reads the fitting tools, and later tasks profit."""
 
 import json
 import sys
@@ -64,7 +64,7 @@ def offered(asked: Sequence[ModelRequest]) -> list[list[str]]:
 
 
 def learnt(router: Router, tenant: str = "local") -> list[list[str]]:
-    """What each remembered task used."""
+    """Return the tools that each remembered task used."""
     past = router._memories.at_hand(tenant)
     return [] if past is None else [[key[0].lstrip(":") for key in task.used] for task in past.tasks]
 

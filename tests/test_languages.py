@@ -48,6 +48,17 @@ async def test_the_tools_own_language_is_not_named(router: Router) -> None:
     assert foreign(decision.warnings) == []
 
 
+async def test_rare_names_in_english_are_no_other_language() -> None:
+    tools = [tool("maps:directions", "Get the way between two points"), tool("mail:send_mail", "Send a mail")]
+    async with Router(Catalogue(tools)) as router:
+        for query in (
+            "plan a bike route from Alexanderplatz to Wannsee",
+            "What is the fastest route from Itaewon Station to Dongdaemun Station?",
+            "give me some movies that Christopher Nolan is known for",
+        ):
+            assert foreign((await router.route(query)).warnings) == []
+
+
 async def test_another_embedder_may_know_the_language() -> None:
     class Other:
         id, dimension, remote = "other", 4, False

@@ -1,4 +1,4 @@
-"""What a program said before it ended: real standard error of real packages, and the lines that are shown of it."""
+"""The last output of a program: real standard error of real packages, and the lines that are shown of it."""
 
 import asyncio
 import sys

@@ -189,7 +189,7 @@ async def test_an_endless_answer_is_cut() -> None:
 
 
 async def test_a_limit_too_large_by_either_name_is_refused() -> None:
-    """As vLLM tells it, whose words name both."""
+    """vLLM names both parameters in its message."""
 
     def small(asked: ModelRequest) -> Any:
         if asked.body.get("max_tokens") == 10:

@@ -169,12 +169,13 @@ def test_unknown_shapes_are_refused_by_file_and_server_when_it_is_started(entry:
             one({"command": "x"}, name).launch({})
 
 
-def test_the_working_folders_file_is_found(tmp_path: Path) -> None:
-    assert find_config(tmp_path) is None
+def test_the_working_folders_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_config() is None
     (tmp_path / "mcp.json").write_text("{}")
-    assert find_config(tmp_path) == tmp_path / "mcp.json"
+    assert find_config() == tmp_path / "mcp.json"
     (tmp_path / ".mcp.json").write_text("{}")
-    assert find_config(tmp_path) == tmp_path / ".mcp.json"
+    assert find_config() == tmp_path / ".mcp.json"
 
 
 BASE: dict[str, Any] = {"command": "uvx", "args": ["mcp-db", "--verbose"], "env": {"API_KEY": "s3cret-1"}}

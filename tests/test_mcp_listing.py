@@ -1,4 +1,4 @@
-"""What a server lists and answers: read as far as it goes, followed as it changes, its hints trusted or not."""
+"""Listings and answers of servers: read as far as possible, followed after changes, with trusted and other hints."""
 
 import logging
 from dataclasses import replace
@@ -15,7 +15,7 @@ from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp import changes
 from orchestrator.mcp.states import Readiness
 from orchestrator.records.tool import Annotations, Tool
-from orchestrator.store.manifest import stored_tool, tool_payload
+from orchestrator.store.tool_records import stored_tool, tool_payload
 from tests.servers.start import config, entry, free_port, running, until
 
 
@@ -151,7 +151,7 @@ async def test_an_answer_that_the_library_would_refuse_is_shown(fault: str, text
 
 
 class Heard(list[set[str]]):
-    """Each listing that was passed on, by the names of its tools; the first of them fail."""
+    """Records each listing that was passed on, by its tools' names. The first ones fail."""
 
     def __init__(self, failing: int = 0) -> None:
         self._failing = failing

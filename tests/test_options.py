@@ -1,4 +1,4 @@
-"""Options fail where they are made, with the setting, the value and what would do; misspelt variables are named."""
+"""Options fail when they are made, with the setting, the value and the remedy. Misspelt variables are named."""
 
 import math
 import pydoc

@@ -1,4 +1,4 @@
-"""Outcomes in a store: each kept once, by whoever records it, without secrets, and nothing of what is forgotten."""
+"""Outcomes in a store: each is stored once, by any writer and without secrets, and forgotten ones are gone."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(st
 
 
 class _Interrupted(CountingEmbedder):
-    """An embedder of other vectors, while whose first answer something else is done."""
+    """An embedder with other vectors. During its first answer, another action runs."""
 
     def __init__(self, folder: Path, meanwhile: Callable[[], object]) -> None:
         super().__init__(folder)

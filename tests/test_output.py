@@ -1,4 +1,4 @@
-"""What commands write on standard error while they work."""
+"""The commands' output on standard error while they work."""
 
 import io
 import sys

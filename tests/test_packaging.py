@@ -1,4 +1,4 @@
-"""What is shipped: one import name and a short door."""
+"""The shipped package: one import name and a short public interface."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The plan without a model: one step a part at most, bound to a match; what is not clearly there is missing."""
+"""The plan without a model: at most one step per part, each bound to a match. Unclear arguments are missing."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -69,7 +69,7 @@ async def test_it_composes_with_other_plugins(
 
 
 class Turned(PayloadCodec):
-    """Stands for an encryption: every payload's bytes are turned around."""
+    """Replaces an encryption: it reverses every payload's bytes."""
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         data = (payload.SerializeToString()[::-1] for payload in payloads)

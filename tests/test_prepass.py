@@ -1,4 +1,4 @@
-"""A Decision before somebody else's model call: the real client, over HTTP, to a server that holds OpenAI's rules."""
+"""A Decision before another program's model call: the real client, over HTTP, to a server with OpenAI's rules."""
 
 import socket
 from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ async def test_a_route_whose_gate_opens_makes_no_network_call(monkeypatch: pytes
 
 
 class OwnEmbedder:
-    """The shipped model's vectors, made into something else by a function."""
+    """The shipped model's vectors, changed by a function."""
 
     remote = False
 

@@ -1,4 +1,4 @@
-"""What a likely tool requires, and another tool of its server gives, is found with it."""
+"""A likely tool's requirement is found with it if another tool of its server provides it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Profiles: what a client may see and call, whatever it asks for, over stdio and HTTP."""
+"""Profiles: the tools that a client may see and call, whatever it asks for, over stdio and HTTP."""
 
 import json
 import os
@@ -22,6 +22,7 @@ from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.http import BearerTokens, make_app
 from orchestrator.server.protocol import make_server
+from orchestrator.server.watched_config import WatchedConfig
 from tests.catalogues import sample
 from tests.servers.start import HERE, text_of
 
@@ -32,7 +33,7 @@ PROFILES: dict[str, Any] = {
     "support": {
         "servers": ["desk"],
         "tools": ["desk:*", "!desk:delete_*"],
-        "pinned": ["desk:list_emails", "desk:write_customer"],
+        "pinned": ["desk:list_emails", "desk:send_email"],
         "overrides": {
             "desk:send_email": {
                 "name": "write_customer",
@@ -64,7 +65,7 @@ def _settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def connected(folder: Path, profile: str, mode: str = "auto") -> AsyncIterator[tuple[Client, list[str]]]:
-    """A client of a profile, whose user says yes to everything, and what its user and its log were shown."""
+    """Return a client of a profile, whose user accepts everything, and the texts that its user and its log received."""
     shown = list[str]()
 
     async def ask(_: object, params: ElicitRequestFormParams) -> ElicitResult:
@@ -229,6 +230,36 @@ def test_a_profile_alone_keeps_its_servers_and_an_unknown_one_is_refused() -> No
     assert [*McpConfig.parse(whole, profile="support").servers] == ["desk"]
     with pytest.raises(InvalidConfig, match="no profile 'nobody'; its profiles: support, reader, careless"):
         McpConfig.parse(whole, profile="nobody")
+
+
+@pytest.mark.parametrize("change", [{"fixed": SENDER}, {"hidden": True}])
+async def test_a_misspelt_parameter_stops_the_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
+) -> None:
+    own = {"overrides": {"desk:send_email": {"parameters": {"sendr": change}}}}
+    monkeypatch.setitem(PROFILES, "support", own)
+    async with connected(tmp_path, "support") as (client, _):
+        refused = text_of(await called(client, "desk:send_email", to="a", subject="b", sender="c"))
+        assert "InvalidConfig: mcpServers: profile 'support': desk:send_email has no parameter 'sendr'" in refused
+        assert "its parameters: to, subject, sender, tags" in refused
+
+
+def test_a_pinned_tool_outside_the_profile_is_an_error_and_an_unknown_server_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for outside in ("quick:add", "desk:delete_email"):
+        with pytest.raises(InvalidConfig, match=f"profile 'p': the pinned tool '{outside}' is not in the profile"):
+            configured(p={"servers": ["desk"], "tools": ["!desk:delete_*"], "pinned": [outside]})
+    slips = {"servers": ["desk", "dsek"], "tools": ["qick:*", "!*:add"], "overrides": {"de:a": {}}}
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"desk": DESK}, "profiles": {"p": slips, "all": {"servers": ["de*"]}}}))
+    watched = WatchedConfig(file, "all")
+    assert [one.getMessage() for one in caplog.records] == [
+        f"{file}: profile 'p': no server matches 'dsek', 'de', 'qick': correct the name, or add the server"
+    ]
+    file.write_text(json.dumps({"mcpServers": {"dsek": DESK}, "profiles": {"all": {"servers": ["desk"]}}}))
+    assert watched.changed()
+    assert "profile 'all': no server matches 'desk'" in caplog.text
 
 
 async def test_a_missing_variable_of_a_fixed_value_stops_that_call_alone(

@@ -1,4 +1,4 @@
-"""The README's code blocks run as they stand, and print what it shows."""
+"""The README's code blocks run unchanged, and print the output on the page."""
 
 from pathlib import Path
 

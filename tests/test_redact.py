@@ -12,7 +12,7 @@ from orchestrator.mcp.config import McpConfig
 
 
 def secrets_of(entry: dict[str, Any], **environment: str) -> Secrets:
-    """What is masked of a server with this entry, launched in this environment."""
+    """Return the masked secrets of a server with this entry, launched in this environment."""
     return McpConfig.parse({"mcpServers": {"it": entry}}).servers["it"].launch(environment).secrets
 
 

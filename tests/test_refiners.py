@@ -1,4 +1,4 @@
-"""Refiners: named servers, asked-for capabilities, parts, what is required, and tools of lower standing."""
+"""Refiners: named servers, requested capabilities, parts, required tools, and tools of lower standing."""
 
 from dataclasses import replace
 
@@ -131,6 +131,19 @@ async def test_a_twin_is_named_and_none_is_recommended_alone(text: str) -> None:
         assert ("'fastmail'" in warning, "'stranger'" in warning) == (True, True)
         named = await router.route("send Ana an email in Fastmail")
         assert (named.recommended, named.warnings) == (("fastmail:send_email",), ())
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+async def test_a_twin_that_shares_no_word_with_the_task_is_named(accepted: bool) -> None:
+    ours = replace(MAIL, labels={"reviewed": "yes"} if accepted else {}, hash="")
+    stranger = tool("stranger:send_email", f"{MAIL.description}. Inform my colleagues about lateness")
+    async with Router(Catalogue([ours, stranger, tool("crm:add_lead", "Add a lead")])) as router:
+        decision = await router.route(
+            RouteRequest(query="inform my colleagues about lateness", tenant="local", limit=2)
+        )
+    assert {*decision.recommended} == {"fastmail:send_email", "stranger:send_email"}
+    assert decision.recommended[0] == ("fastmail:send_email" if accepted else "stranger:send_email")
+    assert "have the same definition" in str(decision.warnings)
 
 
 @pytest.mark.parametrize("text", TWINS.values(), ids=[*TWINS])

@@ -1,4 +1,4 @@
-"""Relations: stated in records, in a file and by servers; what is needed comes along; former names still work."""
+"""Relations: stated in records, in a file and by servers. Needed tools come along, and former names still work."""
 
 import json
 import logging
@@ -119,7 +119,7 @@ async def test_a_server_speaks_for_its_own_tools_and_a_call_of_a_former_name_war
         result = await servers.call("web:sign_in")
         assert (result.text, result.warnings) == (
             "did log_in",
-            ("web:sign_in is called web:log_in now: use that name",),
+            ("the tool web:sign_in was renamed to web:log_in: use the new name",),
         )
         with pytest.raises(UnknownTool, match="no tool 'sign_on'"):
             await servers.call("web:sign_on")

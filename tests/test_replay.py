@@ -62,7 +62,7 @@ def test_a_catalogue_that_loses_a_used_tool_ends_with_6_and_comes_first(
     later = ("--since", "2027-01-01", "--pipeline", "default", "-o", "json")
     for nothing in (later, ("--organization", "acme", "--pipeline", "koi")):
         ran = toolroute("experience", "replay", "--store", place, *nothing)
-        assert (ran.exit_code, ran.stdout, "none is replayed" in ran.stderr) == (2, "", True)
+        assert (ran.exit_code, ran.stdout, "nothing to replay" in ran.stderr) == (2, "", True)
     assert toolroute("experience", "replay", "--store", place).exit_code == 2
 
 

@@ -1,4 +1,4 @@
-"""A RouteRequest of the wrong shape is refused with the field, the value and what would do."""
+"""A RouteRequest of the wrong shape is refused with the field, the value and the remedy."""
 
 from collections.abc import Callable
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""What `serve` passes on of a server's result: without secrets and within the limit, in whatever block it stands."""
+"""`serve` passes on a server's result without secrets and within the limit, whatever block it is in."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Routing end to end on the sample catalogue: the Decision, its stages, and what awkward requests give."""
+"""Routing end to end on the sample catalogue: the Decision, its stages, and awkward requests."""
 
 import asyncio
 import json
@@ -167,7 +167,8 @@ async def test_at_most_the_limit_is_answered_and_the_others_are_rejected_with_wh
     decision = await router.route(request("create a jira issue for the bug", limit=limit))
     assert len(decision.matches) <= limit
     assert decision.matches[0].tool.key == "jira:create_issue"
-    assert all(f"after the {limit} matches" in item.why for item in decision.rejected)
+    first = "the only match" if limit == 1 else f"the {limit} matches"
+    assert all(f"after {first}" in item.why for item in decision.rejected)
     assert any("without the words: " in item.why for item in decision.rejected) == (limit < 50)
 
 
@@ -197,6 +198,12 @@ async def test_a_filter_that_no_tool_passes_warns_with_what_may_be_meant(
     router: Router, filters: dict[str, str], warning: str
 ) -> None:
     assert warning in (await router.route(request("a page", filters=filters))).warnings
+
+
+async def test_patterns_that_no_tool_matches_warn(router: Router) -> None:
+    wrong = "no tool matches the patterns of `only`, or of the profile: correct the patterns"
+    for filters in ({}, {"kind": "mcp"}):
+        assert (await router.route(request("a page", only=("jria:*",), filters=filters))).warnings == (wrong,)
 
 
 async def test_a_token_cap_is_kept_by_shrinking_and_then_by_dropping(router: Router) -> None:

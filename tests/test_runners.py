@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orchestrator import Connections
-from orchestrator.cli import options
+from orchestrator.cli import place
 from orchestrator.errors import ServerUnavailable
 from orchestrator.mcp.runners import mend_cache, runner_of
 from tests.servers.start import HERE, config, until
@@ -24,7 +24,7 @@ HALF = """Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from 
 
 
 def npx(folder: Path, *script: str, **own: float) -> dict[str, Any]:
-    """An entry whose runner does this. It is called as a person would: by a path, which counts as well."""
+    """Return an entry whose runner does this. It is called by a path, as a person might call it."""
     folder.mkdir(exist_ok=True)
     program = folder / "npx"
     program.write_text("\n".join(("#!/bin/sh", *script)))
@@ -145,14 +145,14 @@ async def test_runners_take_turns_and_keep_theirs(tmp_path: Path) -> None:
 async def test_a_line_says_what_is_under_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(options, "_LINE_S", 0.2)
+    monkeypatch.setattr(place, "_LINE_S", 0.2)
     release = tmp_path / "release"
     entry = npx(tmp_path / "bin", f"while [ ! -e {release} ]; do sleep 0.1; done", SERVER)
     servers = {"one": entry, "two": entry}
     seen = ""
     async with (
         Connections(config(**servers), max_installing=1) as connections,
-        options.connecting(connections, "listing servers", 2),
+        place.connecting(connections, "listing servers", 2),
     ):
         listing = asyncio.gather(*map(connections.tools, servers))
         while "ing one; 1 waiting" not in seen:

@@ -1,4 +1,4 @@
-"""What values are checked against by a stranger's schema: nothing is fetched, nothing takes long, nothing breaks."""
+"""Values are checked against a stranger's schema: no request, no long work, no crash."""
 
 import socket
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ def test_a_pattern_that_only_javascript_reads_is_left_to_the_server() -> None:
 
 
 def _doubling(times: int, part: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-    """Each reference leads to two of the next; each definition has this, too."""
+    """Each reference leads to two of the next one, and each definition has this, too."""
     twice = {f"d{n}": {**part, "allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(times)}
     return {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**twice, f"d{times}": {"type": "string"}}}
 

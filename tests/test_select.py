@@ -1,4 +1,4 @@
-"""Selecting: near-duplicates, what is recommended, and what fits a cap of tokens."""
+"""Selecting: near-duplicates, recommendations, and a cap of tokens."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The gateway behind `serve`: a tenant finds and calls what it has now, asked before a change, whatever fails."""
+"""The gateway behind `serve`: a tenant finds and calls its present tools, and is asked before a change."""
 
 import asyncio
 import json
@@ -184,7 +184,7 @@ async def asking(
     audit: Audit | None = None,
     **servers: Any,
 ) -> AsyncIterator[tuple[Client, list[ElicitRequestFormParams], Gateway]]:
-    """A client whose user answers so, one after the other, and what its user was asked."""
+    """Return a client whose user gives these answers one after the other, and the questions to its user."""
     asked, left = list[ElicitRequestFormParams](), [*answers]
 
     async def ask(_: object, params: ElicitRequestFormParams) -> ElicitResult:
@@ -280,6 +280,11 @@ async def test_always_asks_about_each_call_whatever_was_allowed(tmp_path: Path) 
             assert text_of(await client.call_tool(**add())) == "3"
         assert [one.requested_schema for one in asked] == [{"type": "object", "properties": {}}] * 2
     assert Approvals("org:1").read() == {}
+    async with asking(tmp_path, "auto", policy=Approve.ALWAYS) as (client, _, _):  # It cannot ask.
+        refused = text_of(await client.call_tool(**add()))
+    assert "not called: every call needs approval here, so the user must approve the call" in refused
+    assert "Use a client that can ask you, or change `approve` or `--approve` of this gateway" in refused
+    assert "approvals allow" not in refused
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -1,4 +1,4 @@
-"""Real clients of each kind before `toolroute serve`: what may change something is asked for first, or refused."""
+"""Real clients of each kind before `toolroute serve`: a call that may change data is asked about first, or refused."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def changes(file: Path) -> int:
 
 @asynccontextmanager
 async def asked_by(kind: str, file: Path, answer: str | None) -> AsyncIterator[tuple[Client, list[str]]]:
-    """A client of this kind whose user answers so (None: it cannot ask), and what its user was asked."""
+    """Return a client whose user gives this answer (None: it cannot ask), and the questions to the user."""
     asked = list[str]()
 
     async def ask(_: object, params: ElicitRequestFormParams) -> ElicitResult:

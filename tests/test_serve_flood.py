@@ -1,4 +1,4 @@
-"""`toolroute serve --transport http` under strangers who hold its sockets open."""
+"""`toolroute serve --transport http` against strangers that keep its sockets open."""
 
 import asyncio
 import resource

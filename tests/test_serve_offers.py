@@ -1,4 +1,4 @@
-"""A client of `toolroute serve` has what it has of a server directly: resources, prompts, questions, logs, changes."""
+"""A client of `toolroute serve` has all that a server offers directly: resources, prompts, questions, logs, changes."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ KINDS = [
 
 
 class Heard:
-    """What a client heard: its user's questions, logs, and notifications by type."""
+    """The messages to a client: its user's questions, logs, and notifications by type."""
 
     def __init__(self) -> None:
         self.questions, self.logs, self.messages = list[str](), list[Any](), list[Any]()
@@ -67,7 +67,7 @@ def file(tmp_path: Path) -> Path:
 async def connected(
     kind: str, file: Path, monkeypatch: pytest.MonkeyPatch, *options: str, able: bool = True
 ) -> AsyncIterator[tuple[Client, Heard]]:
-    """A client of this transport and protocol; `able`: it answers servers' questions."""
+    """Connect a client with this transport and protocol. `able`: it answers servers' questions."""
     transport, _, protocol = kind.partition(" ")
     heard, modern = Heard(), protocol == "2026-07-28"
     if not modern:

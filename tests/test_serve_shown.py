@@ -115,11 +115,12 @@ def test_a_kept_result_is_read_by_nobody_else_and_the_oldest_goes(monkeypatch: p
         ("a.b[-1]", '"two words"'.strip('"')),
         ("a['c d'][*].e", "[5,6]"),
         ("a.b[0:1]", "[1]"),
+        ("a.text.rows[1].id", "7"),
     ],
 )
 def test_a_path_leads_to_a_part(path: str, found: str) -> None:
     kept = KeptResults()
-    value = {"a": {"b": [1, "two words"], "c d": [{"e": 5}, {"e": 6}, {}]}}
+    value = {"a": {"b": [1, "two words"], "c d": [{"e": 5}, {"e": 6}, {}], "text": '{"rows": [1, {"id": 7}]}'}}
     handle = kept.keep(("local", ""), json.dumps(value), None)
     assert kept.read(("local", ""), ReadArguments(handle=handle, path=path)).partition("\n")[0] == found
 

@@ -65,7 +65,7 @@ def web() -> Iterator[str]:
 
 @pytest.fixture
 def home(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """A home with files of six clients, in which the command line works; the seventh client is not there."""
+    """Return a home with files of six clients, in which the command line works. The seventh client is missing."""
     for name in ("APPDATA", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -193,7 +193,7 @@ def test_servers_are_taken_over_as_they_are_and_given_back(home: dict[str, Path]
 def test_a_broken_file_is_named_and_left_alone(home: dict[str, Path], toolroute: Run, text: str) -> None:
     home["cursor"].write_text(text)
     shown = toolroute("setup", "--client", "cursor", "--write")
-    assert "Cursor is left alone: " in shown.stderr
+    assert "Cursor is not changed: " in shown.stderr
     assert "no servers to take over" in shown.stderr
     assert home["cursor"].read_text() == text
 
@@ -308,7 +308,7 @@ def test_undo_keeps_what_was_changed_since_and_passes_by_what_is_broken(home: di
     home["cursor"].write_text(json.dumps({"mcpServers": {**now, "gone": {"url": "http://127.0.0.1:8/mcp"}}}))
     undone = toolroute("setup", "--undo")
     assert undone.exit_code == 1
-    assert "Claude Code is left alone; its own servers are in" in undone.stderr
+    assert "Claude Code is not changed; its own servers are in" in undone.stderr
     servers = json.loads(home["cursor"].read_text())["mcpServers"]
     assert (sorted(servers), servers["gone"]["url"]) == (["gone", "remote"], "http://127.0.0.1:8/mcp")
     assert home["claude-desktop"].read_bytes() == before
@@ -321,7 +321,7 @@ def test_a_client_whose_file_cannot_be_written_is_named_and_no_other_one_is_harm
     home["claude-desktop"].with_name(f"{home['claude-desktop'].name}.before-toolroute").mkdir()
     done = toolroute("setup", "--client", "claude-desktop", "--client", "claude-code", "--write")
     assert done.exit_code == 1
-    assert "Claude Desktop is left alone: " in done.stderr
+    assert "Claude Desktop is not changed: " in done.stderr
     assert list(json.loads(home["claude-code"].read_text())["mcpServers"]) == ["toolroute"]
     assert home["claude-desktop"].read_bytes() == before
     assert not list(home["claude-desktop"].parent.glob("*.new"))
@@ -394,7 +394,7 @@ def test_a_client_whose_entry_of_ours_is_broken_is_left_alone(
     }[name]
     home[name].write_text(text)
     done = toolroute("setup", "--client", name, "--write")
-    assert f"{name.title()} is left alone: {home[name]}: " in done.stderr
+    assert f"{name.title()} is not changed: {home[name]}: " in done.stderr
     assert said in done.stderr
     assert (home[name].read_text(), list(Path.cwd().iterdir())) == (text, [])
 
@@ -433,7 +433,7 @@ def test_a_projects_file_is_written_only_when_asked_and_a_served_one_is_not_swap
     ours = {"command": "toolroute", "args": ["serve", "--config", str(theirs)]}
     home["cursor"].write_text(written_as("mcpServers", {"one": QUICK, "toolroute": ours}))
     left = toolroute(*only)
-    assert f"Cursor is left alone: it uses {theirs}; give --config {theirs}" in left.stderr
+    assert f"Cursor is not changed: it uses {theirs}; give --config {theirs}" in left.stderr
     assert list(McpConfig.read(theirs).servers) == ["team"]
     assert toolroute(*only, "--config", theirs, "--project").exit_code == 0
     assert list(McpConfig.read(theirs).servers) == ["team", "one"]

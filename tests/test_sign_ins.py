@@ -1,4 +1,4 @@
-"""Signing in to servers over HTTP: once in a browser, then by tokens that renew themselves; nothing shows them."""
+"""Signing in to servers over HTTP: once in a browser, then by tokens that renew themselves. No output shows them."""
 
 import asyncio
 import json

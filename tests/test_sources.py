@@ -1,4 +1,4 @@
-"""Several stores searched as one: each answers for itself, none takes anything from another, and matches say whose."""
+"""Several stores searched as one: each answers for itself, none takes from another, and matches name their store."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ NOBODY = "http://127.0.0.1:9"
 
 
 class HeldStore(Store):
-    """A real store whose answers are held up until `gate` is set."""
+    """A real store whose answers wait until `gate` is set."""
 
     gate = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The Store in a folder and on a server: what is written is what is read."""
+"""The Store in a folder and on a server: a reader gets the written tools."""
 
 import random
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A Qdrant server that hangs, fails or is not there: routes go on with what is at hand, imports outlast it."""
+"""A Qdrant server that hangs, fails or is missing: routes use the tools at hand, and imports wait for it."""
 
 import asyncio
 import socket
@@ -68,7 +68,7 @@ async def _page(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _answering(answer: Callable[[socket.socket], object]) -> socket.socket:
-    """A server that treats each connection so; it ends when it is closed."""
+    """Start a server that treats each connection in this way, until it is closed."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:

@@ -1,4 +1,4 @@
-"""The Store and its embedder: what is embedded, and what happens where another embedder comes."""
+"""The Store and its embedder: the embedded texts, and a change of the embedder."""
 
 import threading
 from pathlib import Path

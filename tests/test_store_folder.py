@@ -1,4 +1,4 @@
-"""A store in a folder: each tenant's cost, lock and damage are its own, and nothing that stands in it runs."""
+"""A store in a folder: each tenant's cost, lock and damage are its own, and no file in it runs."""
 
 import asyncio
 import base64
@@ -26,7 +26,7 @@ from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailabl
 from orchestrator.records.outcome import Outcome, Use
 from orchestrator.runtime import index_file
 from orchestrator.runtime.router import Router
-from orchestrator.store import manifest
+from orchestrator.store import listing_records, manifest
 from orchestrator.store.folder import Folder
 from orchestrator.store.qdrant import EXPERIENCE, TOOLS
 from orchestrator.store.store import SHARED, Store
@@ -89,7 +89,7 @@ def _rewritten(**changes: object) -> Damage:
 
 
 def _recorded(content: Callable[[str], str], *, named: bool = True) -> Damage:
-    """Change the first part of a manifest's content; where `named` says so, name it by what it says now."""
+    """Change the first part of a manifest's content. With `named`, name the part by its new content."""
 
     def change(store: Store, tenant: str) -> None:
         file = place(store, tenant) / "head.json"
@@ -192,7 +192,7 @@ def test_damage_of_what_is_shared_takes_nothing_from_a_tenants_own(name: str, st
 def test_an_import_in_chunks_mends_what_it_finds_damaged_late(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     DAMAGE["vectors cut"](store, "org:a")
     monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 2)
-    monkeypatch.setattr("orchestrator.store.store._BATCH", 1)
+    monkeypatch.setattr("orchestrator.store.writer._BATCH", 1)
     store.replace_servers("org:a", {"mail": MAIL, "files": FILES})
     assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")
 
@@ -216,7 +216,7 @@ def test_only_a_successful_listing_has_a_time(store: Store) -> None:
 @pytest.mark.parametrize("content", ["{", '{"dead": 5}', None])
 def test_damaged_notes_of_failures_take_no_tools_and_go(content: str | None, store: Store) -> None:
     with store.qdrant.writing("org:a") as points:
-        manifest.note_failures(points, "org:a", {})
+        listing_records.note_failures(points, "org:a", {})
         (notes,) = [r.id for r in points.find(manifest.CATALOGUES) if r.payload.get("content") == "{}"]
         points.put(manifest.CATALOGUES, {notes: {"content": content}})
     assert (len(store.load("org:a").tools), store.failures("org:a")) == (6, {})

@@ -39,7 +39,7 @@ BOTH = CLUSTER.direct(CLUSTER.engines)
 
 
 class Lengths:
-    """An embedder of two dimensions, as no search here depends on what is found first."""
+    """An embedder of two dimensions, because no search here depends on the order of results."""
 
     id, dimension, remote = "lengths", 2, False
 
@@ -63,8 +63,9 @@ class Write:
 
 
 class StoreModel(RuleBasedStateMachine):
-    """What holds at each step: the tools that a replica's manifest names are there. What holds in the end is in
-    `teardown`: each server has the tools that a last write gave it, and nothing else is left."""
+    """At each step, the tools that a replica's manifest names exist. `teardown` checks the end: each server has the
+    tools of a last write, and nothing else is left.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,11 +73,11 @@ class StoreModel(RuleBasedStateMachine):
         self.cluster.clear()
         self.patch = pytest.MonkeyPatch()
         time = SimpleNamespace(time=lambda: self.clock.now, sleep=lambda _: None, monotonic=lambda: 0.0)
-        for module in ("store", "manifest", "drafts", "vectors"):
+        for module in ("store", "writer", "manifest", "tool_records", "drafts", "vectors"):
             self.patch.setattr(f"orchestrator.store.{module}.time", time)
         for wait in ("_FIRST_S", "_LONGEST_S"):
             self.patch.setattr(f"orchestrator.store.patience.{wait}", 0.0)
-        self.patch.setattr("orchestrator.store.store._BATCH", 1)
+        self.patch.setattr("orchestrator.store.writer._BATCH", 1)
         self.patch.setattr("orchestrator.store.vectors._CHUNK", 2)
         self.live: list[tuple[Writer, Write]] = []
         self.history = list[Write]()
@@ -103,7 +104,7 @@ class StoreModel(RuleBasedStateMachine):
     @precondition(lambda self: self.live)
     @rule(which=st.integers(0, 2), steps=st.integers(1, 12), replica=st.integers(0, 3))
     def go_on(self, which: int, steps: int, replica: int) -> None:
-        """Let a writer make some steps; `replica` 2 and 3: at each replica in turn."""
+        """Let a writer make some steps. `replica` 2 and 3: at each replica in turn."""
         writer = self._one(which)
         for step in range(steps):
             if not writer.ended:
@@ -248,7 +249,9 @@ class StoreModel(RuleBasedStateMachine):
             assert {name for name in now if now[name] != was.get(name)} <= told, "told `same` of what it wrote"
 
     def _possible(self, server: str) -> list[dict[str, str]]:
-        """Return what the server may have now: of each write after which no other began that succeeded."""
+        """Return the tools that the server may have now: those of each write after which no other successful write
+        began.
+        """
         own = [write for write in self.history if server in write.hashes]
         last = max((write.begin for write in own if not write.failed), default=0)
         first: list[dict[str, str]] = [{}] if not last or not [w for w in own if not w.failed] else []
@@ -305,7 +308,7 @@ def _modelled() -> Iterator[StoreModel]:
 
 
 def _swap(writer: Writer) -> None:
-    """Let a writer go on until its manifest is in force, before it knows that."""
+    """Let a writer continue until its manifest is in force, before it knows that."""
     for strong in (False, True):
         while writer.asked is not None and writer.asked.strong is strong:
             writer.step(0)

@@ -33,7 +33,7 @@ FORKS.set_forkserver_preload(["__main__", "tests.survival_worker", "orchestrator
 
 @dataclass
 class Site:
-    """Where workers of one test come and go: the server, the queue, and the file that their calls are noted in."""
+    """The workers of one test: the server, the queue, and the file with their calls."""
 
     address: str
     task_queue: str
@@ -42,7 +42,7 @@ class Site:
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[None]:
-        """A worker process; killed with SIGKILL at the end of the block."""
+        """Run a worker process, and kill it with SIGKILL at the end of the block."""
         ready = FORKS.Event()
         process = FORKS.Process(
             target=serve, args=(self.address, self.task_queue, self.log, self.seconds, ready), daemon=True
@@ -62,7 +62,7 @@ class Site:
         )
 
     async def broken_off(self, task: str, step: str) -> tuple[WorkflowHandle[Any, RunResult], RunResult]:
-        """A run whose worker is killed during this step, and which another worker ends."""
+        """Start a run whose worker is killed during this step, and let another worker end it."""
         client = await Client.connect(self.address)
         async with self.worker():
             handle = await self.start(client, task)
@@ -76,7 +76,7 @@ class Site:
         return [(what, key.split(":")[2], float(at)) for what, key, _, at in lines if key.startswith(f"{handle.id}:")]
 
     def booked(self, handle: WorkflowHandle[Any, RunResult]) -> int:
-        """How many entries of this run stand in the ledger."""
+        """Return the number of this run's entries in the ledger."""
         with closing(sqlite3.connect(self.log.with_suffix(".sqlite"))) as ledger:
             found = ledger.execute("SELECT count(*) FROM entries WHERE key LIKE ?", [f"{handle.id}:%"]).fetchone()
         return int(found[0])

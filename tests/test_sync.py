@@ -1,4 +1,4 @@
-"""Syncing: listed once, stored, known without a connection, and kept current by what servers list later."""
+"""Syncing: listed once, stored, known without a connection, and kept current by later listings."""
 
 import json
 import sys
@@ -222,10 +222,10 @@ def test_a_call_gives_programs_every_block_of_the_answer(toolroute: Run, tmp_pat
     [
         (("quick:add", "--args", "{"), 2, "--args is not JSON"),
         (("quick:add", "--args", "[]"), 2, "not an object"),
-        (("quick:ad",), 2, "has no tool 'ad'; near: add"),
+        (("quick:ad",), 2, "has no tool 'ad'; did you mean add"),
         (("none:add",), 2, "no server 'none'"),
         (("broken:add",), 1, "was not found: install it"),
-        (("quick:crash",), 1, "whether it took effect is not known"),
+        (("quick:crash",), 1, "It may have taken effect"),
         (("git:git_status", "--args", '{"repo_path": "/nowhere"}'), 1, "toolroute: git:git_status failed: "),
     ],
 )
@@ -250,7 +250,7 @@ def test_servers_that_left_the_file_are_removed_when_asked(
     store.replace_server("local", "imported", [Tool(server="imported", name="tool")])
     command = ("tools", "sync", "--config", file, "--store", store.location, "--server", "quick")
     kept = toolroute(*command)
-    assert "stored, but in no file any more: old (2 tools), left (1 tool); --prune removes" in kept.stderr
+    assert "stored, but in no file any more: old (2 tools), left (1 tool); remove them with --prune" in kept.stderr
     assert (
         "no longer in any configuration file: old (2 tools), left (1 tool)" in toolroute("doctor", *command[2:6]).stdout
     )

@@ -1,4 +1,4 @@
-"""Traces, metrics and the log: what each door tells of its work, and that tasks and secrets stay out of it."""
+"""Traces, metrics and the log of each entrance. Tasks and secrets stay out of them."""
 
 import json
 import logging
@@ -43,7 +43,7 @@ KEY = "token=s3cretkey1234567890abc"
 
 
 class Seen:
-    """What a process with in-memory exporters has traced and measured since the last look."""
+    """The traces and metrics of a process with in-memory exporters, since the last look."""
 
     def __init__(self, spans: InMemorySpanExporter, reader: InMemoryMetricReader) -> None:
         self._spans, self._reader = spans, reader
@@ -227,7 +227,7 @@ async def test_the_log_at_info_names_no_task(user: User, monkeypatch: pytest.Mon
 
 
 async def _served(user: User, task: str) -> str:
-    """What `serve` writes on standard error while a client searches and calls."""
+    """Return the standard error of `serve` while a client searches and calls."""
     said, command = user.path / "stderr.txt", ["-m", "orchestrator", "-v", "serve", "--approve", "never"]
     start = StdioServerParameters(command=sys.executable, args=command, env={**os.environ}, cwd=user.path)
     with said.open("w") as errors:

@@ -91,13 +91,13 @@ async def test_shared_tools_are_everyones_and_give_way_to_a_tenants_own_server(s
     assert other.catalogue.tools == tuple(sorted(MAIL, key=lambda one: one.name))
 
 
-def test_the_organization_wins_and_neither_is_an_error_or_the_default() -> None:
+def test_the_organization_wins_and_neither_gives_no_tenant() -> None:
     assert tenant_of("1", "2") == "org:1"
     assert tenant_of(None, "2") == "user:2"
-    assert tenant_of(default="local") == "local"
+    assert tenant_of(None, None) == ""
     for blank in ("", "  "):
         with pytest.raises(UnknownTenant, match="not blank"):
-            tenant_of(blank)
+            tenant_of(blank, None)
 
 
 async def test_a_worker_refuses_a_request_without_a_tenant() -> None:

@@ -1,4 +1,4 @@
-"""Words: what an identifier, a sentence or a schema is searched by."""
+"""Words: the search terms of an identifier, a sentence or a schema."""
 
 import pytest
 

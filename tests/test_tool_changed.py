@@ -1,4 +1,4 @@
-"""A tool that its server defines otherwise than the store: what a run asks, calls and sends again."""
+"""A tool whose definition differs between its server and the store: the run's questions, calls and repetitions."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def pay(tmp_path: Path) -> Server:
 
 
 async def serving(serve: Serve, pay: Server, **hints: bool) -> Runner:
-    """A worker whose catalogue has the tool with these hints, whatever its server says now."""
+    """Run a worker whose catalogue has the tool with these hints, whatever its server lists now."""
     schema = {"type": "object", "properties": {"card": {"type": "string"}}}
     stored = Tool(
         server="pay",

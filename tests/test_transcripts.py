@@ -1,4 +1,4 @@
-"""Transcripts of agents' clients: what their users asked, and the tools that were called for it."""
+"""Transcripts of agents' clients: the requests of their users, and the tools that were called for them."""
 
 import json
 from pathlib import Path

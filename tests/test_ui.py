@@ -1,4 +1,4 @@
-"""The pages of `toolroute ui`: who sees them, what changes something, and that a text is never more than a text."""
+"""The pages of `toolroute ui`: access, changes, and texts that are never more than a text."""
 
 import html
 import json
@@ -63,7 +63,7 @@ def client(app: Any, **settings: Any) -> httpx2.AsyncClient:
 
 @pytest.fixture
 async def visitor(app: Any) -> AsyncIterator[httpx2.AsyncClient]:
-    """Somebody who has opened the link."""
+    """A visitor who has opened the link."""
     async with client(app) as found:
         await found.get(f"/?token={TOKEN}")
         yield found

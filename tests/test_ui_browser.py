@@ -1,4 +1,4 @@
-"""The pages in a real browser: read, typed into, by keyboard, by narrow screens, by whoever needs them accessible."""
+"""The pages in a real browser: reading, typing, keyboard, narrow screens and accessibility."""
 
 import asyncio
 import re
@@ -44,7 +44,9 @@ SCREENS = {"light": (1100, "light"), "dark": (1100, "dark"), "narrow": (390, "li
 
 @asynccontextmanager
 async def looking(browser: Browser, *links: str, screen: str = "light", **settings: Any) -> AsyncIterator[Page]:
-    """A page of somebody who has opened the links; fails for an error in its console, and for any other host."""
+    """Return the page of a visitor who has opened the links. It fails for an error in its console, and for any other
+    host.
+    """
     width, scheme = SCREENS[screen]
     size: Any = {"width": width, "height": 800}
     context = await browser.new_context(viewport=size, color_scheme=scheme, **settings)  # type: ignore[arg-type]
@@ -63,13 +65,13 @@ async def looking(browser: Browser, *links: str, screen: str = "light", **settin
 
 
 def _missing(response: Response) -> list[str]:
-    """What the browser's own message says without the address; a whole page may well be an error's."""
+    """Return the browser's own message without the address. The whole page may be an error's page."""
     fine = response.status < 400 or response.request.is_navigation_request()
     return [] if fine else [f"{response.status} {response.url}"]
 
 
 async def flaws(page: Page) -> list[str]:
-    """What axe finds against the page, but for trifles."""
+    """Return the faults that axe finds in the page, without trifles."""
     await page.evaluate((NODE_MODULES / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
     found = await page.evaluate("axe.run()")
     return [

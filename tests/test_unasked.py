@@ -1,4 +1,4 @@
-"""Nothing that nobody asked for: sentences that ask for no change, over a catalogue whose tools change much."""
+"""No unasked actions: sentences that ask for no change, over a catalogue whose tools change much."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ TOOLS = (
 
 
 def sentences() -> Iterator[tuple[str, str]]:
-    """Yield each with its kind; a fence of backquotes holds one of several lines."""
+    """Yield each sentence with its kind. A fence of backquotes encloses a sentence of several lines."""
     kind, fence = "", list[str]()
     for line in (Path(__file__).parent / "cases" / "unasked.txt").read_text(encoding="utf-8").splitlines():
         fence = [*fence, line] if fence or line == "```" else []

@@ -1,4 +1,4 @@
-"""Calls among others: what blocks, hangs or fails in one function, and what that costs the calls of everybody else."""
+"""Calls among others: a function that blocks, hangs or fails, and its effect on all other calls."""
 
 import asyncio
 import threading
@@ -111,7 +111,7 @@ async def test_a_tools_own_limits_go_before_those_of_the_run(serve: Serve, label
 
 
 class Failing:
-    """A function that fails with one error, so many times."""
+    """A function that fails with one error this number of times."""
 
     def __init__(self, error: Exception, slow_s: float = 0.0) -> None:
         self.error, self.slow_s, self.calls = error, slow_s, 0

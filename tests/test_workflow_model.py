@@ -1,4 +1,4 @@
-"""Runs with a language model, on a real Temporal server and over real HTTP; and what is left of them without it."""
+"""Runs with a language model, on a real Temporal server and over real HTTP, and runs without it."""
 
 import asyncio
 import time

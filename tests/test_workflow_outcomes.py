@@ -1,4 +1,4 @@
-"""Runs remember by themselves which tools they used: once each, whatever is tried again."""
+"""Runs remember the tools that they used, once each, whatever is retried."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""Bad input says so at once, also to clients that import nothing of ours; what is too large is cut or refused."""
+"""Bad input fails at once, also for clients that import nothing of ours. Payloads that are too large are cut or
+refused.
+"""
 
 import asyncio
 import json
@@ -35,7 +37,7 @@ EMOJI, PLAIN = "\U0001f600" * 60_000, "x" * 1_000_000
 
 @pytest.fixture
 async def stranger(runner: Runner, temporal_address: str) -> Client:
-    """A client without our plugin; a worker has it."""
+    """Return a client without our plugin. A worker has the plugin."""
     return await Client.connect(temporal_address)
 
 
@@ -157,7 +159,7 @@ async def test_many_large_results_are_cut_to_what_one_payload_holds(
 
 
 class Raising(Executor):
-    """An Executor of the user's own that breaks with much to say."""
+    """The user's own Executor. It fails with a long message."""
 
     async def execute(self, call: ToolCall) -> ToolResult:
         raise OSError(5_000_000 * "x")
@@ -218,6 +220,6 @@ def test_a_text_is_held_to_its_bytes_wherever_the_wide_letters_stand(text: str, 
 
 @pytest.mark.slow
 async def test_five_calls_at_the_same_time_with_a_megabyte_each_leave_no_workflow_stuck(serve: Serve) -> None:
-    """Their arguments go out in several workflow tasks; the child workflows give back as much as they are given."""
+    """Their arguments go out in several workflow tasks, and the child workflows return as much as they receive."""
     runner = await serve(publisher(), SideBySide, Publish)
     assert await runner.execute(SideBySide, 950_000) == 10

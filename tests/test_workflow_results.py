@@ -78,7 +78,7 @@ async def test_three_megabytes_are_read_page_by_page_and_reach_another_tool_whol
 
 
 async def test_what_is_cut_but_below_the_threshold_goes_to_the_external_storage_too(tmp_path: Path) -> None:
-    """Else workers on other machines could not read it."""
+    """Otherwise workers on other machines could not read it."""
     shelf = Shelf()
     worker = ActivityEnvironment(client=_client(DataConverter(external_storage=ExternalStorage(drivers=[shelf]))))
     results = Results(lambda: tmp_path)

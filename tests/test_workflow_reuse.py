@@ -1,4 +1,4 @@
-"""The keys of calls: the same for what is done again by accident, others for what is done again on purpose."""
+"""The keys of calls: the same for an accidental repetition, and different for an intended one."""
 
 import asyncio
 from typing import Any

@@ -73,7 +73,7 @@ async def test_what_cannot_be_called_fails_the_workflow_at_once(serve: Serve, to
 
 
 class Losing:
-    """A tool that fails so many times, and then answers."""
+    """A tool that fails this number of times, and then answers."""
 
     def __init__(self, error: Exception, times: int) -> None:
         self.error, self.left, self.calls = error, times, 0

@@ -88,7 +88,7 @@ async def test_a_tools_own_error_ends_its_step_as_failed(runner: Runner) -> None
 
 
 async def _cancelled(handle: WorkflowHandle[Any, RunResult]) -> Progress:
-    """How a cancelled run stands once it has ended."""
+    """Return the progress of a cancelled run once it has ended."""
     with pytest.raises(WorkflowFailureError) as failure:
         await asyncio.wait_for(handle.result(), 30)
     assert isinstance(failure.value.cause, CancelledError)
@@ -178,6 +178,6 @@ STORED = {path.stem: path.read_text() for path in sorted((Path(__file__).parent 
 
 @pytest.mark.parametrize("name", STORED)
 async def test_stored_histories_still_replay(name: str) -> None:
-    """Recorded by `python -m tests.record_histories`; one that fails means that running workflows would break."""
+    """`python -m tests.record_histories` records them. A failure means that running workflows would break."""
     history = WorkflowHistory.from_json(f"recorded-{name}", STORED[name])
     await replays(history, [RunWorkflow, RouteWorkflow, Assistant], plugins=() if name == min(STORED) else None)

@@ -1,4 +1,4 @@
-"""What something costs: this thread's own time, which a busy machine does not add to."""
+"""The cost of an action in this thread's own time, which a busy machine does not increase."""
 
 import gc
 import time
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 def seconds(do: Callable[[], object], runs: int = 1) -> float:
-    """The least time of so many runs. What is done must answer with something: nothing done costs no time."""
+    """Return the shortest time of these runs. The action must return a value, because no action costs no time."""
     took = []
     gc.disable()  # As timeit does: a collection goes through all that earlier tests of this process left.
     try:

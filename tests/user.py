@@ -1,4 +1,4 @@
-"""Somebody who starts `toolroute` in processes of its own, in a folder with a catalogue and a config."""
+"""A user who starts `toolroute` in separate processes, in a folder with a catalogue and a configuration."""
 
 import asyncio
 import json
@@ -88,7 +88,7 @@ class User:
 
 
 def _answer(terminal: int, answers: list[bytes]) -> str:
-    """Type each answer once its question is shown; return all that was shown."""
+    """Type each answer once its question is shown. Return the whole output."""
     shown, left = "", list(answers)
     with suppress(OSError):  # The other end is closed.
         while read := os.read(terminal, 65_536):

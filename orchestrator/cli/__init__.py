@@ -17,7 +17,7 @@ from orchestrator.errors import InvalidInput, ToolrouteError
 COMMANDS = {
     "route": ("route:route", "Find the few tools that fit QUERY."),
     "explain": ("route:explain", "Show the whole Decision for QUERY."),
-    "tools": ("tools:tools", "Import, sync, list, show, enrich, graph, accept and remove tools."),
+    "tools": ("tools:tools", "Import, sync, list, show, enrich, accept and remove tools."),
     "run": ("run:run", "Run TASK durably on Temporal."),
     "runs": ("runs:runs", "List, show, approve, refuse and cancel runs."),
     "plan": ("route:plan", "Show the plan for TASK without calling a tool."),
@@ -98,7 +98,7 @@ def _export(variable: str) -> None:
 def main() -> None:
     """Run the `toolroute` command.
 
-    Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 nothing good enough, 4 some servers failed, 5 a step of a
+    Exit codes: 0 answered, 1 failure, 2 bad usage or input, 3 no tool matches, 4 some servers failed, 5 a step of a
     run is waiting for input or approval, 6 a replayed task lost a tool, 130 interrupted.
     """
     warnings.showwarning = _show_warning

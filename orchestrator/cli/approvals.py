@@ -5,8 +5,10 @@ import sys
 import click
 
 from orchestrator.cli.audit import audited
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import note, present
+from orchestrator.cli.place import Place
+from orchestrator.common.keys import split_key
 from orchestrator.common.lines import as_json, one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.config import McpConfig
@@ -49,11 +51,13 @@ def allow(name: str, place: Place) -> None:
     known = [store.tool(place.tenant, name)] if ":" in name else store.of_server(place.tenant, server)
     tools = [tool for tool in known if tool is not None and needs_approval(tool)]
     if not tools:
-        raise InvalidInput(f"no tool {name!r} needs an approval. `toolroute tools list` shows the known tools")
+        raise InvalidInput(
+            f"nothing to allow: {name!r} has no known tool that needs approval. See `toolroute tools list`"
+        )
     for tool in tools:
         click.echo(f"{as_json(tool.key)[1:-1]}: {one_line(as_json(tool.description)[1:-1], _SHOWN_CHARS)}", err=True)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InvalidInput("nothing was allowed: confirm this at a terminal")
+        raise InvalidInput("nothing was allowed: run this command in a terminal, where you confirm it")
     click.confirm(f"Let agents of {place.tenant} call this without asking you again?", abort=True, err=True)
     Approvals(place.tenant).allow(tools, entry.identity)
     for tool in tools:
@@ -73,5 +77,5 @@ def withdraw(names: tuple[str, ...], everything: bool, place: Place) -> None:
     if not gone:
         raise InvalidInput(f"nothing of {', '.join(names) or place.tenant} was allowed: see `toolroute approvals list`")
     for key in gone:
-        audited("approval", place.tenant, tool=key, approval="withdrawn")
+        audited("approval", place.tenant, server=split_key(key)[0], tool=key, approval="withdrawn")
         note(f"{key}: approval withdrawn")

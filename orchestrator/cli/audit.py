@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchestrator.audit import Audit, Entry
+from orchestrator.audit import EVENTS, Audit, Entry
 from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, counted, echo_json, note, present, table, warn
 from orchestrator.errors import InvalidInput
@@ -35,9 +35,7 @@ def audit() -> None:
 
 @audit.command("list")
 @click.option("--last", type=click.IntRange(1), default=50, metavar="N", help="Show the newest N entries.")
-@click.option(
-    "--event", metavar="NAME", help="Only this event: search, call, approval, acceptance, login or configuration."
-)
+@click.option("--event", type=click.Choice(EVENTS), help="Only this event.")
 @click.option("--tenant", metavar="TENANT", help="Only entries of this tenant.")
 @click.option("--tool", metavar="KEY", help="Only entries about this tool.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")

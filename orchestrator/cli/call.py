@@ -10,8 +10,9 @@ import click
 
 from orchestrator.audit import arguments_digest
 from orchestrator.cli.audit import audited
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import echo_json, echo_text, warn, warn_of_flagged
+from orchestrator.cli.place import Place
 from orchestrator.common.json_input import read_json
 from orchestrator.errors import InvalidArguments, ToolrouteError
 from orchestrator.mcp.config import McpConfig

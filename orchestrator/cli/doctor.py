@@ -13,10 +13,12 @@ import click
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.options import Place, connecting, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, counted, dim, present, progress
+from orchestrator.cli.place import Place, connecting
 from orchestrator.cli.temporal import connect, target
 from orchestrator.cli.tools import named
+from orchestrator.common.endpoints import address
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
 from orchestrator.index.calibration import REMEDY, Fit
@@ -100,6 +102,9 @@ def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Find
     yield from _flagged(flags, _opinions(place, options, [known[key] for key in flags]))
     yield _checked("temporal", lambda: _temporal(options), "correct the settings, or start the server")
     yield _model(options)
+    if options.rerank_url or options.decide == "rerank":
+        remedy = "correct TOOLROUTE_RERANK_URL, TOOLROUTE_RERANK_MODEL or TOOLROUTE_RERANK_KEY, or start the reranker"
+        yield _checked("reranker", lambda: _reranker(options), remedy)
     if file := place.file:
         yield from _servers(file, connects=connects)
 
@@ -190,13 +195,38 @@ def _model(options: Options) -> Finding:
     return Finding("model", "broken", f"{named} is configured without an API key", remedy)
 
 
+def _reranker(options: Options) -> Finding:
+    """Ask the reranker to order two short texts."""
+    from orchestrator.llm.rerank import Reranker
+
+    reranker = Reranker(options)
+
+    async def asked() -> None:
+        try:
+            await reranker.rank("read a file", ["read the text of a file", "send an email"])
+        finally:
+            await reranker.aclose()
+
+    started = time.perf_counter()
+    asyncio.run(asked())
+    took = f"{(time.perf_counter() - started) * 1000:.0f} ms for two texts"
+    if options.decide != "rerank":
+        remedy = "set TOOLROUTE_DECIDE=rerank, or give --decide rerank"
+        return Finding(
+            "reranker", "missing", f"{address(options.rerank_url)} answers, but routes do not use it", remedy
+        )
+    return Finding("reranker", "works", f"{address(options.rerank_url)}, {took}")
+
+
 def _servers(path: Path, *, connects: bool) -> Iterator[Finding]:
     try:
         config = McpConfig.read(path)
     except ToolrouteError as error:
-        yield Finding("mcp config", "broken", str(error), "mend the file")
+        yield Finding("mcp config", "broken", str(error), "correct the file")
         return
-    found = [_checked(f"mcp {name}", partial(_server, spec), "mend its entry") for name, spec in config.servers.items()]
+    found = [
+        _checked(f"mcp {name}", partial(_server, spec), "correct its entry") for name, spec in config.servers.items()
+    ]
     yield from asyncio.run(_connected(config, found)) if connects else found
 
 

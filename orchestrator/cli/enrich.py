@@ -6,8 +6,9 @@ from contextlib import closing
 
 import click
 
-from orchestrator.cli.options import TEXT, Place, taking
+from orchestrator.cli.options import TEXT, taking
 from orchestrator.cli.output import counted, meant, note, present, progress, warn
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidConfig, InvalidInput, NoCredit, StoreUnavailable, ToolrouteError, Unauthorised
 from orchestrator.index.safety import suspects
 from orchestrator.options import Options
@@ -84,7 +85,7 @@ def enrich_tools(
 
 
 def _wanted(store: Store, tenant: str, only: Sequence[str]) -> list[Tool]:
-    """Return the tools to write for: of those that are wanted, all that are not flagged."""
+    """Return the wanted tools without the flagged ones."""
     known = store.load(tenant).catalogue
     if unknown := [key for key in only if key not in known.positions and key not in known.places]:
         hint = meant(unknown[0], known.positions, "`toolroute tools list` shows all tools")
@@ -98,7 +99,7 @@ def _wanted(store: Store, tenant: str, only: Sequence[str]) -> list[Tool]:
 async def _write(
     store: Store, tenant: str, tools: Sequence[Tool], languages: Sequence[str], options: Options
 ) -> dict[str, str]:
-    """Write the notes, each kept at once; return why those that failed did."""
+    """Write the notes, and store each one at once. Return the reasons of the failed ones, by tool."""
     from orchestrator.llm.client import Models
     from orchestrator.llm.enrich import enrich
 

@@ -66,7 +66,8 @@ def evaluate(
     """Measure the routing of FOLDER's queries.
 
     The queries of FOLDER/queries.jsonl are routed among the tools of FOLDER/tools.jsonl. Each line is one query:
-    {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool fits. A line may also have an "id".
+    {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool matches. A line may
+    also have an "id".
 
     With --decide, everything is measured twice: without and with the second stage.
 

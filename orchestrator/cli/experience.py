@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import DATE, LOG, Place, taking
+from orchestrator.cli.options import DATE, LOG, taking
 from orchestrator.cli.output import console, counted, dim, echo_json, note, present, progress, table, warn
+from orchestrator.cli.place import Place
 from orchestrator.cli.replay import replay
 from orchestrator.common.digests import digest_of
 from orchestrator.common.lines import inline
@@ -90,9 +91,8 @@ def read_log(logs: Sequence[Path], tools: Sequence[Tool]) -> tuple[list[Past], l
     if len(tasks) < len(read):
         warn([f"{counted(len(read) - len(tasks), 'task')} without text skipped"])
     if unknown:
-        warn(
-            [f"{counted(len(unknown), 'name')} skipped, because they fit no known tool or several, e.g. {unknown[0]!r}"]
-        )
+        skipped = f"{counted(len(unknown), 'name')} skipped, e.g. {unknown[0]!r}"
+        warn([f"{skipped}: no known tool, or several tools, have this name; run `toolroute tools sync`, or use keys"])
     if not any(task.uses for task in tasks):
         warn([f"{', '.join(map(str, logs))}: no task in it used a known tool; {FORM}"])
     return tasks, unknown

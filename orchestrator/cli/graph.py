@@ -5,8 +5,9 @@ from dataclasses import asdict
 
 import click
 
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import counted, echo_json, echo_text, meant, note, warn
+from orchestrator.cli.place import Place
 from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.index.graph import More
@@ -22,7 +23,11 @@ from orchestrator.records.request import RouteRequest
 @click.argument("of", metavar="[TOOL|SERVER]", required=False)
 @taking("catalogue", "sources")
 @click.option(
-    "--hops", type=click.IntRange(1, 3), default=2, help="Number of relations between TOOL and the furthest tool."
+    "--hops",
+    metavar="N",
+    type=click.IntRange(1, 3),
+    default=2,
+    help="Show tools that are at most N relations away from TOOL.",
 )
 @click.option("-o", "--output", type=click.Choice(["mermaid", "json"]), default="mermaid")
 async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
@@ -55,7 +60,7 @@ def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
     key = catalogue.current(of)
     if key not in catalogue.positions:
         hint = meant(of, [*catalogue.places, *catalogue.positions], "`toolroute tools list` shows all tools")
-        raise InvalidInput(f"no tool and no server {of!r} is known here; {hint}")
+        raise InvalidInput(f"unknown tool or server {of!r}; {hint}")
     leading = [place for place, tool in enumerate(catalogue) if any(own.to == key for own in tool.relations)]
     to_it = [edge for place in leading for edge in found.edges(place, more) if edge.to == key]
     return list(dict.fromkeys([*found.excerpt(key, hops=hops, more=more)[1], *to_it]))

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchestrator.cli.audit import audited
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, note, present, table, warn
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.mcp.config import McpConfig, ServerSpec
 

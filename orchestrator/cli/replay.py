@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import DATE, LOG, TOOLS, Place, derived, taking, typed
+from orchestrator.cli.options import DATE, LOG, TOOLS, derived, taking, typed
 from orchestrator.cli.output import console, counted, dim, present, progress, table, warn
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.replay import Replayed, read_tasks, replay_all, summary, tasks_of
 from orchestrator.options import Options
@@ -28,7 +29,7 @@ _MEANS = ("confidence", "tokens", "servers")
     "source",
     metavar="FILE",
     type=LOG,
-    help="Read the past tasks from a file of Decisions, or of a Temporal history in JSON.",
+    help="Read the past tasks from a file of `route -o json`, or from a Temporal history in JSON.",
 )
 @taking("output")
 async def replay(
@@ -57,8 +58,8 @@ async def replay(
         elif store is not None:
             tasks = tasks_of(store.outcomes.read(place.tenant).outcomes, since or 0.0)
         if not tasks:
-            remedy = "so none is replayed: `toolroute experience list` shows what is remembered"
-            raise InvalidInput(f"no task of {place.tenant!r} that went well has its text kept, {remedy}")
+            remedy = "`toolroute experience list` shows the remembered tasks"
+            raise InvalidInput(f"nothing to replay: {place.tenant!r} has no successful task with its text. {remedy}")
         where: dict[str, Any] = {"catalogue": place.catalogue} if place.catalogue else {"stores": place.stores}
         after = await stack.enter_async_context(Router(**where, options=replace(options, experience="off")))
         before = None

@@ -9,8 +9,9 @@ import click
 
 from orchestrator.catalogue.export import Provider
 from orchestrator.cli import show
-from orchestrator.cli.options import FILE, Place, taking, typed
+from orchestrator.cli.options import FILE, taking, typed
 from orchestrator.cli.output import echo_json, echo_text, present, warn
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.pipeline.explain import explained
@@ -34,6 +35,8 @@ async def route(place: Place, request: RouteRequest, options: Options, output: s
 
     Prints why each tool matches, and which servers to connect. `-o markdown` prints a prompt with the task and the
     tools' definitions, limited to 6,000 tokens.
+
+    Exit code 3: no tool matches.
     """
     model = typed("model")
     if model and output not in ("table", "json"):

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.options import Place, pairs, taking, typed
+from orchestrator.audit import of_step
+from orchestrator.cli.audit import audited
+from orchestrator.cli.options import pairs, taking, typed
 from orchestrator.cli.output import log, note, present
+from orchestrator.cli.place import Place
 from orchestrator.cli.route import NEEDS_USER, answered
 from orchestrator.cli.show import show_run
 from orchestrator.cli.temporal import (
@@ -105,20 +108,22 @@ async def run(
     The task is routed, and the plan is made from the same matches. In a terminal you are asked before a tool that needs
     approval is called. Without a terminal the run waits, and the command that approves exactly these calls is printed.
 
-    Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 nothing good enough, 5 a step is waiting for
+    Exit codes: 0 every step done, 1 a step failed, 2 bad usage or input, 3 no tool matches, 5 a step is waiting for
     input or approval.
     """
     log(logging.ERROR)
     if detach and not task_queue:
-        raise InvalidInput("--detach needs --task-queue, the queue of the workers that shall run it")
+        raise InvalidInput("--detach needs --task-queue NAME, the queue of the workers that run the task")
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    waits_s = request.approval_timeout_s if asks or detach else SHORTEST_S  # Else nobody could approve a call later.
+    waits_s = request.approval_timeout_s if asks or detach else SHORTEST_S  # Otherwise no call could be approved later.
     asked = replace(request, approval_timeout_s=waits_s, actor=_user())
     if task_queue:
         _note_unused(task_queue)
     with clean_stdout():
         async with _started(asked, place, options, dev=dev, task_queue=task_queue) as (handle, queue):
-            reporter = _Reporter(handle, queue, within_s=start_within, asks=asks)
+            for approved in asked.approved.values():  # By --yes.
+                audited("approval", asked.tenant, **of_step(handle.id, "", approved, allowed=True))
+            reporter = _Reporter(handle, queue, asked.tenant, within_s=start_within, asks=asks)
             result = None if detach else await _follow(reporter)
     if result is None:
         present(output, {"id": handle.id}, lambda: click.echo(handle.id))
@@ -252,8 +257,10 @@ async def _stop(reporter: "_Reporter") -> None:
 class _Reporter:
     """Writes each change of a step and each retry to standard error, and asks where a step waits for approval."""
 
-    def __init__(self, handle: "WorkflowHandle[Any, RunResult]", queue: str, *, within_s: float, asks: bool) -> None:
-        self.handle, self._queue, self._asks = handle, queue, asks
+    def __init__(
+        self, handle: "WorkflowHandle[Any, RunResult]", queue: str, tenant: str, *, within_s: float, asks: bool
+    ) -> None:
+        self.handle, self._queue, self._tenant, self._asks = handle, queue, tenant, asks
         self._within_s, self.given_up = within_s, ""
         self._status: dict[str, StepStatus] = {}
         self._retried: set[tuple[str, str]] = set()
@@ -325,7 +332,7 @@ class _Reporter:
         from orchestrator.temporal.call import why_failed
 
         call = f"{step.tool} be called with {as_json(step.arguments)}"
-        termios.tcflush(0, termios.TCIFLUSH)  # What was typed before the question does not answer it.
+        termios.tcflush(0, termios.TCIFLUSH)  # Keys that were typed before the question do not answer it.
         click.echo(inline(f"{step.step} {step.task!r}: may {call}? [y/N]: "), err=True, nl=False)
         yes = (await _typed_line()).strip().lower() in ("y", "yes")
         word = Approval(step=step.step, digest=step.digest, allowed=yes, by="the terminal")
@@ -333,6 +340,8 @@ class _Reporter:
             await self.handle.execute_update(names.APPROVE, word)
         except WorkflowUpdateFailedError as error:  # The step has waited too long for this word.
             note(why_failed(error.cause)[1])
+        else:
+            audited("approval", self._tenant, **of_step(self.handle.id, step.tool, step.digest, allowed=yes))
 
 
 def _reason(failure: "Failure") -> str:

@@ -7,8 +7,11 @@ from functools import partial
 
 import click
 
-from orchestrator.cli.options import Place, pairs, taking
+from orchestrator.audit import of_step
+from orchestrator.cli.audit import audited
+from orchestrator.cli.options import pairs, taking
 from orchestrator.cli.output import console, counted, dim, lines, note, present, table
+from orchestrator.cli.place import Place
 from orchestrator.cli.temporal import connect, quiet, target, ui_pages
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput
@@ -16,7 +19,7 @@ from orchestrator.options import Options
 from orchestrator.records.run import Approval, Progress
 from orchestrator.temporal.run_client import SOON, Listed, RunClient
 
-_BY = click.option("--by", default="the command line", metavar="NAME", help="Your name, for the run's history.")
+_BY = click.option("--by", default="the command line", metavar="NAME", help="The name that the run's history records.")
 
 
 @click.group()
@@ -95,7 +98,7 @@ def _show_run(client: RunClient, found: Listed, progress: Progress | None) -> No
     rows = table("step", "task", "tool", "status")
     for step in progress.steps:
         status = f"{step.status.replace('_', ' ')}: {step.reason}".removesuffix(": ")
-        rows.add_row(step.step, step.task, step.tool or "no tool fits", status)
+        rows.add_row(step.step, step.task, step.tool or "no tool matches", status)
     out.print(rows)
     for step in progress.steps:
         if step.digest:
@@ -133,8 +136,12 @@ async def refuse(run_id: str, steps: tuple[str, ...], by: str, place: Place, opt
 async def _say(run_id: str, words: list[Approval], place: Place, options: Options) -> None:
     async with _client_of(place, options) as client:
         await client.run(run_id)
+        progress = await client.progress(run_id)
+        tools = {step.step: step.tool for step in progress.steps} if progress else {}
         for word in words:
             await client.say(run_id, word)
+            about = of_step(run_id, tools.get(word.step, ""), word.digest, allowed=word.allowed)
+            audited("approval", client.tenant, **about)
             note(f"{word.step} {'approved' if word.allowed else 'refused'}")
 
 

@@ -3,18 +3,30 @@
 import asyncio
 import logging
 import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchestrator.audit import Audit
-from orchestrator.cli.options import FILE, Place, taking, typed
+from orchestrator.cli.options import FILE, taking, typed
 from orchestrator.cli.output import log, note
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS
+from orchestrator.mcp.config import McpConfig
 from orchestrator.options import Options
 from orchestrator.records.call import Approve
+from orchestrator.runtime.router import Router
 from orchestrator.telemetry import flush
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+    from orchestrator.server.gateway import Gateway
+    from orchestrator.server.http import BearerTokens
 
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
 
@@ -22,7 +34,11 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 @click.command()
 @taking("config", "sources")
 @click.option(
-    "--profile", metavar="NAME", default="", help="Show only the tools of this profile of the configuration file."
+    "--profile",
+    metavar="NAME",
+    default="",
+    show_default=False,
+    help="Show only the tools of this profile of the mcpServers file.",
 )
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
 @click.option("--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]")
@@ -65,12 +81,9 @@ async def serve(
     If the client cannot ask, the call is refused, and the user can allow the tool with `toolroute approvals allow`.
     """
     from orchestrator.mcp.extra import check_extra
-    from orchestrator.runtime.router import Router
 
     check_extra()
-    from orchestrator.server.concurrency_limit import most_pending
     from orchestrator.server.gateway import Gateway
-    from orchestrator.server.http import BearerTokens, make_app, new_token, serve_http
     from orchestrator.server.protocol import make_server, serve_stdio
     from orchestrator.server.watched_config import WatchedConfig
 
@@ -91,42 +104,70 @@ async def serve(
         max_result_tokens=max_result_tokens,
         audit=audit,
     )
+    interrupted = False
     async with gateway:
+        server = partial(make_server, gateway, approve=approve, options=same, profile=profile)
         if transport == "stdio":
-            served = make_server(gateway, place.tenant, approve=approve, options=same, profile=profile)
-            interrupted = await serve_stdio(gateway, served)
+            interrupted = await serve_stdio(gateway, server(place.tenant))
         else:
-            token = "" if tokens else new_token()
-            known = BearerTokens.read(tokens) if tokens else BearerTokens({token: place.tenant})
-            if unknown := sorted(known.profiles - watched.config.profiles.keys()):
-                raise InvalidInput(f"{tokens}: no profile {unknown[0]!r} in {place.config_file()}: add it there")
-            # Of the sockets for requests under way a tenant's calls take half at most, its sessions' streams a quarter.
-            most = most_pending()
-            served = make_server(gateway, approve=approve, most_calls=most, options=same, profile=profile)
-            app = make_app(
-                served,
-                known,
-                allow_host,
-                allow_origin,
-                most_sessions=most // 2,
-                profiles=lambda: gateway.config.profiles,
-                only=profile,
-                ready=gateway.ready,
-            )
+            known, token = _tokens(tokens, place, watched.config)
+            app = _app(gateway, server, known, allow_host, allow_origin, profile)
             address = host if host is not None else "127.0.0.1", 8765 if port is None else port
-
-            async def stop(after_s: float) -> None:
-                await app.state.end_sessions()
-                await gateway.stop(after_s)
-
-            await serve_http(app, *address, lambda at: _started(at, place.tenant, token), stop)
-            interrupted = False
+            await _serve_http(app, gateway, *address, lambda at: _started(at, place.tenant, token))
     if interrupted:
         # Python would wait for the thread that reads standard input, which only the client can end.
         await asyncio.get_running_loop().shutdown_default_executor()
         flush()
         os._exit(0)
     return 0
+
+
+def _tokens(file: Path | None, place: Place, config: McpConfig) -> "tuple[BearerTokens, str]":
+    """Return the tokens that clients may use, and the new token, or "" if a file names the tokens."""
+    from orchestrator.server.http import BearerTokens, new_token
+
+    if file is None:
+        token = new_token()
+        return BearerTokens({token: place.tenant}), token
+    known = BearerTokens.read(file)
+    if unknown := sorted(known.profiles - config.profiles.keys()):
+        raise InvalidInput(f"{file}: no profile {unknown[0]!r} in {place.config_file()}: add it there")
+    return known, ""
+
+
+def _app(
+    gateway: "Gateway",
+    server: "Callable[..., Server[Any]]",
+    known: "BearerTokens",
+    hosts: Sequence[str],
+    origins: Sequence[str],
+    profile: str,
+) -> Any:
+    from orchestrator.server.concurrency_limit import most_pending
+    from orchestrator.server.http import make_app
+
+    # Of the sockets for requests under way a tenant's calls take half at most, its sessions' streams a quarter.
+    most = most_pending()
+    return make_app(
+        server(most_calls=most),
+        known,
+        hosts,
+        origins,
+        most_sessions=most // 2,
+        profiles=lambda: gateway.config.profiles,
+        only=profile,
+        ready=gateway.ready,
+    )
+
+
+async def _serve_http(app: Any, gateway: "Gateway", host: str, port: int, started: Callable[[str], None]) -> None:
+    from orchestrator.server.http import serve_http
+
+    async def stop(after_s: float) -> None:
+        await app.state.end_sessions()
+        await gateway.stop(after_s)
+
+    await serve_http(app, host, port, started, stop)
 
 
 def _started(at: str, tenant: str, token: str) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.options import Place, connecting, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, note, present, table, warn
+from orchestrator.cli.place import Place, connecting
 from orchestrator.common.keys import split_key
 from orchestrator.errors import ToolrouteError
 from orchestrator.experience.calls import Calls, uses_by
@@ -23,9 +24,10 @@ from orchestrator.store.store import Store
 async def servers(place: Place, check: bool, output: str) -> int:
     """Show the state of each server.
 
-    Shows state, tools, calls by past tasks, idle time and last error, including the last sync's error. Without --check
-    nothing is connected: the table shows the file and the store. --check connects each server. It exits 1 when no
-    server could be connected, 4 when some could not.
+    For each server the table has the state, the number of tools, the calls by past tasks, the idle time and the last
+    error. Without --check no server is connected, and the data comes from the file and the store.
+
+    Exit codes of --check: 0 all servers were connected, 1 none was connected, 4 some failed.
     """
     from orchestrator.mcp.sync import exit_code
 

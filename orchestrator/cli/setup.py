@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from orchestrator.cli.audit import audited
-from orchestrator.cli.options import Place, connecting, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, note, present, table, warn
+from orchestrator.cli.place import Place, connecting
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.clients import CLIENTS, OURS, UNREAD, Client, ClientFile, copies, write
@@ -69,7 +70,7 @@ async def setup(place: Place, only: tuple[str, ...], writes: bool, undo: bool, p
     unlisted = await _sync(place, _sourced(McpConfig.parse({"mcpServers": servers}, str(config)), taken, before), taken)
     taken = [left for one in taken if (left := one.without(unlisted)).any]
     if not taken:
-        warn(["no server could be listed. Nothing was written"])
+        warn(["no server could be listed, so nothing was written: correct the entries, and run the command again"])
         return 1
     command = [*_program(), "serve", "--config", str(config), *_options(place), *_policy()]
     commands = [[*command, "--profile", one.file.client.name] for one in taken]
@@ -108,7 +109,7 @@ def _serves(file: ClientFile, config: Path) -> bool:
     """Return True if a client's toolroute entry, if any, is for this configuration. Notes a mismatch."""
     if (other := served([file])) is None or other.absolute() == config:
         return True
-    warn([f"{file.client.title} is left alone: it uses {other}; give --config {other} to add to that file"])
+    warn([f"{file.client.title} is not changed: it uses {other}; give --config {other} to add to that file"])
     return False
 
 
@@ -149,7 +150,7 @@ def _replace(one: Taken, command: Sequence[str]) -> bool:
             raise InvalidConfig("its servers changed meanwhile. Run the command again")
         _save(now, replace(one, file=now).text(command))
     except InvalidConfig as error:
-        warn([f"{client.title} is left alone: {error}"])
+        warn([f"{client.title} is not changed: {error}"])
         return False
     note(f"{client.title} now starts toolroute: restart it")
     return True
@@ -163,7 +164,7 @@ def _found(clients: Sequence[Client]) -> list[ClientFile]:
         try:
             found += [with_usable_entry(ClientFile.read(client, path))] if path.is_file() else []
         except (InvalidConfig, OSError) as error:
-            warn([f"{client.title} is left alone: {error}"])
+            warn([f"{client.title} is not changed: {error}"])
     return found
 
 
@@ -210,9 +211,9 @@ def _policy() -> list[str]:
         return []
     policies = {
         "changes": "calls not known to be read-only",
-        "destructive": "what may destroy",
+        "destructive": "calls that may destroy data",
         "always": "every call",
-        "never": "nothing, because the client asks by itself",
+        "never": "no call, because the client asks by itself",
     }
     for name, meaning in policies.items():
         note(f"  {name}: {meaning}")
@@ -249,7 +250,7 @@ def _undo(clients: Sequence[Client]) -> int:
             write(path, file.text)
         except InvalidConfig as error:
             failed = True
-            warn([f"{client.title} is left alone; its own servers are in {kept[0]}: {error}"])
+            warn([f"{client.title} is not changed; its own servers are in {kept[0]}: {error}"])
             continue
         undone += 1
         note(f"{client.title} has its own servers again: {path}")

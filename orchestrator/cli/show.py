@@ -52,7 +52,7 @@ def show_decision(
         out.print(_matches(decision, shown, whole=past is not None, width=out.width))
     if decision.needs:
         out.print(dim(f"  needed, according to the model: {'; '.join(map(one_line, decision.needs))}"))
-    if decision.catalogue.tools:  # Else a warning says what to do.
+    if decision.catalogue.tools:  # Otherwise a warning names the remedy.
         out.print(_footer(decision, servers or decision.servers))
     print_warnings(out, decision.warnings)
     if past is not None:
@@ -176,7 +176,7 @@ def _print_steps(out: Console, plan: Plan, matches: Sequence[Match], outcomes: M
         outcome = outcomes.get(step.id)
         after = f" (after {', '.join(step.depends_on)})" if step.depends_on else ""
         rows.add_row(step.id, lines(f"{step.task}{after}", style="bold"))
-        rows.add_row("", f"{step.tool or 'no tool fits'}{_with(step)}")
+        rows.add_row("", f"{step.tool or 'no tool matches'}{_with(step)}")
         if outcome:
             rows.add_row("", _ended(outcome))
     out.print(rows)

@@ -7,12 +7,14 @@ import sys
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import errors
-from orchestrator.cli.options import Place, typed
+from orchestrator.cli.options import typed
 from orchestrator.cli.output import note
+from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
 from orchestrator.mcp.config import find_config
 from orchestrator.options import Options, set_variables
@@ -135,11 +137,11 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
         remedy = "check the namespace's full name, and TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH"
         return Unauthorised(f"{server} refuses access to namespace {to.namespace!r}: {remedy}")
     if status:
-        return Unavailable(f"{server} does not serve ({text[:200]})")
+        return Unavailable(f"{server} refuses requests ({text[:200]}): check its state, then try again")
     if "InvalidContentType" in text:
         remedy = "set TEMPORAL_TLS=false, or use another server with --address or TEMPORAL_ADDRESS"
         return InvalidConfig(f"{server} does not speak TLS: {remedy}")
-    quoted = text.split('"')[1::2]  # The SDK's text nests its causes: the last one says it.
+    quoted = text.split('"')[1::2]  # The SDK's text nests its causes. The last one is the reason.
     reason = quoted[-1] if quoted else text or "no answer within 10 s"
     remedy = "start one, or give its address with --address or TEMPORAL_ADDRESS"
     if typed("dev") is not None:
@@ -167,24 +169,20 @@ async def make_plugin(
     from orchestrator.index.calibration import Fit
     from orchestrator.temporal.plugin import OrchestratorPlugin
 
-    # A worker for every tenant offers nobody the servers of the user that starts it.
+    # A worker for every tenant does not offer the servers of the user that starts it.
     servers = None if every_tenant and not (place.config or find_config()) else place.servers()
     if options.calibration:
-        Fit.read(options.calibration)  # A broken one is reported here, not by every route.
+        Fit.read(options.calibration)  # A broken file is reported here, not by every route.
     place.check(lists=False)
+    make = partial(
+        OrchestratorPlugin, options=options, mcp_servers=servers, warm=warm, executors=executors, nexus=nexus
+    )
     if place.catalogue is not None:
         catalogue = Catalogue.read(place.catalogue)
         if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
             remedy = "without --catalogue they are listed once and routed to as well"
             note(f"{place.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
-        return OrchestratorPlugin(
-            catalogue=catalogue,
-            options=options,
-            mcp_servers=servers,
-            warm=warm,
-            executors=executors,
-            nexus=nexus,
-        )
+        return make(catalogue=catalogue)
     try:
         await place.fill(None if every_tenant else servers, options)
     except StoreUnavailable as error:
@@ -192,17 +190,7 @@ async def make_plugin(
             raise
         note(f"toolroute: {error}. Until it answers, routing waits for it")
     callable_here = None if every_tenant or servers is None else servers.servers
-    seen = servers.entries if servers else None
-    return OrchestratorPlugin(
-        stores=place.stores,
-        options=options,
-        mcp_servers=servers,
-        only_servers=callable_here,
-        entries=seen,
-        warm=warm,
-        executors=executors,
-        nexus=nexus,
-    )
+    return make(stores=place.stores, only_servers=callable_here, entries=servers.entries if servers else None)
 
 
 def quiet() -> None:

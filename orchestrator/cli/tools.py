@@ -17,8 +17,9 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli.audit import audited
 from orchestrator.cli.enrich import enrich_tools
 from orchestrator.cli.graph import graph
-from orchestrator.cli.options import FILE, TEXT, TOOLS, Place, connecting, store_tools, taking
+from orchestrator.cli.options import FILE, TEXT, TOOLS, taking
 from orchestrator.cli.output import console, counted, echo_json, meant, note, present, table, warn, warn_of_flagged
+from orchestrator.cli.place import Place, connecting, store_tools
 from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput, ToolrouteError
 from orchestrator.index.safety import VOUCHED, suspects
@@ -33,13 +34,13 @@ _ALL_SHOWN = "`toolroute tools list` shows all tools"
 _OPINION = click.option(
     "--opinion",
     is_flag=True,
-    help="Ask your language model for an opinion on each flagged or changed definition, once. You decide.",
+    help="Also ask your language model for its opinion on flagged or changed definitions that have none.",
 )
 
 
 @click.group()
 def tools() -> None:
-    """Import, sync, list, show, enrich, graph, accept and remove tools."""
+    """Import, sync, list, show, enrich, accept and remove tools."""
 
 
 tools.add_command(enrich_tools)
@@ -71,7 +72,7 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
                 ) from None
         raise
     if server is not None and found.tools and server not in found.places:
-        raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave --server out")
+        raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave out --server")
     changes = store_tools(place.open_store(), tenant, found)
     for name in changes:
         audited("configuration", tenant, server=name, result="imported")
@@ -81,7 +82,7 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
     totals["same"] = sum(change.same for change in changes.values())
     warn_of_flagged(found.tools, found.tools)
     if not changes:
-        note(f"toolroute: {file} holds no tool: nothing was stored, and nothing removed")
+        note(f"toolroute: {file} has no tools: nothing was stored, and nothing was removed")
     counts = ", ".join([counted(len(changes), "server"), *(f"{number:,} {name}" for name, number in totals.items())])
     shown = {"tenant": tenant, "servers": len(changes), **totals}
     present(output, shown, lambda: click.echo(inline(f"{tenant}: {counts}")))
@@ -120,8 +121,8 @@ def list_tools(place: Place, server: str | None, output: str) -> None:
     """
     known = place.catalogue_or_store()
     if server is not None and server not in known.places:
-        hint = meant(server, known.places, "without --server all are listed")
-        raise InvalidInput(f"{place.tenant} has no tools of a server {server!r}; {hint}")
+        hint = meant(server, known.places, "leave out --server to list all tools")
+        raise InvalidInput(f"{place.tenant} has no tools of the server {server!r}; {hint}")
     found = known.tools if server is None else known.of_server(server)
     listed = [tool_to_json(tool) for tool in found]
     if output == "json":
@@ -162,7 +163,7 @@ def _list(found: Iterable[Tool]) -> None:
 @_OPINION
 @taking("catalogue", "config", "sources", "model", "output")
 def show_tool(key: str, place: Place, opinion: bool, options: Options, output: str) -> None:
-    """Show one tool: definition, approval and a model's opinions."""
+    """Show a tool's definition, its approval, and a model's opinion."""
     known = place.catalogue_or_store()
     if key not in known.positions:
         raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
@@ -297,7 +298,7 @@ def show_changes(place: Place, opinion: bool, options: Options, output: str) -> 
             if one.tool.key in given:
                 click.echo(f"  {in_words(given[one.tool.key])}")
             for part in one.differences:
-                click.echo(f"  {one_line(part.part)}{' (waits for it)' if part.risk else ''}")
+                click.echo(f"  {one_line(part.part)}{' (the reason for the wait)' if part.risk else ''}")
                 for sign, text in (("-", part.before), ("+", part.now)):
                     if text:
                         click.echo(f"    {sign} {one_line(as_json(text)[1:-1], _MOST_OF_A_TEXT)}")
@@ -344,7 +345,9 @@ async def sync_tools(
     if unknown := [name for name in only if name not in servers.servers]:
         raise InvalidConfig(servers.lacks(unknown[0]))
     if not servers.servers:
-        raise InvalidConfig(f"no server in {servers.source}{' is switched on' if servers.off else ': name one'}")
+        raise InvalidConfig(
+            f"no server in {servers.source}{' is switched on: switch on an entry' if servers.off else ': add an entry'}"
+        )
     tenant, store = place.tenant, place.open_store()
     host = Host(
         on_offer=keep_offer(store, tenant, lambda server: servers.entries[server])
@@ -362,7 +365,7 @@ async def sync_tools(
         await asyncio.to_thread(store.remove_server, tenant, listing)
     if gone:
         what = f"removed, in no file any more: {named(gone)}"
-        note(what if prune else f"stored, but in no file any more: {named(gone)}; --prune removes")
+        note(what if prune else f"stored, but in no file any more: {named(gone)}; remove them with --prune")
     stored, synced = (await asyncio.to_thread(store.load, tenant)).tools, {row.server for row in report.servers}
     warn_of_flagged([tool for tool in stored if tool.server in synced], stored)
     shown = report.to_json()

@@ -4,8 +4,9 @@ import logging
 
 import click
 
-from orchestrator.cli.options import Place, taking
+from orchestrator.cli.options import taking
 from orchestrator.cli.output import log, note
+from orchestrator.cli.place import Place
 from orchestrator.cli.runs import open_desk
 from orchestrator.options import Options
 
@@ -27,7 +28,7 @@ async def ui(place: Place, options: Options, port: int) -> None:
 
     log(logging.WARNING)
     async with await place.open_router(options) as router:
-        await router._index(place.tenant)  # What is wrong with the tools is said here.
+        await router._index(place.tenant)  # An error in the tools is reported here.
         scope = Scope(
             router=router,
             tenant=place.tenant,

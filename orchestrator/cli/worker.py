@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from orchestrator.cli.options import Place, derived, ending_signals, taking
+from orchestrator.cli.options import derived, ending_signals, taking
 from orchestrator.cli.output import log, note
+from orchestrator.cli.place import Place
 from orchestrator.cli.temporal import connect, make_plugin, target, temporal_server
 from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput
@@ -38,7 +39,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option(
     "--concurrency", metavar="N", type=_POSITIVE, default=100, help="Maximum number of concurrent activities."
 )
-@derived(Options, "cached_tenants", "The most tenants whose tools are kept in memory. [default: 256]", type=_POSITIVE)
+@derived(Options, "cached_tenants", "Maximum number of tenants with tools in memory. [default: 256]", type=_POSITIVE)
 @click.option("--executors", metavar="MODULE:NAME", help="A mapping of executors by tool key, server:* or kind.")
 @click.option(
     "--nexus",
@@ -115,7 +116,7 @@ def _executors(named: str) -> "Mapping[str, Registered]":
     except Exception as error:
         raise InvalidInput(f"--executors {named!r} cannot be imported: {type(error).__name__}: {error}") from error
     if not isinstance(found, Mapping):
-        raise InvalidInput(f"--executors {named!r} is a {type(found).__name__}: let it be a dict of functions by tool")
+        raise InvalidInput(f"--executors {named!r} is a {type(found).__name__}: give a dict of functions by tool key")
     return found
 
 

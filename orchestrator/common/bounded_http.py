@@ -3,7 +3,8 @@
 The library reads an answer to its end, and its own timeout starts again with every byte.
 """
 
-import time
+import asyncio
+from threading import Timer
 from typing import Any
 
 import httpx2
@@ -19,45 +20,71 @@ class AnswerTooLong(httpx2.ReadError):
 
 
 class BoundedClient(httpx2.Client):
-    """Reads the whole body of an answer within the limits. Otherwise it raises AnswerTooLong or ReadTimeout."""
+    """Reads the whole answer within the limits. Otherwise it raises AnswerTooLong or ReadTimeout."""
 
     def send(self, request: httpx2.Request, *, stream: bool = False, **given: Any) -> httpx2.Response:
-        response = super().send(request, stream=True, **given)
-        body = _Body(request)
+        body, timer = _Body(request), Timer(_limit_s(request) or 0, self._drop)
+        timer.daemon = True
+        if _limit_s(request) is not None:
+            timer.start()
         try:
-            for chunk in response.iter_bytes():
-                body.add(chunk)
+            response = super().send(request, stream=True, **given)
+            try:
+                for chunk in response.iter_bytes():
+                    body.add(chunk)
+            finally:
+                response.close()
+        except httpx2.TransportError:
+            if timer.finished.is_set():
+                raise _late(request) from None
+            raise
         finally:
-            response.close()
+            timer.cancel()
         return body.of(response)
+
+    def _drop(self) -> None:
+        """Close the connections, because nothing else ends a read to which bytes still come."""
+        for transport in (self._transport, *self._mounts.values()):
+            if transport is not None:
+                transport.close()
 
 
 class AsyncBoundedClient(httpx2.AsyncClient):
     """A BoundedClient for an event loop."""
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **given: Any) -> httpx2.Response:
-        response = await super().send(request, stream=True, **given)
         body = _Body(request)
         try:
-            async for chunk in response.aiter_bytes():
-                body.add(chunk)
-        finally:
-            await response.aclose()
+            async with asyncio.timeout(_limit_s(request)):
+                response = await super().send(request, stream=True, **given)
+                try:
+                    async for chunk in response.aiter_bytes():
+                        body.add(chunk)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            raise _late(request) from None
         return body.of(response)
+
+
+def _limit_s(request: httpx2.Request) -> float | None:
+    """Return the seconds for the whole answer: the read timeout, or None for no limit."""
+    limit_s: float | None = request.extensions.get("timeout", {}).get("read")
+    return limit_s
+
+
+def _late(request: httpx2.Request) -> httpx2.ReadTimeout:
+    return httpx2.ReadTimeout("the answer took too long", request=request)
 
 
 class _Body:
     def __init__(self, request: httpx2.Request) -> None:
         self._request, self._content = request, bytearray()
-        limit_s = request.extensions.get("timeout", {}).get("read")
-        self._ends = None if limit_s is None else time.monotonic() + limit_s
 
     def add(self, chunk: bytes) -> None:
         self._content += chunk
         if len(self._content) > MOST_BYTES:
             raise AnswerTooLong(f"the answer has more than {MOST_BYTES // 2**20} MiB", request=self._request)
-        if self._ends is not None and time.monotonic() > self._ends:
-            raise httpx2.ReadTimeout("the answer took too long", request=self._request)
 
     def of(self, response: httpx2.Response) -> httpx2.Response:
         headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_TRANSFER]

@@ -4,6 +4,8 @@ import re
 
 from orchestrator.errors import UnknownTenant
 
+LOCAL = "local"
+"""The tenant of an in-process request that names none."""
 SHARED = "shared"
 """The tenant whose tools every other tenant sees. Nobody routes as this tenant."""
 _TENANT = re.compile(r"(?:org|user):\S(?:.*\S)?|local")
@@ -22,13 +24,12 @@ def check_tenant(name: str, *, shared: bool = False) -> None:
         raise UnknownTenant(f"tenant {name!r:.80}: give an organization (org:ID), a user (user:ID), or local")
 
 
-def tenant_of(organization: str | None = None, user: str | None = None, *, default: str = "") -> str:
-    """Return `org:ID` if an organization is given, `user:ID` if only a user is given, and otherwise the default.
+def tenant_of(organization: str | None, user: str | None) -> str:
+    """Return `org:ID` if an organization is given, `user:ID` if only a user is given, and otherwise "".
 
     Args:
         organization: The organization's ID.
         user: The user's ID.
-        default: The tenant without either.
     """
     for prefix, value in (("org", organization), ("user", user)):
         if value is None:
@@ -36,4 +37,4 @@ def tenant_of(organization: str | None = None, user: str | None = None, *, defau
         if not value.strip():
             raise UnknownTenant(f"{prefix} ID is {value!r}: give an ID that is not blank, or leave it out")
         return f"{prefix}:{value.strip()}"
-    return default
+    return ""

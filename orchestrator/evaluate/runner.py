@@ -30,12 +30,11 @@ CUTS = (1, 3, 5, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A labelled task. `relevant` has the keys of its right tools, or is empty if no tool fits."""
+    """A labelled task. `relevant` has the keys of its right tools, or is empty if no tool matches."""
 
     id: str
     text: str
     relevant: frozenset[str]
-    category: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +78,6 @@ class _Line(BaseModel):
     id: Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)] = ""
     query: str = Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")
     relevant: list[str]
-    category: str = ""
 
 
 def read_set(folder: Path) -> QuerySet:
@@ -90,7 +88,7 @@ def read_set(folder: Path) -> QuerySet:
 
 def read_queries(path: Path) -> list[Query]:
     """Read a queries.jsonl. Raises InvalidInput with the file and line that cannot be used."""
-    form = 'give one JSON object per line: {"id", "query", "relevant": ["server:name", ...], "category"}'
+    form = 'give one JSON object per line: {"id", "query", "relevant": ["server:name", ...]}'
     with reading(path, form):
         text = path.read_text(encoding="utf-8-sig")
     queries: dict[str, Query] = {}
@@ -101,7 +99,7 @@ def read_queries(path: Path) -> list[Query]:
         if name in queries:
             raise InvalidInput(f"{path}:{number}: the id {name!r} is already on an earlier line: change one of them")
         relevant = frozenset(key_of(*split_key(key)) for key in own.relevant)  # ":name" is a tool without a server.
-        queries[name] = Query(id=name, text=own.query, relevant=relevant, category=own.category)
+        queries[name] = Query(id=name, text=own.query, relevant=relevant)
     if not queries:
         raise InvalidInput(f"{path}: the file has no queries; {form}")
     return list(queries.values())
@@ -137,7 +135,7 @@ async def answer_all(
 
 async def embed_ahead(router: Router, tenant: str, *keys: str) -> None:
     """Embed the tenant's tools before the first route. `keys` are as for `Router.index`."""
-    with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg says why.
+    with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg has a warning.
         await asyncio.to_thread((await router._index(tenant, *keys)).semantic, router.embedder)
 
 

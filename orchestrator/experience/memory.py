@@ -69,8 +69,8 @@ class Experience:
         return found._judged()
 
     def plus(self, outcome: Outcome, vector: NDArray[np.float32]) -> "Experience":
-        """Return this with one more successful Outcome. Beyond MOST_TASKS, the oldest task of the person with the most
-        tasks is dropped.
+        """Return this with one more successful Outcome. If it has more than MOST_TASKS, the oldest task of the person
+        with the most tasks is dropped.
         """
         uses = by_definition([outcome], self.uses)
         if not outcome.worked:

@@ -107,7 +107,6 @@ class AlwaysIndex:
             for phrase in [_phrase(text, position) for text in capability.phrases if any(split_words(text))]:
                 self._by_first.setdefault(phrase.stems[0], []).append(phrase)
                 self._own.setdefault(position, set()).update(phrase.stems)
-        self.tools = tuple(self._own)
 
     def match(self, clause: str) -> list[AlwaysHit]:
         """Return the capabilities that this clause asks for, each once, by its longest phrase."""

@@ -132,11 +132,11 @@ def _of_parameters(before: Tool, now: Tool) -> Iterator[Difference]:
     was, is_ = _named(before), _named(now)
     for name in dict.fromkeys((*was, *is_)):
         if was.get(name) != is_.get(name):
-            risk = f"a further parameter {name!r}" if name not in was else ""
+            risk = f"a new parameter {name!r}" if name not in was else ""
             yield Difference(f"parameter {name}", _shown(was, name), _shown(is_, name), risk)
     for name in _inner_names(now) - _inner_names(before):
         if name not in is_.keys() - was.keys():
-            yield Difference(f"inner parameter {name}", "", name, f"a further parameter {name!r}")
+            yield Difference(f"inner parameter {name}", "", name, f"a new parameter {name!r}")
     rest_before, rest_now = ({**parameters(one), "properties": None} for one in (before, now))
     if rest_before != rest_now:
         yield Difference("schema", json.dumps(rest_before, sort_keys=True), json.dumps(rest_now, sort_keys=True))

@@ -161,7 +161,7 @@ def _read_model(folder: Path) -> tuple[bytes, bytes]:
 
 
 def _static_id(model: bytes, tokenizer: bytes) -> str:
-    # The last part names how `embed_tools` reads a tool: it is part of what makes the stored vectors.
+    # The last part names the way in which `embed_tools` reads a tool, because the stored vectors depend on it.
     return f"static-{hashlib.sha256(model + tokenizer).hexdigest()[:12]}-facets"
 
 

@@ -8,17 +8,17 @@ LEVELS = (0.8, 0.9, 0.95)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """A promise for further tasks like those that it was measured on.
+    """A promise for further tasks like the measured ones.
 
-    Of the tools that are recommended with a confidence of `threshold` or more, a share of `level` or more is right. The
-    promise holds in the mean over many such measurements; a single one may fall below it.
+    A share of `level` or more of the tools that are recommended with a confidence of `threshold` or more is right. The
+    promise is true on average over many such measurements. A single measurement may fall below it.
 
     Attributes:
         level: The promised share of right tools.
-        threshold: The least confidence for which the promise holds. None: the tasks are too few or too often wrong.
-        queries: The tasks that the threshold was measured on.
-        recommended: How many of them reach the threshold.
-        right: How many of those had the right tool first.
+        threshold: The lowest confidence for which the promise is true. None: the tasks are too few or too often wrong.
+        queries: The number of measured tasks.
+        recommended: The number of tasks that reach the threshold.
+        right: The number of these tasks that had the right tool first.
     """
 
     level: float
@@ -29,11 +29,15 @@ class Guarantee:
 
 
 def guarantees(claims: Sequence[tuple[float, bool]], levels: Sequence[float] = LEVELS) -> list[Guarantee]:
-    """Return the lowest threshold for each level; claims: confidences, each with whether the tool was right.
+    """Return the lowest threshold for each level.
 
     One further wrong claim is counted at every threshold. This bounds the mean share of wrong tools for further tasks,
-    whatever the confidences are like (selection by conformal p-values, Jin and Candès, 2023). A measurement without a
-    threshold recommends nothing and counts as none wrong.
+    for any distribution of the confidences (selection by conformal p-values, Jin and Candès, 2023). A measurement
+    without a threshold recommends nothing and so has no wrong tool.
+
+    Args:
+        claims: Confidences, each with whether the tool was right.
+        levels: The promised shares.
     """
     return [_guarantee(sorted(claims, reverse=True), level) for level in levels]
 

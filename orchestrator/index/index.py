@@ -49,6 +49,7 @@ class Index:
         documents: Documents | None = None,
         servers: ServerIndex | None = None,
         spread: Spread | None = None,
+        owners: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         """Build an index.
 
@@ -60,6 +61,7 @@ class Index:
             documents: The documents of these tools.
             servers: All servers, if these tools are an excerpt.
             spread: Mean and standard deviation of all tools' cosines, if these tools are an excerpt.
+            owners: The servers that have a tool of each name, if these tools are an excerpt.
         """
         self.documents: Documents = documents or Documents(catalogue.tools, earlier.documents if earlier else None)
         self.reading = reading or Reading.of(self.documents.all(), catalogue.places)
@@ -67,7 +69,7 @@ class Index:
         flagged, tools = self.reading.suspicions, catalogue.tools
         self.flags = {tools[place].key: own for place, own in flagged.items()}
         if flagged:
-            owners = servers_by_name(tools)
+            owners = servers_by_name(tools) if owners is None else owners
             catalogue = catalogue.holding(
                 without(self.documents[n].tool, foreign_names(own, self.documents[n].names, owners))
                 if n in flagged
@@ -78,7 +80,7 @@ class Index:
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
         """A mask of the flagged tools, shape [tools]. None if there are no flagged tools."""
         self.unflagged = None if self.flagged is None else ~self.flagged
-        self.keyword = KeywordIndex(catalogue.tools, self.reading, catalogue.places, self.flagged)
+        self.keyword = KeywordIndex(self.reading, catalogue.places, self.flagged)
         absent = set(absent) - catalogue.places.keys()
         self.servers = servers or ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
         self.deprecation_factor = self.reading.deprecation_factor

@@ -11,7 +11,6 @@ from orchestrator.index.bm25 import Bigrams, Columns, Counts, Pair, Postings, ea
 from orchestrator.index.intent import known_actions
 from orchestrator.index.reading import FIELD_WEIGHTS, Reading
 from orchestrator.index.text import terms
-from orchestrator.records.tool import Tool
 
 FIELDS = tuple(FIELD_WEIGHTS)
 """The fields in the order of the bits of `Columns.held`."""
@@ -51,13 +50,11 @@ class KeywordIndex:
 
     def __init__(
         self,
-        tools: Sequence[Tool],
         reading: Reading,
         places: Mapping[str, slice],
         flagged: NDArray[np.bool_] | None = None,
     ) -> None:
         """flagged: the tools that are as if they were not there [tools]."""
-        self.tools = tools
         self.servers = list(places)
         self.server_of = np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
         corpus = reading.corpus.without(flagged)
@@ -172,6 +169,6 @@ def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Co
         fields=np.ones(len(first), np.uint8),
         size=servers,
         searched=counts.every.size if counts.every else servers,
-        # How many servers hold a term is not known: the number of tools stands for it.
+        # The number of servers with a term is not known. The number of tools is used in its place.
         every=counts.every and replace(counts.every, length=0.0),
     )

@@ -1,6 +1,6 @@
 """The reading of a catalogue: all that indexing takes from its texts, as values that a file can keep."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -60,6 +60,7 @@ class Reading:
         places: Mapping[str, slice],
         every: GlobalStatistics | None = None,
         asked: Iterable[str] = (),
+        owners: Mapping[str, Collection[str]] | None = None,
     ) -> "Reading":
         """Read documents.
 
@@ -68,6 +69,7 @@ class Reading:
             places: The positions of each server's tools.
             every: The statistics of all documents, if these are only some.
             asked: Terms that must be known, if these are only some of the documents.
+            owners: The servers that have a tool of each name, if these are only some of the documents.
         """
         corpus = Corpus.of([document.terms for document in documents], tuple(FIELD_WEIGHTS.values()))
         if every is not None:
@@ -80,14 +82,16 @@ class Reading:
             corpus=corpus,
             words=frozenset[str]().union(*(document.words for document in documents)),
             actions=frozenset(document.action for document in documents),
-            suspicions=_suspicions(documents, whole=every is None),
+            suspicions=_suspicions(documents, owners),
             write_variants=np.array(twins, np.bool_),
             deprecation_factor=deprecation_factor(documents, places),
         )
 
 
-def _suspicions(documents: Sequence[Document], *, whole: bool) -> dict[int, tuple[str, ...]]:
-    """Return the reasons to flag a tool, by position. An excerpt does not show which server alone has a name."""
-    servers = servers_by_name(document.tool for document in documents) if whole else {}
+def _suspicions(
+    documents: Sequence[Document], owners: Mapping[str, Collection[str]] | None
+) -> dict[int, tuple[str, ...]]:
+    """Return the reasons to flag a tool, by position. `owners` are the servers that have a tool of each name."""
+    servers = servers_by_name(document.tool for document in documents) if owners is None else owners
     found = [(*own.suspicions, *named_elsewhere(own.tool, own.names, servers)) for own in documents]
     return {place: reasons for place, reasons in enumerate(found) if reasons}

@@ -1,12 +1,11 @@
 """Safety: texts of a tool that are meant for the model or for the ranking, and the tool without them.
 
 A tool is flagged when a text of it acts on the model. An act has a form that a person can check: text that is hidden
-or encoded, a name that only another server's tool has, data from elsewhere for a parameter or an address, an order that
-is not quoted, or praise that asks to be chosen. Texts that only mention such things (a quoted order, a private path, a
-password) are no act: `mentions` names them, and they cost the tool nothing. `python -m research.flags` counts how
-many public tools each form flags. The label `reviewed` = `yes`, which `toolroute tools accept` or the author of a file
-sets, vouches for a tool. A server cannot set this label, because labels never come from its listing. A flag is a
-warning. Approval is the guard.
+or encoded, a name that only another server's tool has, data from elsewhere for a parameter or an address, or an order
+that is not quoted. Texts that only mention such things (a quoted order, a private path, a password) are no act:
+`mentions` names them, and they cost the tool nothing. `python -m research.flags` counts how many public tools each form
+flags. The label `reviewed` = `yes`, which `toolroute tools accept` or the author of a file sets, vouches for a tool. A
+server cannot set this label, because labels never come from its listing. A flag is a warning. Approval is the guard.
 """
 
 import base64
@@ -33,8 +32,7 @@ and the share of stop words below which a long text without sentences is such a 
 SHORTEST_ENCODED = 24
 """Characters of a base64 or hex run that is decoded. Shorter runs are ids and hashes."""
 
-_TOOLS = "(?:tools?|functions?|servers?|apis?|plugins?)"
-_MARKS = "important|system|admin|hidden|override|critical"
+_MARKS = "important|system|hidden"
 _COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.DOTALL)
 _UNSEEN = frozenset(("Cf", "Co", "Cn"))
 """Unicode categories of invisible characters: format, private use, unassigned."""
@@ -44,26 +42,19 @@ _TWO_SCRIPTS = re.compile(r"[A-Za-z][\u0370-\u03ff\u0400-\u04ff]+[A-Za-z]|(?<![^
 _RUN = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST_ENCODED},}}={{0,2}}")
 _BLOCK = re.compile(rf"(?is)<({_MARKS})>.*?(?:</\1>|$)|(?-i:<([A-Z][A-Z_-]{{3,30}})\b[^>\n]{{0,60}}>.*?</\2>)")
 _TAG = re.compile(
-    rf"(?i)</?(?:{_MARKS})>|<\|[a-z_]{{3,20}}\|>|\[/?(?:INST|SYSTEM|ADMIN)\]"
+    rf"(?i)</?(?:{_MARKS})>|<\|[a-z_]{{3,20}}\|>|\[/?(?:INST|SYSTEM)\]"
     r"|(?s:(?-i:<(?P<caps>[A-Z][A-Z_-]{3,30})\b[^>\n]{0,60}>)(?=[^<]*\w\s+\w[^<]*</(?P=caps)>))"
 )
 """Tags of chat templates and prompts, and a tag in capitals around a text. No public tool has one."""
 _GIVE = r"\b(?:read|send|open|fetch|cat|copy|pass(?:ed)?|upload|include|attach|append|prepend|repeat|reveal)\b"
 _PRIVATE = (
-    r"(?:~/\.\w[\w-]*(?![\w./-]*\.pub\b)|/(?:etc|root|proc)/\w|/home/\w+/\.|(?<![\w/])\.(?:env|ssh|aws)\b"
+    r"(?:~/\.\w[\w-]*(?![\w./-]*\.pub\b)|/(?:etc|proc)/\w|/home/\w+/\.|(?<![\w/])\.(?:env|ssh|aws)\b"
     r"|\bid_(?:rsa|ed25519)\b(?!\.pub)|\byour system prompt\b)"
 )
 _VALUES = (
     r"\b(?:api keys|private keys|passwords|credentials|conversation history"
-    r"|(?:full|entire|whole|complete) (?:\w+ )?conversation)\b"
+    r"|(?:full|complete) (?:\w+ )?conversation)\b"
 )
-_HINTS = tuple(
-    "instruction|prompt|tell|mention|reveal|inform|~/.|/etc/|/home/|.env|.ssh|.aws|other tool|other function|"
-    "other server|other api|"
-    "other plugin|always|must|only use|instead of|before |password|credential|private key|api key|conversation|"
-    "regardless|no matter|for every|for any|for all|for each|over |pass |include |id_rsa|/root/|/proc/|://|@".split("|")
-)
-"""The forms below can only match a text that has one of these words, in lower case."""
 _GIVES, _READS, _SECRETS = re.compile(rf"(?i){_GIVE}"), re.compile(_PRIVATE), re.compile(rf"(?i){_VALUES}")
 _READS_PRIVATE = re.compile(
     rf"(?i)(?<!is )(?<!are )(?<!be )(?<!not )(?<!n't )(?<!never ){_GIVE}[^.\n(]{{0,60}}{_PRIVATE}"
@@ -71,34 +62,22 @@ _READS_PRIVATE = re.compile(
 )
 _GIVES_SECRET = re.compile(rf"(?i){_GIVE}[^.\n]{{0,60}}{_VALUES}")
 _TO_ADDRESS = re.compile(
-    r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:send|upload|pass|include|attach|append|forward|post|add|bcc)\b[^.\n]{0,80}?"
-    r"(?:(?:\bto|\bvia|=)\s*[`'\"]?https?://\S+|\b[\w.+-]+@[\w-]+\.\w[\w.]*)"
+    r"(?i)(?<!not )(?<!n't )(?<!never )\b(?:send|upload|include|append|forward|post|add|bcc)\b[^.\n]{0,80}?"
+    r"(?:\bto\s*[`'\"]?https?://\S+|\b[\w.+-]+@[\w-]+\.\w[\w.]*)"
 )
 """An order to send data to an address in the same text."""
 _NAMED = re.compile(r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?|(?=[`'\"]))[`'\"]*([a-z_]\w{2,})")
 _QUOTED = re.compile(r"[\"`“][^\"`“”\n]*+[\"`”]|(?<!\w)['‘][^'‘’\n]*+['’](?!\w)")
 """Quotations. A text only mentions the words in them. Possessive, because a long open quotation must not take long."""
 _ORDERS = re.compile(
-    r"(?i)\b(?:ignore|disregard|forget|override) (?:all |any )?(?:of )?(?:the |your )?"
-    r"(?:previous|prior|above|earlier|other|system) (?:instructions?|prompts?)"
-    r"|\b(?:do not|don'?t|never|without) (?:tell|mention|inform|notify|reveal)(?:ing)?(?: this| it| that| anything)?"
+    r"(?i)\b(?:ignore|disregard|override) (?:all )?(?:the |your )?(?:previous|prior|system) (?:instructions?|prompts?)"
+    r"|\b(?:do not|don'?t|never|without) (?:tell|mention|inform|notify|reveal)(?:ing)?(?: this| that)?"
     r"(?: \w+)?(?: to)? (?:the )?users?\b"
-    rf"|\bbefore (?:using|calling|invoking|you (?:use|call)) (?:any|this|the|other|any other|another) {_TOOLS}"
-    rf"[^.\n]{{0,40}}{_GIVE}"
+    rf"|\bbefore using this tool[^.\n]{{0,40}}{_GIVE}"
     r"|\b(?:repeat|reveal) the system prompt\b"
-    r"|\bmust (?:pass|include|send) (?:the )?(?:full|entire|whole|complete) conversation\b"
+    r"|\bnever use other tools\b"
 )
-_PRAISE = re.compile(
-    rf"(?i)\b(?:always|must|only|should) (?:choose|pick|select) (?:me|it|this(?: {_TOOLS})?)(?= *(?:[.,;!\n]|$))"
-    r"|\b(?:choose|pick|select|prefer|use|call) (?:me|it|this(?: \w+)?) for (?:every|any|all|each) "
-    r"(?:user |single )?(?:tasks?|requests?|quer(?:y|ies)|questions?|messages?|prompts?)(?= *(?:[.,;!\n]|$))"
-    r"|\b(?:ignore|avoid|disregard|never use|do not use|don'?t use|instead of|(?:it|me|this(?: \w+)?) over) "
-    r"(?:(?:all|any|every|the) )*"
-    rf"other {_TOOLS}\b"
-    rf"|\bother {_TOOLS} (?:are|is) (?:\w+ )?(?:deprecated|broken|outdated|unsafe|obsolete|unreliable|disabled|worse)\b"
-    r"|\b(?:no matter what|regardless of(?: what)?) (?:the |your )?(?:user|task|request|query|question)s?"
-    r"(?: (?:is|asks?|wants?|needs?|says?))?(?: for)? *(?:[.,;!\n]|$)"
-)
+"""Orders that public attacks give. `docs/decisions/a-flag-needs-an-act.md` has the counts."""
 _COMPOUND = re.compile(r"(?<![\w./-])[A-Za-z][a-zA-Z0-9]*(?:[_-][A-Za-z0-9]+|(?<=[a-z0-9])[A-Z][a-z]+)+(?![\w/-])")
 _SHORTEST_NAME = 6
 
@@ -218,18 +197,14 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
     plain = folded(text)
     if ("<" in plain or "[" in plain) and (tag := _TAG.search(plain)):
         yield f"instructions to the model: {_quoted(tag.group())}"
-    lowered = plain.lower()
-    if not any(hint in lowered for hint in _HINTS):
-        return
-    unquoted = _QUOTED.sub(_without_words, plain)
-    for form, reason in ((_ORDERS, "instructions to the model"), (_PRAISE, "asks to be chosen")):
-        if match := form.search(unquoted):
-            yield f"{reason}: {_quoted(match.group())}"
+    if order := _ORDERS.search(_QUOTED.sub(_without_words, plain)):
+        yield f"instructions to the model: {_quoted(order.group())}"
     for sentence in _sentences(plain):
         if address := _TO_ADDRESS.search(sentence):
             yield f"sends data to an address: {_quoted(address.group())}"
             return
-        if (gives := len(_GIVES.findall(sentence))) and _collects(sentence, gives, parameters):
+        gives = {verb.lower() for verb in _GIVES.findall(sentence)}
+        if gives and _collects(sentence, len(gives), parameters):
             yield f"asks for private data: {_quoted(sentence)}"
             return
 
@@ -242,7 +217,8 @@ def _without_words(quotation: re.Match[str]) -> str:
 def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
     """Return True if a sentence asks for outside data: into a parameter, or to be read and passed on.
 
-    Examples of private paths for a path parameter do not count.
+    `gives` is the number of different verbs: "read the first or read the last lines" is one act. Examples of private
+    paths for a path parameter do not count.
     """
     given = {name for name in _NAMED.findall(sentence) if name in parameters}
     private = _READS_PRIVATE.search(sentence)

@@ -11,9 +11,10 @@ from functools import wraps
 from typing import Annotated, Any
 
 from orchestrator.common.fields import named
+from orchestrator.common.tenant import LOCAL
 from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool, put, who_is
 from orchestrator.records.outcome import Use
-from orchestrator.runtime.router import LOCAL, Router
+from orchestrator.runtime.router import Router
 from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
 
 try:

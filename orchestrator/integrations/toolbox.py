@@ -13,13 +13,14 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import digest
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import nearly
+from orchestrator.common.tenant import LOCAL
 from orchestrator.errors import InvalidInput, MissingExtra, ToolrouteError
 from orchestrator.records.decision import Decision
 from orchestrator.records.delta import Delta
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.runtime.router import LOCAL, Router
+from orchestrator.runtime.router import Router
 from orchestrator.temporal.workflow import ToolRouter
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""Enrichment: the user's model writes for a tool what it does, when to use it, and example requests, for the search."""
+"""Enrichment: the user's model describes a tool, its use and example requests. The texts are searched."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -59,6 +59,6 @@ def _quoted(tool: Tool) -> str:
 
 
 def in_words(note: Any) -> str:
-    """Return a kept opinion as one line for a person, who decides."""
+    """Return a stored opinion as one line for the person that decides."""
     judged = "harmful" if note["harmful"] else "harmless"
     return one_line(f"the model {note['model']} judges it {judged}: {note['why']} (an opinion; you decide)")

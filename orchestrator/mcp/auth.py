@@ -62,7 +62,7 @@ class SignedIn(httpx2.Auth):
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         try:
             kept = self._file.read()  # Each time: another process signs in, out, and renews.
-            if kept is not None and kept.expired and kept.renewable:  # Else the server says when it has ended.
+            if kept is not None and kept.expired and kept.renewable:  # Otherwise the server reports when it has ended.
                 kept = await self._renewed(kept)
             response = yield self._signed(request, kept)
             if response.status_code == 401 and kept is not None:
@@ -353,7 +353,7 @@ async def login(
     """
     _check_hidden(spec, launch)
     callback = Callback(spec.name)
-    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)  # What it logs is raised, too.
+    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)  # Its messages are raised as errors, too.
 
     async def ask(link: str) -> None:
         callback.expect(link)

@@ -98,7 +98,7 @@ class Call:
     def rename(self, live: Tool) -> tuple[str, ...]:
         """Call the tool by its present name. If the name changed, a warning names both."""
         former, self.name = self.key, live.name
-        return () if former == self.key else (f"{former} is called {self.key} now: use that name",)
+        return () if former == self.key else (f"the tool {former} was renamed to {self.key}: use the new name",)
 
     def compare(self, live: Tool) -> tuple[str, ...]:
         """Return a warning if the live tool differs from the chosen one. Raises InvalidArguments if the arguments do
@@ -106,7 +106,7 @@ class Call:
         """
         self.replayable = (replace(live, labels=self.chosen.labels) if self.chosen else live).replayable
         if self.chosen is None:
-            with suppress(InvalidArguments):  # The server says it better.
+            with suppress(InvalidArguments):  # The server's own error is better.
                 self.arguments = check_arguments(live, self.arguments)
             return ()
         if self.chosen.hash == as_chosen(live, self.chosen).hash:
@@ -119,8 +119,8 @@ class Call:
 
     def unknown_outcome(self, reason: Exception) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"{self.key} was sent and its answer lost ({reason}); whether it took effect is not known, "
-            "so it was not sent again",
+            f"{self.key} was sent, and its answer was lost ({reason}). It may have taken effect, so it was not "
+            "sent again: check the effect before you call it again",
             final=True,
         )
 

@@ -46,7 +46,7 @@ class Changes:
 
     def _note_all(self) -> None:
         self._tools.set()
-        self._offer.set()  # It holds parts of the tools, too.
+        self._offer.set()  # The offer has parts of the tools, too.
 
     async def follow_tools(
         self,

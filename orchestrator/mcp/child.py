@@ -101,7 +101,7 @@ class Child:
                     read.close()
                     write.close()
                     with anyio.CancelScope(shield=True):
-                        await anyio.lowlevel.checkpoint()  # What was taken to be sent is sent.
+                        await anyio.lowlevel.checkpoint()  # The messages that were taken are sent.
                         await self._stop(process, launch.runner)
                     tasks.cancel_scope.cancel()
 
@@ -148,7 +148,7 @@ class Child:
         finally:
             _signal(process, signal.SIGKILL)
         await _until(lambda: process.returncode is not None, _GRACE_S)
-        # A child that left the group may hold the pipes open; nothing public closes them.
+        # A child that left the group may keep the pipes open, and no public call closes them.
         process._transport.close()  # noqa: SLF001
 
     @property
@@ -159,7 +159,7 @@ class Child:
     def last_words(self, secrets: Secrets) -> str:
         """Return one line with how the process ended and the cause from its standard error, redacted and shortened."""
         lines = self._said.splitlines()[len(self._said) == _TAIL_BYTES :]
-        if self.answered:  # Older lines are about what it did before.
+        if self.answered:  # Older lines are about earlier requests.
             lines = lines[-_LATEST:]
         # Redacted first and then shortened: half of a secret is one too.
         shown = [secrets.redact(line) for line in cause(line.decode("utf-8", "replace") for line in lines)]
@@ -175,7 +175,7 @@ async def _running(launch: Launch) -> AsyncIterator[Any]:
     from mcp.client.stdio import get_default_environment
 
     executable = launch.executable
-    # What is not there is started all the same: the error says what is wrong with it.
+    # A missing program is started all the same, because the error names the reason.
     shell = [_SHELL, "-c", _BEGIN, "sh"] if _SHELL and executable else []
     process = await asyncio.create_subprocess_exec(
         *(*shell, executable or launch.command, *launch.args),
@@ -222,7 +222,7 @@ async def _until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 async def _lines(pipe: StreamReader) -> AsyncIterator[bytes]:
-    """Yield each line that is not empty. Of a line over the limit only the beginning is yielded, as the last one."""
+    """Yield each line that is not empty. The beginning of a line over the limit is yielded as the last one."""
     line = bytearray()
     while chunk := await pipe.read(_CHUNK):
         *ends, rest = chunk.split(b"\n")

@@ -339,7 +339,7 @@ class McpConfig:
                 f'{source}: no "mcpServers" object; '
                 'give {"mcpServers": {"NAME": {"command": ...}, "OTHER": {"url": ...}}}'
             )
-        profiles = read_profiles(given.get(PROFILES, {}), source)
+        profiles = read_profiles(given.get(PROFILES, {}), source, entries)
         if profile:
             if profile not in profiles:
                 raise InvalidConfig(f"{source}: no profile {profile!r}; its profiles: {', '.join(profiles) or 'none'}")
@@ -375,9 +375,9 @@ class McpConfig:
         return f"no server {name!r} in {self.source}; its servers: {', '.join(self.servers) or 'none'}"
 
 
-def find_config(folder: Path | None = None) -> Path | None:
-    """Return `.mcp.json` or `mcp.json` of the folder (default: the working folder), or None."""
-    folder = folder or Path.cwd()
+def find_config() -> Path | None:
+    """Return `.mcp.json` or `mcp.json` of the working folder, or None."""
+    folder = Path.cwd()
     return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
 
 
@@ -391,7 +391,7 @@ def own_config() -> Path:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except (OSError, ValueError):  # What is no path, such as a whole program.
+    except (OSError, ValueError):  # The text is no path, for example a whole program.
         return False
 
 

@@ -297,7 +297,7 @@ class Connection:
         if error.code == faults.UNSENT:
             self._die(message)
             raise CallLost(message, sent=False)
-        # Over stdio a server may use this code itself; there the end of its output tells the two apart.
+        # Over stdio a server may use this code itself. There the end of its output shows the difference.
         closed = error.code == CONNECTION_CLOSED and (self.death or self.spec.url)
         if closed or error.code == faults.LOST:
             self.doubt()
@@ -416,7 +416,7 @@ class Connection:
                 try:
                     client = await session.enter_async_context(self._new_client(launch))
                 except Exception as second:
-                    # A URL that takes neither: why it refused the newer transport says more.
+                    # The URL accepts neither transport. Its answer to the newer one is the better error.
                     raise error if self._sse and not faults.is_denied(second) else second from None
             self._greeted = True
             self.handshake = not launch.url and client.session.initialize_result is not None

@@ -129,7 +129,7 @@ class Connections:
         self._closed = True
         for connection in self._owners.values():
             connection.close()
-        # Each owner's way out is bounded; whoever is cancelled waits for it, or a process would be left behind.
+        # Each owner ends within a limited time. A cancelled caller waits for it, or a process would be left behind.
         ended = asyncio.gather(*self._owners, *self._starting, return_exceptions=True)
         try:
             await asyncio.shield(ended)
@@ -189,7 +189,7 @@ class Connections:
         """Do the work of `call` and return the server's own answer. A call that did not run, or may be repeated, is
         sent again.
         """
-        self._server(call.server)  # What no server is called is measured and logged as none.
+        self._server(call.server)  # An unknown server must not appear in metrics and logs, so it fails here.
         with telemetry.calling(call.key) as seen:
             answered = await self._attempt(call)
             if answered.is_error:
@@ -232,7 +232,7 @@ class Connections:
             return tool
         near = difflib.get_close_matches(call.name, connection.tools, n=3, cutoff=0.5)
         first = ", ".join(islice(connection.tools, 10)) or "none"
-        hint = f"near: {', '.join(near)}" if near else f"it has {len(connection.tools)}: {first}"
+        hint = f"did you mean {' or '.join(near)}?" if near else f"its tools ({len(connection.tools)}): {first}"
         raise UnknownTool(f"server {call.server!r} has no tool {call.name!r}; {hint}")
 
     async def tools(self, server: str, *, fresh: bool = False) -> tuple[Tool, ...]:

@@ -12,10 +12,10 @@ from orchestrator.mcp.sign_ins import login_command
 
 # What became of a request over HTTP. No server's own code is mistaken for one: JSON-RPC and MCP use another range.
 UNSENT = -31_001  # The server was not reached, or does not know the session any more: it did not run the request.
-LOST = -31_002  # The request was sent; no usable answer came.
+LOST = -31_002  # The request was sent, and no usable answer came.
 DENIED = -31_003  # The server refused the credentials.
-REFUSED = -31_004  # The server refused the request otherwise; it did not run it.
-BUSY = -31_005  # The server takes no more requests for now (HTTP 429); it did not run this one.
+REFUSED = -31_004  # The server refused the request for another reason, and did not run it.
+BUSY = -31_005  # The server takes no more requests for now (HTTP 429), and did not run this one.
 
 MAX_MESSAGE_BYTES, MAX_VALUES = 16 * 2**20, 500_000
 """10 million values fit into 16 MiB, and reading them takes seconds and 2 GB. This limit takes .25 s."""

@@ -133,7 +133,7 @@ def passed_secrets(environ: Mapping[str, str]) -> list[str]:
 
 def at_home(text: str) -> str:
     """Return a word with `~` at its beginning replaced, as a shell does."""
-    return os.path.expanduser(text)  # noqa: PTH111, a Path would rewrite what is none
+    return os.path.expanduser(text)  # noqa: PTH111, a Path would change a text that is no path
 
 
 def braced(text: str) -> str:
@@ -151,7 +151,7 @@ class Expansion:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         folder = Path.cwd()
-        # What VS Code and Cursor put in themselves; what a person opened there is the working folder here.
+        # VS Code and Cursor fill in these variables. The folder that a person opened there is the working folder here.
         given = {"userHome": Path.home(), "workspaceFolder": folder, "workspaceFolderBasename": folder.name}
         given["toolroutePython"] = sys.executable
         self._environ = {**{name: str(value) for name, value in given.items()}, **environ}
@@ -194,7 +194,7 @@ class Expansion:
             shown = ", ".join(self.unknown)
             raise InvalidConfig(f"{where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
         if self.unread:
-            raise InvalidConfig(f"{where}: a file cannot be read: {'; '.join(self.unread)}; mend ${{file:PATH}}")
+            raise InvalidConfig(f"{where}: a file cannot be read: {'; '.join(self.unread)}; correct ${{file:PATH}}")
         if self.missing:
             shown = ", ".join(self.missing)
             raise InvalidConfig(f"{where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}")

@@ -5,7 +5,7 @@ client. A parameter with a fixed value is hidden, the client cannot set it, and 
 errors.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -85,11 +85,13 @@ class Profile:
         name: Its name, "" for the whole configuration.
         spec: Its part of the file.
         source: The file's name, for messages.
+        lost: The names and patterns in it that match no server of the file.
     """
 
     name: str = ""
     spec: ProfileSpec = field(default_factory=ProfileSpec)
     source: str = ""
+    lost: tuple[str, ...] = ()
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
@@ -160,13 +162,25 @@ class Profile:
                 raise InvalidArguments(f"{self.shown_key(tool.key)} takes no parameter {name!r}: leave it out")
 
     def fixed(self, tool: Tool) -> dict[str, Any]:
-        """Return the fixed values of a tool's parameters, with variables replaced. Raises InvalidConfig if a variable
-        is missing.
+        """Return the fixed values of a tool's parameters, with variables replaced.
+
+        Raises InvalidConfig if a variable is missing, or if the tool has no parameter of a name: a client could set the
+        parameter that was meant.
         """
+        where, own, schema = (
+            f"{self.source}: profile {self.name!r}: {tool.key}",
+            self._parameters(tool),
+            tool.input_schema,
+        )
+        if own and schema is not None and not schema.get("additionalProperties"):
+            known = gathered(schema).get("properties", {})
+            for name in (name for name, change in own.items() if not change.is_shown and name not in known):
+                raise InvalidConfig(
+                    f"{where} has no parameter {name!r}: correct the name; its parameters: {', '.join(known) or 'none'}"
+                )
         text = Expansion(environment())
-        fixed = {name: own.fixed for name, own in self._parameters(tool).items() if own.is_fixed}
-        values = {name: _expanded(value, name, text) for name, value in fixed.items()}
-        text.check(f"{self.source}: profile {self.name!r}: {tool.key}")
+        values = {name: _expanded(change.fixed, name, text) for name, change in own.items() if change.is_fixed}
+        text.check(where)
         return values
 
     def _parameters(self, tool: Tool) -> Mapping[str, Parameter]:
@@ -176,8 +190,7 @@ class Profile:
     def pinned(self, tools: Iterable[Tool]) -> dict[str, Tool]:
         """Return the pinned ones of some tools by the names under which they are listed, in the profile's order."""
         known = {tool.key: tool for tool in tools}
-        found = [known[key] for pin in self.spec.pinned if (key := self.key(pin)) in known]
-        return {exported_name(self.shown(tool), "mcp"): tool for tool in found}
+        return {exported_name(self.shown(known[key]), "mcp"): known[key] for key in self.spec.pinned if key in known}
 
 
 def texts(value: Any) -> Iterator[str]:
@@ -197,8 +210,17 @@ def secrets_of(values: Mapping[str, Any]) -> Secrets:
     return Secrets(texts(values))
 
 
-def read_profiles(given: Any, source: str) -> dict[str, Profile]:
-    """Read the `profiles` of a file by name. Raises InvalidConfig with the wrong part and the remedy."""
+def read_profiles(given: Any, source: str, servers: Collection[str]) -> dict[str, Profile]:
+    """Read the `profiles` of a file by name.
+
+    Args:
+        given: The decoded part of the file.
+        source: The file's name, for messages.
+        servers: The names of the file's servers.
+
+    Raises:
+        InvalidConfig: A profile is wrong. The error names the wrong part and the remedy.
+    """
     if not isinstance(given, dict):
         raise InvalidConfig(f'{source}: "profiles" must be an object: {{"NAME": {{"servers": ["SERVER"], ...}}}}')
     found = {}
@@ -207,11 +229,19 @@ def read_profiles(given: Any, source: str) -> dict[str, Profile]:
         if not (0 < len(name) <= 64 and name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
             raise InvalidConfig(f"{where}: a name has 1 to 64 letters, digits, - and _: rename it")
         try:
-            found[name] = Profile(name, ProfileSpec.model_validate(value), source)
+            spec = ProfileSpec.model_validate(value)
         except ValidationError as error:
             raise InvalidConfig(f"{where}: {first_problem(error)}") from None
+        found[name] = Profile(name, spec, source, _lost(spec, servers))
         _check(where, found[name])
     return found
+
+
+def _lost(spec: ProfileSpec, servers: Collection[str]) -> tuple[str, ...]:
+    """Return the names and patterns of servers in a profile that match none of these servers."""
+    keys = (*spec.pinned, *spec.overrides, *(pattern.removeprefix("!") for pattern in spec.tools or ()))
+    own = dict.fromkeys((*(spec.servers or ()), *(key.partition(":")[0] for key in keys)))
+    return tuple(pattern for pattern in own if not any(fnmatchcase(server, pattern) for server in servers))
 
 
 def _check(where: str, profile: Profile) -> None:
@@ -219,6 +249,10 @@ def _check(where: str, profile: Profile) -> None:
     for key in (*spec.pinned, *spec.overrides, *(pattern.removeprefix("!") for pattern in spec.tools or ())):
         if ":" not in key:
             raise InvalidConfig(f"{where}: {key!r} names no tool: write SERVER:NAME, or SERVER:* for all tools")
+    if outside := next((key for key in spec.pinned if not profile.has(key)), ""):
+        raise InvalidConfig(
+            f'{where}: the pinned tool {outside!r} is not in the profile: change "pinned", "servers" or "tools"'
+        )
     if len(profile.names) < sum(bool(own.name) for own in spec.overrides.values()):
         raise InvalidConfig(f"{where}: two tools of a server get the same name: give them different names")
 

@@ -131,7 +131,7 @@ def _fits(value: Any, max_tokens: int) -> bool:
     if max_tokens == WHOLE:
         return True
     written = compact(value)
-    # A character counts for an eighth of a token at least, in the mean: what is far too long needs no counting.
+    # A character is an eighth of a token at least, on average. So a text that is far too long need not be counted.
     return len(written) // 8 <= max_tokens and count_tokens(written) <= max_tokens
 
 

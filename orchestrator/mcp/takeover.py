@@ -203,7 +203,7 @@ def _from_codex(entry: Any) -> Any:
     made = {key: value for key, value in entry.items() if key not in _OF_CODEX}
     for key, kind in _CONTAINERS.items():
         if not isinstance(given := entry.get(key, kind()), kind):
-            return {**made, "headers" if "headers" in key else "env": given}  # McpConfig says what is wrong with it.
+            return {**made, "headers" if "headers" in key else "env": given}  # McpConfig reports the error in it.
     headers = {**entry.get("http_headers", {})}
     headers |= {key: f"${{{name}}}" for key, name in entry.get("env_http_headers", {}).items()}
     if name := entry.get("bearer_token_env_var"):

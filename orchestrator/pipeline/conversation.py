@@ -98,7 +98,7 @@ def keep_earlier(
     same_topic = bool(before) and (leans or nothing_fits or not {m.tool.key for m in now}.isdisjoint(offered))
     kept = [found[key] for key in used if key in found][: min(MOST_USED, limit // 2)]
     asked = {match.tool.key for match in now}
-    # What is new may take half of an answer that keeps an offer.
+    # New tools may take half of an answer that keeps an offer.
     room = -(-limit // 2) if same_topic else limit - sum(match.tool.key not in asked for match in kept)
     wanted = {match.tool.key: match for match in [*now[:room], *kept, *(before if same_topic else matches)]}
     held = list(wanted.values())[:limit]

@@ -16,6 +16,7 @@ from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near
+from orchestrator.records.request import within
 from orchestrator.records.tool import Match, Rejected, Stage
 
 MAX_REJECTED = 20
@@ -108,6 +109,7 @@ def rejected(
         ]
     shown = {match.tool.key for match in (*kept, *dropped)}
     last = set().union(*kept[-1].words.values()) if kept else set()
+    first = "the only match" if limit == 1 else f"the {limit} matches"
     for position, lacks in zip(overlap.positions, overlap.lacks(last), strict=True):
         key = catalogue.tools[position].key
         if key not in shown:
@@ -115,7 +117,7 @@ def rejected(
             reasons.append(
                 Rejected(
                     tool=key,
-                    why=f"probability {state.scores[position]:.2f}, ranked after the {limit} matches{more}",
+                    why=f"probability {state.scores[position]:.2f}, ranked after {first}{more}",
                 )
             )
     return tuple(reasons[:MAX_REJECTED])
@@ -128,9 +130,10 @@ def _defined_again(state: State, key: str) -> list[Rejected]:
     return [Rejected(tool=key, why=f"source {other!r} has {why.format(first)}") for other in others]
 
 
-STRANGE = 0.25
-"""The least share of unknown words in a task whose language the static embedder hardly knows. 15 of 6,034 development
-tasks reach it, and 69 of 70 of our own tasks in Russian and Turkish (`python -m research.abroad`)."""
+LEAST_FOREIGN = 0.3
+"""The least `Search.foreign` of a task whose language the static embedder hardly knows. 13 of 11,780 tasks of the
+English sets reach it, 39 of 14,000 over catalogues of six tools (`python -m research.abroad --warnings`), and 232
+of 340 tasks of our own in ten other languages."""
 LATIN_ENDS, OTHER_SCRIPT = 0x250, 0.5
 """The first letter after the Latin letters, and the least share of such letters in a task in another script than the
 tools. The tools have less than a tenth of the task's share."""
@@ -149,7 +152,7 @@ def _is_foreign(state: State, kept: Sequence[Match]) -> bool:
     if search.unfamiliar is None:
         return False
     said = _beyond_latin(" ".join(match.tool.description for match in kept))
-    return search.strange >= STRANGE or (asked >= OTHER_SCRIPT and said < asked / 10)
+    return search.foreign >= LEAST_FOREIGN or (asked >= OTHER_SCRIPT and said < asked / 10)
 
 
 def _beyond_latin(text: str) -> float:
@@ -219,6 +222,9 @@ def _why_little(state: State, stage: Stage, kept: Sequence[Match], room: str) ->
         add = "add tools with `toolroute tools import` or `toolroute tools sync`, or give a file with tools"
         return [f"the catalogue of {task.request.tenant} is empty: {add}"]
     if state.allowed is not None and not state.allowed.any():
+        only = task.request.only
+        if only and not any(within(tool.key, only) for tool in task.index.catalogue):
+            return ["no tool matches the patterns of `only`, or of the profile: correct the patterns"]
         said = ", ".join(f"{name}={value}" for name, value in task.request.filters.items())
         near = _labels_meant(task) or "`toolroute tools list` shows them all"
         if not said:

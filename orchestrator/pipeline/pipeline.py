@@ -50,20 +50,20 @@ class Pipeline:
     """One way to route a task.
 
     A pipeline is a list of named stages: the first legs, the gate, the fallback legs, the fusion, the refiners and the
-    selection. A stage has the name of its function. The second stage of a name has `_2` behind it. `gate` and
+    selection. A stage has the name of its function. The second stage with the same name has `_2` after it. `gate` and
     `select` are the names of the pipeline's own gate and selection.
 
-    A leg or a refiner of your own that raises, returns something else than the state, or scores what is no tool, is
-    named in the Decision's warnings, and the others answer. Where a catalogue is large, stages that are not coroutine
-    functions run in another thread than the event loop's (`Router.route`).
+    Your own leg or refiner may raise, return no state, or score a position that is no tool. It is then named in the
+    Decision's warnings, and the other stages answer. With a large catalogue, stages that are not coroutine functions
+    run in a thread (`Router.route`).
 
     Attributes:
         name: The pipeline's name, for people.
         first: The legs that always run, in order.
-        gate: Whether these are enough. Where they are not, the fallback legs run, too.
-        fallback: The legs that run where the gate stays closed, in order.
-        fusion: Makes probabilities of what the legs found.
-        refiners: Each reorders, adds or annotates candidates, in order.
+        gate: Returns whether the first legs are enough. If they are not, the fallback legs run, too.
+        fallback: The legs that run if the gate stays closed, in order.
+        fusion: Turns the results of the legs into probabilities.
+        refiners: Each one reorders, adds or annotates candidates, in order.
         select: Makes the Decision.
 
     Raises:
@@ -113,8 +113,8 @@ class Pipeline:
         """Return the state once the stages from `start` to `until` have run, both included.
 
         Args:
-            state: What is known before.
-            clock: Books the time of each leg, and of all that follows the legs as `select`.
+            state: The state before the first of these stages.
+            clock: Measures the time of each leg, and of all later stages together as `select`.
             start: The name of the first stage to run. Default: the first of all.
             until: The name of the last stage to run. Default: the last of all.
 

@@ -39,6 +39,8 @@ from orchestrator.pipeline.understand import Understood
 
 _CLAUSE_WIDTH = 10
 """The number of a leg's candidates for each clause, and among the tools of named servers."""
+_FIRST_WORDS = 64
+"""The number of words that are looked up one by one. A task's language is visible in its first words."""
 SHORT, LONG, LEAST = 8, 20, 0.05
 """A task of up to SHORT terms asks for one thing, which several servers may do equally well. A task of LONG terms has
 several steps. LEAST is added to the probability of each server's best tool. Chosen on the development sets."""
@@ -140,9 +142,14 @@ class Search:
         return self.unfamiliar_to(self.understood.asked)
 
     @cached_property
-    def strange(self) -> float:
-        """The same by the share of its words that no tool has: words of the catalogue are found without meaning."""
-        return (self.unfamiliar or 0.0) * self._queries[0][ASKED.index("unknown")]
+    def foreign(self) -> float:
+        """The share of words with a token that the embedder hardly knows, multiplied by the share that no tool has.
+
+        Words are counted and not tokens, because a rare name is one word of many tokens.
+        """
+        words = self.understood.asked.split()[:_FIRST_WORDS]
+        unfamiliar = sum(bool(self.unfamiliar_to(word)) for word in words) / max(len(words), 1)
+        return unfamiliar * self._queries[0][ASKED.index("unknown")]
 
     @cached_property
     def words(self) -> KeywordScores:
@@ -150,7 +157,7 @@ class Search:
         parts = (*self.understood.parts,)
         terms = [self.understood.terms, *(part.terms for part in parts)]
         pairs = [self.understood.pairs, *(part.pairs for part in parts)]
-        among = None if self.allowed is self.index.unflagged else self.allowed  # The index itself holds no others.
+        among = None if self.allowed is self.index.unflagged else self.allowed  # The index itself has no others.
         return self.index.keyword.score(*terms, pairs=pairs, among=among)
 
     @cached_property

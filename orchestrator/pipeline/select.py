@@ -16,7 +16,7 @@ from orchestrator.catalogue.tokens import ESTIMATE, EXACT, compact, counter_name
 from orchestrator.common.keys import split_key
 from orchestrator.experience.calls import Calls
 from orchestrator.index.calibration import supported
-from orchestrator.index.graph import are_alike, are_twins, bare
+from orchestrator.index.graph import are_alike, bare
 from orchestrator.index.index import Index, extra_size
 from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
 from orchestrator.pipeline.explain import MAX_REJECTED, Overlap, rejected, warnings_of, why
@@ -251,9 +251,9 @@ def _twins(state: State, matches: Sequence[Match], recommended: Sequence[str]) -
     """Return the keys of the matches that are twins of the first recommended tool. None if the task names a server."""
     if not recommended or state.explicit.wanted:
         return ()
-    tools = {match.tool.key: match.tool for match in matches}
-    first = tools[recommended[0]]
-    return tuple(key for key, tool in tools.items() if are_twins(first, tool))
+    positions, twins = state.task.index.catalogue.positions, state.task.index.graph.twins
+    found = twins(positions[recommended[0]])
+    return tuple(match.tool.key for match in matches if positions[match.tool.key] in found)
 
 
 def _twins_named(first: str, twin: str) -> str:

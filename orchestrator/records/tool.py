@@ -51,7 +51,7 @@ FOUND_BY = {
     Stage.EXPLICIT: "found on a server that the task names",
     Stage.KEYWORD: "found by keyword search",
     Stage.SEMANTIC: "found by keyword and semantic search",
-    Stage.NONE: "no tool fits",
+    Stage.NONE: "no tool matches",
 }
 """How the matches of a Decision were found, in words for people."""
 

@@ -68,6 +68,7 @@ class LargeTenant:
     def __init__(self, tools: LargeTenantTools, capabilities: Sequence[Capability]) -> None:
         self._searched, few = tools.searched, tools.few
         self.note, self._seen = few.note, Documents(())
+        self._owners: dict[str, set[str]] = {}
         documents = Documents(few.tools, self._seen).all()
         sizes = Sizes.of([document.tool for document in documents])
         self._few = [Candidate(*row) for row in zip(few.tools, tools.vectors, sizes.rows, strict=True)]
@@ -99,7 +100,8 @@ class LargeTenant:
         documents = Documents(catalogue.tools, self._seen)
         said = asked.understood
         terms = dict.fromkeys([*said.terms, *(term for part in said.parts for term in part.terms)])
-        reading = Reading.of(documents.all(), catalogue.places, self._statistics.global_statistics, terms)
+        owners = self._owners_of({name for document in documents.all() for name in document.names})
+        reading = Reading.of(documents.all(), catalogue.places, self._statistics.global_statistics, terms, owners)
         if len(self._seen.known) > _MOST_READ:
             self._seen.known.clear()
         self._seen.known.update(documents.known)
@@ -112,9 +114,19 @@ class LargeTenant:
             reading=reading,
             servers=self.servers,
             spread=self._spread,
+            owners=owners,
         )
         index.sizes = Sizes.of_rows([own.sizes for own in ordered], self._statistics.tokens)
         return index
+
+    def _owners_of(self, names: AbstractSet[str]) -> dict[str, set[str]]:
+        """Return the servers that have a tool of each of these names. Names that no tool has are left out."""
+        if len(self._owners) > _MOST_READ:
+            self._owners.clear()
+        for name in names - self._owners.keys():
+            found = {own.tool.server for own in self._few if own.tool.name == name}
+            self._owners[name] = found.union(*(own.servers_with(name) for own in self._searched))
+        return {name: self._owners[name] for name in names if self._owners[name]}
 
     def _spread(self, queries: Vectors) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the mean and the standard deviation of all tools' cosines with each query, estimated from a sample."""

@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 from orchestrator import telemetry
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import ResolvedCall
-from orchestrator.common.endpoints import address
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import check_known
 from orchestrator.common.keys import split_key
+from orchestrator.common.tenant import LOCAL
 from orchestrator.common.threads import Threads, now, waiting
 from orchestrator.errors import (
     EmbedderUnavailable,
-    InvalidConfig,
-    InvalidInput,
     StoreUnavailable,
     ToolrouteError,
     Unauthorised,
@@ -46,7 +44,7 @@ from orchestrator.index.embed import (
     vectors_of,
 )
 from orchestrator.index.index import Index
-from orchestrator.options import Options, stores_of
+from orchestrator.options import Options
 from orchestrator.pipeline.conversation import earlier_texts, offered_before, used_lately
 from orchestrator.pipeline.legs.semantic import leaning, why_failed
 from orchestrator.pipeline.model_calls import RouteModel
@@ -56,10 +54,11 @@ from orchestrator.pipeline.state import State, Task, at_once
 from orchestrator.pipeline.understand import Understood, understand
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near, Outcome, OutcomeSource, Use, uses_of
-from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn, turns_of
+from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
+from orchestrator.runtime.inputs import check_models, check_types, checked, fit_from, places_of, task_of
 from orchestrator.runtime.large_tenant import CandidateRequest, LargeTenant
 from orchestrator.runtime.needs import read_needs
 from orchestrator.runtime.recording import masked, person, study, uses
@@ -81,9 +80,6 @@ _SHORT = 1_000
 ms
 more.
 """
-_STORES = "a list of folders, URLs, Stores or Sources"
-LOCAL = "local"
-"""The tenant of an in-process request that names none."""
 
 
 class Router:
@@ -134,9 +130,9 @@ class Router:
         entries: Mapping[str, str] | None = None,
         models: Callable[[], Any] | None = None,
     ) -> None:
-        _check_types(catalogue, store, stores, embedder, options, calibration, pipeline)
+        check_types(catalogue, store, stores, embedder, options, calibration, pipeline)
         options = options or Options()
-        sources = [*map(Source.of, _places(catalogue, store, stores, options))]
+        sources = [*map(Source.of, places_of(catalogue, store, stores, options))]
         given = sources[0].store if sources else None
         self.pipeline = preset(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
         self._owns_embedder = embedder is None and not isinstance(given, Store)
@@ -147,7 +143,7 @@ class Router:
             check_known("servers", servers, catalogue.places)
         self._shown = ", ".join(source.shown for source in sources) or repr(catalogue)
         self._entries = entries
-        self._fit = _fit_from(calibration or options.calibration)
+        self._fit = fit_from(calibration or options.calibration)
         if embedder is not None:
             self._fit.check(embedder.id)
         elif self._owns_embedder:
@@ -156,7 +152,7 @@ class Router:
                 self._fit.check(embedder_id(options))
         self.options = options
         if models is None:
-            _check_models(options)
+            check_models(options)
         self._given_models = models
         self._own_models: Any = None
         self._own_reranker: Any = None
@@ -320,7 +316,7 @@ class Router:
             "context": context,
         }
         settings = {name: value for name, value in given.items() if value is not None}
-        return await self._routed(_checked(request, conversation, settings))
+        return await self._routed(checked(request, conversation, settings))
 
     route_sync = waiting(route)
     """`route` for programs without an event loop. The call waits for the Decision."""
@@ -339,7 +335,7 @@ class Router:
         """
         for tenant in tenants or (LOCAL,):
             asked = RouteRequest(query="warm up", tenant=tenant, route_hint=RouteHint.SEMANTIC)
-            state = await self._begin(_checked(asked, (), {}), Clock())
+            state = await self._begin(checked(asked, (), {}), Clock())
             state = await self.pipeline.run(replace(state, task=replace(state.task, model=None)))  # It costs no tokens.
             if why := why_failed(state.warnings):
                 logger.warning("the embedder could not be warmed up: %s", why)
@@ -410,7 +406,7 @@ class Router:
             EmbedderUnavailable: The task's text cannot be embedded.
             StoreUnavailable: The store cannot be written.
         """
-        query, tenant = _asked(decision, tenant)
+        query, tenant = task_of(decision, tenant)
         outcome = Outcome(
             id=name or uuid4().hex,
             query=query,
@@ -441,7 +437,7 @@ class Router:
         The evaluation is not kept while the write waits. Otherwise each of many Outcomes would be compared with another
         past.
         """
-        request = _checked(RouteRequest(query=outcome.query, tenant=tenant), (), {})
+        request = checked(RouteRequest(query=outcome.query, tenant=tenant), (), {})
         state = await self._begin(request, Clock(), keys=[use.tool for use in outcome.used])
         outcome = replace(outcome, used=uses(state.task.index, outcome.used))
         if not learns:
@@ -550,107 +546,3 @@ class Router:
             if index is not None:
                 await self._threads.run(index.semantic, self.embedder)
             return await self._threads.run(vectors_of, self.embedder, texts)
-
-
-def _checked(request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]) -> RouteRequest:
-    """Return the valid request. Without a tenant it gets the tenant `local`.
-
-    Raises:
-        InvalidInput: The request has a wrong value.
-    """
-    if isinstance(request, str):
-        request = RouteRequest(query=request, **settings)
-    elif not isinstance(request, RouteRequest):
-        raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
-    elif settings:
-        raise InvalidInput(
-            f"{', '.join(settings)}: not allowed with a RouteRequest; set them in the RouteRequest, or give a text"
-        )
-    request = replace(request, tenant=request.tenant or LOCAL)
-    if conversation:
-        request = replace(request, conversation=turns_of(conversation))
-    request.validate()
-    return request
-
-
-def _asked(decision: Decision | str, tenant: str) -> tuple[str, str]:
-    """Return the text and the tenant of a task that is recorded.
-
-    Raises:
-        InvalidInput: The tenant is not the Decision's tenant.
-    """
-    if isinstance(decision, str):
-        return decision, tenant or LOCAL
-    if not isinstance(decision, Decision):
-        raise InvalidInput(f"{decision!r:.80} cannot be recorded: give a Decision, or the task's text and its tenant")
-    if tenant and tenant != decision.tenant:
-        raise InvalidInput(f"tenant={tenant!r}: the Decision belongs to {decision.tenant!r}; leave tenant out")
-    return decision.query, decision.tenant
-
-
-def _places(
-    catalogue: object, store: Store | str | Path | None, stores: Sequence[Source | Store | str | Path], options: Options
-) -> Sequence[Source | Store | str | Path]:
-    """Return the stores to read. Empty if a catalogue is given.
-
-    Raises:
-        InvalidInput: Both a catalogue and a store are given, or neither.
-    """
-    found = (*([store] if store is not None else ()), *stores)
-    if not found and catalogue is None:
-        found = stores_of(options.store)
-    if (catalogue is None) == (not found) or (store is not None and stores):
-        raise InvalidInput("a Router takes one of catalogue, store and stores: give exactly one of them")
-    return found
-
-
-def _check_models(options: Options) -> None:
-    """Raise InvalidConfig if a stage of routing needs a model that the options do not name."""
-    if not (options.model or options.model_route or options.model_plan):
-        for name in ("understand", "decide"):
-            if getattr(options, name) == "model":
-                raise InvalidConfig(f"{name}='model' needs a model: set TOOLROUTE_MODEL, or give Options(model=...)")
-    if options.decide == "rerank" and not options.rerank_url:
-        raise InvalidConfig(
-            "decide='rerank' needs a reranker: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)"
-        )
-    if options.decide == "rerank" and not options.rerank_url.startswith(("http://", "https://")):
-        url = address(options.rerank_url)
-        raise InvalidConfig(f"rerank_url={url!r} is not an address: start it with http:// or https://")
-
-
-def _check_types(
-    catalogue: object,
-    store: object,
-    stores: object,
-    embedder: object,
-    options: object,
-    calibration: object,
-    pipeline: object,
-) -> None:
-    """Raise InvalidInput for the first argument with a wrong type."""
-    wanted: tuple[tuple[str, object, Any, str], ...] = (
-        ("catalogue", catalogue, Catalogue | str | Path | None, "Catalogue(tools), a file or a folder"),
-        ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
-        ("stores", stores, list | tuple, _STORES),
-        ("options", options, Options | None, "Options(...)"),
-        ("calibration", calibration, Calibration | Fit | str | Path | None, "a Fit, or the path of its file"),
-        ("pipeline", pipeline, Pipeline | str, "the name of a preset, or a Pipeline"),
-        *(
-            ("stores", one, Source | Store | str | Path, _STORES)
-            for one in (stores if isinstance(stores, list | tuple) else ())
-        ),
-    )
-    for name, value, kinds, remedy in wanted:
-        if not isinstance(value, kinds):
-            raise InvalidInput(f"{name} is a {type(value).__name__}: give {remedy}")
-    if embedder is not None and not hasattr(embedder, "embed"):
-        kind = type(embedder).__name__
-        raise InvalidInput(f"embedder is a {kind}: give an Embedder, or name one with Options(embedder=...)")
-
-
-def _fit_from(given: Calibration | Fit | str | Path) -> Fit:
-    """Return the given fit, or the fit in the file. Without a file, return the empty fit, which changes nothing."""
-    if isinstance(given, Fit):
-        return given
-    return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)

@@ -1,7 +1,6 @@
 """Approvals that last: the tools that a tenant's user has allowed, in a file among the user's settings."""
 
 from collections.abc import Collection, Iterable
-from pathlib import Path
 
 from pydantic import TypeAdapter
 
@@ -27,11 +26,10 @@ class Approvals:
     user can read, separate from the store, because a server's listing changes the store.
     """
 
-    def __init__(self, tenant: str, folder: Path | None = None) -> None:
+    def __init__(self, tenant: str) -> None:
         from platformdirs import user_config_path
 
-        folder = folder or user_config_path("toolroute") / "approvals"
-        self.path = folder / f"{digest(tenant, 16)}.json"
+        self.path = user_config_path("toolroute") / "approvals" / f"{digest(tenant, 16)}.json"
 
     def read(self) -> dict[str, str]:
         """Return the marks by key. Raises InvalidConfig if the file cannot be read."""

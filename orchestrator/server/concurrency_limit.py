@@ -143,7 +143,7 @@ class _LogRateLimit(logging.Filter):
         self._at: dict[tuple[str, int, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        # A kind is a place in the code and how its text begins; the rest of the text may be a stranger's.
+        # A kind is a place in the code and the beginning of its text. A stranger may have written the rest of the text.
         kind, now = (record.pathname, record.lineno, record.getMessage()[:20]), time.monotonic()
         if now < self._at.get(kind, 0.0) + _LOG_INTERVAL_S:
             return False

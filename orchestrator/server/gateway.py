@@ -34,6 +34,7 @@ from orchestrator.mcp.offers import Offer, stored_offer
 from orchestrator.mcp.results import Answered, as_mcp_result
 from orchestrator.mcp.sync import keep_current, keep_offer
 from orchestrator.pipeline import select
+from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
@@ -150,12 +151,12 @@ class Gateway:
             tenant=tenant,
             limit=limit,
             route_hint=hint,
-            token_cap=3 * _MOST_TOKENS,  # What does not fit into one of them is named below.
+            token_cap=3 * _MOST_TOKENS,  # A warning below names the definitions that do not fit.
             filters={"kind": Kind.MCP},  # Agents and integrations cannot be called here.
             only=profile.patterns,
         )
         decision = await self._router.route(asked)
-        # What is stored of a server that is yet to be listed belongs to another entry of that name.
+        # The stored tools of a server that is not listed yet belong to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
         best, dropped = select.fit(usable[:1], _MOST_TOKENS, select.definition_tokens)
         matches = [*(best or dropped), *usable[1:limit]]
@@ -164,7 +165,6 @@ class Gateway:
         )
         for match in matches:
             self._remember(tenant, match.tool)
-        shown, matching = {match.tool.key for match in matches}, sorted({match.tool.server for match in matches})
         self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
         warnings = [f"the tools of server {name!r} were not searched: {why}" for name, why in unlisted.items()]
         if dropped:
@@ -174,22 +174,27 @@ class Gateway:
             )
         ms = (time.perf_counter() - began) * 1000
         self.audit(Entry(event="search", tenant=tenant, actor=actor, decision=named, ms=ms))
+        warnings = [*fitting(decision.warnings, profile, self.config.servers), *warnings]
+        return await self._found(tenant, decision, matches, warnings, first_whole=bool(best))
+
+    async def _found(
+        self, tenant: str, decision: Decision, matches: Sequence[Match], warnings: Sequence[str], *, first_whole: bool
+    ) -> dict[str, Any]:
+        """Return a search's answer as JSON, with the names that the profile shows."""
+        profile, shown = current(), {match.tool.key for match in matches}
+        matching = sorted({match.tool.server for match in matches})
         return {
             "matches": shown_tools.matches(
                 [replace(match, tool=profile.shown(match.tool)) for match in matches],
                 await self._stored_offers(tenant, matching),
-                first_whole=bool(best),
+                first_whole=first_whole,
             ),
             "recommended": [profile.shown_key(key) for key in decision.recommended if key in shown],
             "stage": str(decision.stage),
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": [server for server in decision.servers if server in matching],
-            "warnings": [
-                *fitting(decision.warnings, profile, self.config.servers),
-                *warnings,
-                *self.pool(tenant).refused(matching),
-            ],
+            "warnings": [*warnings, *self.pool(tenant).refused(matching)],
         }
 
     async def describe(self, tenant: str, keys: Sequence[str], actor: str = "") -> dict[str, Any]:
@@ -254,7 +259,7 @@ class Gateway:
         try:
             tool, chosen, given = await self._wanted(tenant, key, arguments)
         except ToolrouteError as error:
-            named = "" if isinstance(error, UnknownTool) else key  # What names no tool may be any text.
+            named = "" if isinstance(error, UnknownTool) else key  # A name that is no tool's name may be any text.
             self.audit(replace(entry, tool=named, approval="not asked", result=type(error).__name__))
             raise
         fixed, decision = current().fixed(tool), self._outcomes.search_of(who, tool.key)
@@ -296,7 +301,7 @@ class Gateway:
         chosen = self._offered.get((tenant, tool.key), tool)
         if chosen.hash != tool.hash:
             return tool, chosen, dict(arguments)
-        # In a thread: a stranger's schema may take seconds, in which others are served.
+        # In a thread, because a stranger's schema may take seconds, and others are served meanwhile.
         return tool, chosen, await asyncio.to_thread(check_arguments, profile.shown(tool), arguments)
 
     async def _defined_otherwise(self, tenant: str, tool: Tool, live: Tool) -> Tool | None:
@@ -312,7 +317,7 @@ class Gateway:
         known = profile.shown_key(tool.key)
         if not profile.has(live.key):
             raise UnknownTool(f"the tool {known!r} no longer exists: use `search` to find another")
-        raise UnknownTool(f"the tool {known!r} was renamed to {profile.shown_key(live.key)!r}: use that name")
+        raise UnknownTool(f"the tool {known!r} was renamed to {profile.shown_key(live.key)!r}: use the new name")
 
     def audit(self, entry: Entry) -> None:
         """Write a line into the audit log, if there is one."""
@@ -329,7 +334,7 @@ class Gateway:
         try:
             yield line
         except (ToolrouteError, MCPError, asyncio.CancelledError) as error:
-            line["result"] = type(error).__name__
+            line |= {"result": type(error).__name__, "approval": getattr(error, "approval", line["approval"])}
             raise
         finally:
             if "result" in line:

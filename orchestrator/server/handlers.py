@@ -96,7 +96,7 @@ class Handlers:
         return await self._gateway.questions.answered(asker, params, answer)
 
     def _audited(self, context: Context, event: str, **asked: Any) -> AbstractContextManager[dict[str, Any]]:
-        """Write a line that has the digest of what was asked for: a URI may hold anything."""
+        """Write a line with a digest of the request's values, because a URI may contain anything."""
         who = self._who_of(context)
         entry = Entry(event=event, tenant=who.tenant, actor=who.actor, arguments=arguments_digest(asked))
         return self._gateway.audited(entry)

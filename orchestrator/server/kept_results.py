@@ -130,8 +130,10 @@ def _at(kept: _Kept, path: str) -> str:
                 f"path {path!r} is not valid from {whole[place:]!r} on: write a path such as rows[0].name"
             )
         try:
+            if isinstance(value, str):  # Many servers put their JSON as text into one field: {"result": "[...]"}.
+                value = read_json(value)
             value = _stepped(value, step)
-        except (KeyError, IndexError, TypeError):
+        except FAULTS:
             there = f"keys {', '.join(list(value)[:20])}" if isinstance(value, dict) else type(value).__name__
             raise InvalidArguments(f"path {path!r}: the result has nothing at {step[0]!r}; it has {there}") from None
         place = step.end()

@@ -51,8 +51,8 @@ class OutcomeRecorder:
     agents search for several parts of a task at once.
     """
 
-    def __init__(self, router: Router, note: Callable[[str], None], quiet_s: float = QUIET_S) -> None:
-        self._router, self._note, self._quiet_s = router, note, quiet_s
+    def __init__(self, router: Router, note: Callable[[str], None]) -> None:
+        self._router, self._note = router, note
         self._open = OrderedDict[Conversation, list[_Search]]()
         self._called = set[Conversation]()
         self._recording: set[asyncio.Task[None]] = set()
@@ -107,7 +107,7 @@ class OutcomeRecorder:
             if found.over:
                 self._finish(found)
             elif not found.under_way:
-                found.timer = asyncio.get_running_loop().call_later(self._quiet_s, self._quiet, who, found)
+                found.timer = asyncio.get_running_loop().call_later(QUIET_S, self._quiet, who, found)
 
     async def close(self) -> None:
         """Record the remaining searches."""

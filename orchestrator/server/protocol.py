@@ -1,26 +1,22 @@
 """`toolroute serve`: an MCP server with `search` and `call_tool` before all configured servers."""
 
 import asyncio
-import json
 import math
-import shlex
 import signal
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
 
 from mcp import MCPError
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.types import (
     CallToolRequestParams,
     CallToolResult,
     ElicitRequest,
-    ElicitRequestFormParams,
     ElicitRequestURLParams,
     InputRequiredResult,
     ListToolsResult,
@@ -33,12 +29,12 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from orchestrator.audit import Entry, arguments_digest
+from orchestrator.audit import Entry
 from orchestrator.catalogue.export import parameters, read_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
-from orchestrator.common.lines import as_json, bounded, inline
+from orchestrator.common.lines import inline
 from orchestrator.errors import (
     Busy,
     InvalidArguments,
@@ -47,24 +43,22 @@ from orchestrator.errors import (
     Unauthorised,
     UnknownTenant,
 )
-from orchestrator.index.changes import is_quarantined
-from orchestrator.index.safety import QUARANTINED
 from orchestrator.mcp.asking import ASKER
 from orchestrator.mcp.calls import OnProgress
-from orchestrator.planning.approval import needs_approval
+from orchestrator.mcp.config import McpConfig
 from orchestrator.records.call import Approve
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
 from orchestrator.records.tool import Tool
 from orchestrator.server import profiles
-from orchestrator.server.approvals import Approvals, mark
+from orchestrator.server.approver import Approver, InputRequired
+from orchestrator.server.clients import Context
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.handlers import GatewayServer, Handlers
 from orchestrator.server.kept_results import ReadArguments
 from orchestrator.server.outcome_recorder import Conversation
 from orchestrator.server.profiles import RateLimit, current
 
-Context = ServerRequestContext[Any, Any]
 M = TypeVar("M", bound=BaseModel)
 
 _LONGEST_CLIENT = 200
@@ -78,18 +72,7 @@ _MOST_NAMED = 40
 _SIGN_IN_S = 120.0
 """Seconds that a call waits until its user has signed in. The link works for longer, and a later call uses the
 sign-in."""
-_MOST_SHOWN = 6_000
-_MOST_ARGUMENTS = 20
-"""The maximum number of arguments whose values a question shows."""
-_MOST_SESSIONS = 1_000
-_CHOICES = {
-    "this call": "Only this call",
-    "this session": "This tool, until this session ends",
-    "this tool": "This tool, always",
-    "this server": "All current tools of this server, always",
-}
-"""The choices of a user who approves a call, with their labels."""
-_LAST_WORDS_S = 0.2  # For what is answered at the end to be written, where nobody says that it was.
+_LAST_WORDS_S = 0.2  # The last answers are written in this time. Nothing reports that they were.
 
 
 class SearchArguments(BaseModel):
@@ -148,17 +131,6 @@ _READ_RESULT = McpTool(
 )
 
 
-class NeedsApproval(ToolrouteError):
-    """Raised if a call was not made, because its approval was refused or the client cannot ask for it."""
-
-
-class _InputRequired(Exception):
-    """Raised where the client has to ask its user, and then to repeat the call."""
-
-    def __init__(self, result: InputRequiredResult) -> None:
-        self.result = result
-
-
 def make_server(
     gateway: Gateway,
     tenant: str | None = None,
@@ -177,7 +149,7 @@ def make_server(
         options: Options for `toolroute approvals allow` with the same servers and store.
         profile: The profile of all clients, or "" for the profiles of tokens and paths.
     """
-    under_way, approver, rates = Counter[str](), _Approver(gateway, approve, options), RateLimit()
+    under_way, approver, rates = Counter[str](), Approver(gateway, approve, options), RateLimit()
 
     def tenant_of(context: Context) -> str:
         """Return the tenant that asks, and confine the request to its profile."""
@@ -191,7 +163,7 @@ def make_server(
 
     async def list_tools(context: Context, _: Any) -> ListToolsResult:
         pinned = await gateway.pinned(tenant_of(context))
-        # Only where there is something to read: a longer list costs each request.
+        # A longer list costs tokens in each request, so the tool is listed only if there is something to read.
         has_more = gateway.results.of((tenant_of(context), _client_of(context)))
         own = [_pinned(name, current().shown(tool)) for name, tool in pinned.items()]
         return ListToolsResult(tools=[*_TOOLS, *([_READ_RESULT] if has_more else []), *own])
@@ -210,25 +182,29 @@ def make_server(
                 return result
             finally:
                 under_way[owner] -= 1
-        except _InputRequired as asked:
+        except InputRequired as asked:
             return asked.result
         except ToolrouteError as error:
             return _text(f"{type(error).__name__}: {error}", is_error=True)
 
-    # A client that a token or path confines to a profile learns no names of other servers.
-    names = [] if gateway.config.profiles and not (tenant or profile) else sorted(gateway.config.servers)
-    if profile:
-        names = [name for name in names if gateway.config.profiles[profile].has_server(name)]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    names_servers = bool(tenant or profile or not gateway.config.profiles)
     server = GatewayServer(
         "toolroute",
         version=version("toolroute"),
-        instructions=_INSTRUCTIONS + (f" Servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""),
+        # A client that a token or path confines to a profile learns no names of other servers.
+        instructions=_INSTRUCTIONS + (_servers_named(gateway.config, profile) if names_servers else ""),
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
     handlers.register(server)
     return server
+
+
+def _servers_named(config: McpConfig, profile: str) -> str:
+    """Return a sentence with the names of the servers, or of those in the profile."""
+    names = [name for name in sorted(config.servers) if not profile or config.profiles[profile].has_server(name)]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f" Servers: {', '.join(names[:_MOST_NAMED])}{more}." if names else ""
 
 
 async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
@@ -243,7 +219,7 @@ async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
 
     stop = asyncio.Event()
     on_signals(stop.set)
-    await asyncio.sleep(0)  # A Ctrl-C that came before ends it here: later it would end all but the reading thread.
+    await asyncio.sleep(0)  # An earlier Ctrl-C ends it here. Later it would end everything except the reading thread.
     serving, waiting = asyncio.create_task(serve()), asyncio.create_task(stop.wait())
     await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
@@ -265,7 +241,7 @@ def on_signals(stop: Callable[[], object]) -> None:
 
 
 async def _answer(
-    gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, approver: "_Approver"
+    gateway: Gateway, tenant: str, context: Context, params: CallToolRequestParams, approver: Approver
 ) -> CallToolResult:
     tool, arguments = params.name, params.arguments or {}
     actor, session = _client_of(context), _session_of(context)
@@ -281,18 +257,8 @@ async def _answer(
             line |= {"result": "ok", "bytes": len(part)}
         return _text(part)
     if tool == "search":
-        asked = _parsed(SearchArguments, arguments)
-        if not (asked.query or asked.describe):
-            raise InvalidArguments("query is empty: write the task in words, or name tools in `describe`")
-        described = await gateway.describe(tenant, asked.describe, actor) if asked.describe else {}
-        if not asked.query:
-            return _text(compact(described))
-        found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
-        if described:
-            warnings = [*found["warnings"], *described["warnings"]]
-            found |= {"tools": described["tools"], "warnings": warnings}
         # Only as text: all clients read that, and some would give a model the same JSON twice.
-        return _text(compact(found))
+        return _text(compact(await _searched(gateway, _parsed(SearchArguments, arguments), tenant, actor, session)))
     meta = dict(context.meta or {})
     call = partial(
         gateway.call,
@@ -307,10 +273,23 @@ async def _answer(
     )
     try:
         return await call()
-    except (Unauthorised, ServerUnavailable):  # The latter where the server could not even be listed.
+    except (Unauthorised, ServerUnavailable):  # ServerUnavailable: the server could not even be listed.
         if not await _signed_in(gateway, tenant, context, params, tool):
             raise
     return await call()
+
+
+async def _searched(gateway: Gateway, asked: SearchArguments, tenant: str, actor: str, session: str) -> dict[str, Any]:
+    """Return the matches for a query, the definitions of the named tools, or both."""
+    if not (asked.query or asked.describe):
+        raise InvalidArguments("query is empty: write the task in words, or name tools in `describe`")
+    described = await gateway.describe(tenant, asked.describe, actor) if asked.describe else {}
+    if not asked.query:
+        return described
+    found = await gateway.search(tenant, asked.query, asked.limit, asked.route_hint, actor, session)
+    if described:
+        found |= {"tools": described["tools"], "warnings": [*found["warnings"], *described["warnings"]]}
+    return found
 
 
 def _progress_to(asker: Any) -> OnProgress:
@@ -340,11 +319,11 @@ async def _signed_in(gateway: Gateway, tenant: str, context: Context, params: Ca
         answer = (params.input_responses or {}).get(word)
         if answer is None:
             question = ElicitRequest(params=ElicitRequestURLParams(message=message, url=link, elicitation_id=word))
-            raise _InputRequired(InputRequiredResult(input_requests={word: question}))
+            raise InputRequired(InputRequiredResult(input_requests={word: question}))
     else:
         try:
             answer = await context.session.elicit_url(message, link, word, context.request_id)
-        except MCPError:  # It said that it can, and cannot.
+        except MCPError:  # The client declared that it can, and it cannot.
             return False
     if getattr(answer, "action", "") != "accept":
         under_way.done.cancel()
@@ -352,140 +331,6 @@ async def _signed_in(gateway: Gateway, tenant: str, context: Context, params: Ca
         return False
     await asyncio.wait({under_way.done}, timeout=_SIGN_IN_S)
     return under_way.done.done() and not under_way.done.cancelled() and under_way.done.result()
-
-
-class _Approver:
-    """Asks the client's user where a call needs approval, and remembers the approvals that last."""
-
-    def __init__(self, gateway: Gateway, policy: Approve, options: Sequence[str]) -> None:
-        self._gateway, self._policy, self._options = gateway, policy, options
-        self._sessions = OrderedDict[Conversation, set[str]]()
-
-    async def allow(
-        self,
-        who: Conversation,
-        context: Context,
-        params: CallToolRequestParams,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-    ) -> str:
-        """Return how the user approved this call, or that no approval is needed. Otherwise ask, or refuse.
-
-        Args:
-            who: The tenant and the client.
-            context: The request's context.
-            params: The request's parameters.
-            tool: The tool.
-            arguments: The call's arguments.
-        """
-        policy, profile = current().spec.approve or self._policy, current()
-        shown = profile.shown(tool)
-        if not needs_approval(shown, policy):
-            return "not needed"
-        entry = self._gateway.config.servers[tool.server].identity
-        own, kept = mark(shown, entry), Approvals(who.tenant)
-        lasts = policy is not Approve.ALWAYS and not is_quarantined(tool)
-        held = kept.read() if lasts else {}
-        allowed, whole = held.get(shown.key), held.get(tool.key)  # In a terminal the whole tool is allowed.
-        if lasts and (own in self._sessions.get(who, ()) or allowed == own or whole == mark(tool, entry)):
-            return "kept"
-        if allowed and mark(profile.shown(await self._gateway.listed_now(who.tenant, tool)), entry) == allowed:
-            return "kept"  # It was changed back.
-        changed = _changed(shown, is_other=bool(allowed))
-        choices = [*_CHOICES]
-        if context.request is not None and not who.session:  # Each request is a session of its own.
-            choices.remove("this session")
-        answer = await self._answer(who.tenant, context, params, shown, arguments, choices if lasts else [], changed)
-        accepted = getattr(answer, "action", "") == "accept"
-        chosen = (getattr(answer, "content", None) or {}).get("allow") if lasts else None
-        given = chosen if chosen in choices else "this call"
-        about = Entry(event="approval", tenant=who.tenant, actor=who.actor, server=tool.server, tool=tool.key)
-        about = replace(about, arguments=arguments_digest(arguments), approval=given if accepted else "declined")
-        self._gateway.audit(about)
-        if not accepted:
-            raise NeedsApproval(
-                f"{shown.key} was not called: the user did not approve the call. Do not try another way."
-            )
-        if chosen == "this session" and chosen in choices:
-            self._sessions.setdefault(who, set()).add(own)
-            if len(self._sessions) > _MOST_SESSIONS:
-                self._sessions.popitem(last=False)
-        elif chosen == "this tool":
-            kept.allow([shown], entry)
-        elif chosen == "this server":
-            kept.allow(await self._gateway.tools_beside(who.tenant, shown), entry)
-        return given
-
-    async def _answer(
-        self,
-        tenant: str,
-        context: Context,
-        params: CallToolRequestParams,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        choices: list[str],
-        changed: str,
-    ) -> Any:
-        capabilities = context.session.client_capabilities
-        can = capabilities.elicitation if capabilities else None
-        shown, key = _arguments_shown(arguments), _shown(tool.key)[1:-1]
-        if can is None or (can.url and not can.form):
-            raise self._cannot_ask(tenant, tool, shown, changed)
-        message = f"{changed}Allow your agent to call {key} with {shown}?"
-        names = [_CHOICES[choice] for choice in choices]
-        allow = {"type": "string", "title": "Allow", "enum": choices, "enumNames": names, "default": "this call"}
-        schema: dict[str, Any] = {"type": "object", "properties": {"allow": allow} if choices else {}}
-        if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            # Named by the definition and the arguments, so that no yes counts for another call.
-            whole = json.dumps(dict(arguments), sort_keys=True)
-            word = f"approve-{digest(f'{tool.hash} {whole}', 16)}"
-            answer = (params.input_responses or {}).get(word)
-            if answer is None:
-                question = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
-                raise _InputRequired(InputRequiredResult(input_requests={word: question}))
-            return answer
-        try:
-            return await context.session.elicit_form(message, schema, context.request_id)
-        except MCPError:  # It said that it can ask, and cannot.
-            raise self._cannot_ask(tenant, tool, shown, changed) from None
-
-    def _cannot_ask(self, tenant: str, tool: Tool, shown: str, changed: str) -> NeedsApproval:
-        key, whose = _shown(tool.key)[1:-1], [] if tenant == "local" else ["--tenant", tenant]
-        words = ["tools", "accept"] if is_quarantined(tool) else ["approvals", "allow"]
-        known = _shown(current().key(tool.key) or tool.key)[1:-1]
-        command = shlex.join(["toolroute", *words, known, *whose, *self._options])
-        return NeedsApproval(
-            f"{key} was not called: it may change something, so the user must approve the call, and this client cannot "
-            f"ask the user. Give the user the following message and wait. Do not try another way.\n"
-            f"To the user: your agent wants to call {key} with {shown}. {changed}To allow agents to call this tool "
-            f"from now on, run `{command}` in a terminal and confirm there. Then tell your agent to go on."
-        )
-
-
-def _changed(tool: Tool, *, is_other: bool) -> str:
-    """Return a warning for a user about a tool that differs from the accepted or allowed one."""
-    if is_quarantined(tool):
-        why = _shown(bounded(tool.labels[QUARANTINED]))[1:-1]
-        return f"The tool has changed since it was accepted, and nobody has accepted the change ({why}). "
-    return "The tool or its server has changed since you allowed it. " if is_other else ""
-
-
-def _arguments_shown(arguments: Mapping[str, Any]) -> str:
-    """Return arguments for the user, with the names of those whose values are not among them."""
-    shown, left = _shown(bounded(dict(arguments), items=_MOST_ARGUMENTS)), [*arguments][_MOST_ARGUMENTS:]
-    if not left:
-        return shown
-    names = _shown(bounded(", ".join(left), most=1_000))
-    return (
-        f"{shown} and {len(left)} of {len(arguments)} arguments whose values are not shown here: {names}. "
-        "Decline, and have your agent write them out, if you want to see them first"
-    )
-
-
-def _shown(value: Any) -> str:
-    """Return JSON without invisible characters and turns of direction, cut where a person would not read on."""
-    text = as_json(value)
-    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… {len(text) - _MOST_SHOWN:,} characters more"
 
 
 def _parsed(model: type[M], arguments: Mapping[str, Any]) -> M:

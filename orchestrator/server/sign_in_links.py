@@ -27,7 +27,7 @@ class SignInLink:
         try:
             await login(tenant, spec, spec.launch(), self._show)
         except ToolrouteError:
-            return False  # The call's own error names the command, which says more.
+            return False  # The call's own error is better: it names the command.
         return True
 
     async def _show(self, link: str, _: Callable[[str], str]) -> None:

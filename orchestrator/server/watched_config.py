@@ -16,7 +16,7 @@ class WatchedConfig:
     def __init__(self, path: Path, profile: str = "") -> None:
         """profile: Only its servers."""
         self._path, self._profile, self._stamp = path, profile, _stamp(path)
-        self.config = McpConfig.read(path, profile)
+        self.config = _warned(McpConfig.read(path, profile))
 
     def changed(self) -> McpConfig | None:
         """Return the new configuration if the file changed. A file that cannot be read is logged once."""
@@ -24,11 +24,21 @@ class WatchedConfig:
         if self._stamp == before:
             return None
         try:
-            self.config = McpConfig.read(self._path, self._profile).keeping(self.config)
+            self.config = _warned(McpConfig.read(self._path, self._profile)).keeping(self.config)
         except InvalidConfig as error:
             logger.warning("%s; the previous configuration stays in use", error)
             return None
         return self.config
+
+
+def _warned(config: McpConfig) -> McpConfig:
+    """Return the configuration after a warning for each profile that names unknown servers."""
+    for name, profile in config.profiles.items():
+        if profile.lost:
+            lost = ", ".join(map(repr, profile.lost))
+            warning = "%s: profile %r: no server matches %s: correct the name, or add the server"
+            logger.warning(warning, config.source, name, lost)
+    return config
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -19,9 +19,10 @@ from orchestrator.index.documents import Document
 from orchestrator.index.index import Sizes
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.client import Probe, Search, ServerPoints, Where
-from orchestrator.store.manifest import Manifest, stored_tool, tool_id, tool_payload
+from orchestrator.store.manifest import Manifest
 from orchestrator.store.points import Points, Record, Vectors
 from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.tool_records import stored_tool, tool_id, tool_payload
 
 _PAGE, _MOST_KNOWN = 4_096, 20_000
 _PATIENCE, _BELIEVED_S = 0.2, 10.0
@@ -135,6 +136,11 @@ class SearchedTools:
                 "with `toolroute tools import`"
             ) from None
         [self.sample] = self.search([((), Where(), _SAMPLE)])
+
+    def servers_with(self, name: str) -> set[str]:
+        """Return the servers that have a tool of this name."""
+        tools = self.owner.tools.items()
+        return {server for server, named in tools if name in named and server not in self._hidden}
 
     def search(self, searches: Sequence[Search]) -> list[list[Candidate]]:
         """Return the tools that each search finds, best first.

@@ -15,22 +15,20 @@ import logging
 import re
 import secrets
 import time
-import uuid
 from collections.abc import Collection, Container, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
 from orchestrator.common.digests import digest, same_server
 from orchestrator.common.keys import key_of
 from orchestrator.common.tenant import SHARED
-from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput, StoreBusy
-from orchestrator.records.relation import Relation
-from orchestrator.records.tool import Annotations, Kind, Tool
+from orchestrator.errors import FAULTS, InvalidConfig, StoreBusy
 from orchestrator.store.drafts import Draft
 from orchestrator.store.points import Points
 from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.tool_records import point_id, tool_id
 
 logger = logging.getLogger(__name__)
 CATALOGUES = "tool_catalogues"
@@ -42,18 +40,13 @@ _TEXT, _MOST, _AT_ONCE = 1_000_000, 16_384, 16
 _PAST, _TRIES = 16, 100
 _READ = ["state", "past", "version", "parts", "draft", "collection", "tools"]
 """The fields of manifests and drafts. The collection also has other records."""
-_SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
 
 Definitions = Mapping[str, str]
 """A server's tools: definition hashes by name."""
 Entries = Mapping[str, str]
 """The servers of a configuration: the identity of each entry, by name."""
-Failure = tuple[str, float]
-"""The result of the last try to list a server by an entry: the reason of a failure (empty: none), and the time."""
 _SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})\b")
 """The version of a large tenant's tools, with their number."""
-_FAILURES = TypeAdapter(dict[str, Failure])
-_ACCEPTED = TypeAdapter(dict[str, dict[str, str]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +272,7 @@ def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) 
 
 
 def _record(points: Points, tenant: str) -> Mapping[str, Any]:
-    found = points.get(CATALOGUES, [point := _id("manifest", tenant)])
+    found = points.get(CATALOGUES, [point := point_id("manifest", tenant)])
     return found[point].payload if found else {}
 
 
@@ -321,7 +314,7 @@ def to_replace(points: Points, tenant: str) -> tuple[Manifest, tuple[Draft, ...]
     """Return the tenant's listings for a writer, and the drafts of all writers. A damaged record counts as empty."""
     records = {record.id: record.payload for record in points.find(CATALOGUES, payload=_READ)}
     drafts = tuple(draft for point, payload in records.items() if (draft := Draft.read(point, payload)))
-    record = records.get(point := _id("manifest", tenant), {})
+    record = records.get(point := point_id("manifest", tenant), {})
     try:
         return owned(points, tenant, record), drafts
     except InvalidConfig as error:
@@ -366,7 +359,7 @@ def version(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> str:
         tenant: The tenant.
         entries: The entries of the configuration. None: all servers are seen.
     """
-    own = qdrant.peek(CATALOGUES, {name: _id("manifest", name) for name in (tenant, SHARED)}, "version")
+    own = qdrant.peek(CATALOGUES, {name: point_id("manifest", name) for name in (tenant, SHARED)}, "version")
     seen = "" if entries is None else json.dumps(entries, sort_keys=True)
     whole = digest(f"{own.get(tenant, '')} {own.get(SHARED, '')} {seen}", 16)
     most = max(map(searched_tools, map(str, own.values())), default=0)
@@ -396,7 +389,7 @@ def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] |
         page = {part: {"text": texts[part], "written": written} for part in new[start : start + _AT_ONCE]}
         points.put(PARTS, page)
     record = replace(after, state=before.state, past=before.past).record(texts)
-    swapped = points.swap(CATALOGUES, _id("manifest", before.tenant), record, before.state)
+    swapped = points.swap(CATALOGUES, point_id("manifest", before.tenant), record, before.state)
     return tuple(texts) if swapped else None
 
 
@@ -406,7 +399,7 @@ def forget(qdrant: Qdrant, tenant: str) -> None:
     The manifest is emptied first, so that no reader misses tools. A writer that read the old manifest starts again,
     because the empty manifest is replaced by another one at the end.
     """
-    point = _id("manifest", tenant)
+    point = point_id("manifest", tenant)
     for _ in range(_TRIES):
         with qdrant.searching(tenant) as points:
             points.create(CATALOGUES)
@@ -419,120 +412,5 @@ def forget(qdrant: Qdrant, tenant: str) -> None:
     raise StoreBusy(f"the store {qdrant} is busy: other writers keep writing for tenant {tenant!r}; try again")
 
 
-def failures(points: Points, tenant: str) -> dict[str, Failure]:
-    """Return the results of the last tries to list the tenant's servers. Unreadable results are left out."""
-    found = points.get(CATALOGUES, [point := _id("failures", tenant)])
-    try:
-        return _FAILURES.validate_json(found[point].payload.get("content", "")) if found else {}
-    except ValidationError:
-        return {}
-
-
-def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, str]:
-    """Return the reasons of failed listings by server, as a configuration with these entries sees them.
-
-    Args:
-        points: The tenant's points.
-        tenant: The tenant.
-        entries: The entries of the configuration. None: all servers are seen.
-    """
-    found = dict[str, str]()
-    for listing, (why, _) in sorted(failures(points, tenant).items(), key=lambda one: one[1][1]):
-        server, _, entry = listing.partition(":")
-        if entries is None or not entry or entries.get(server) == entry:
-            found[server] = why
-    return {server: why for server, why in found.items() if why}
-
-
-def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) -> None:
-    points.create(CATALOGUES)
-    points.put(CATALOGUES, {_id("failures", tenant): {"content": json.dumps(failed, ensure_ascii=False)}})
-
-
-def accepted(points: Points, tenant: str) -> dict[str, dict[str, Tool]]:
-    """Return the accepted definitions of tools that have another definition now or are gone, by listing and name."""
-    found = points.get(CATALOGUES, [point := _id("accepted", tenant)])
-    try:
-        kept = _ACCEPTED.validate_json(found[point].payload.get("content", "")) if found else {}
-    except ValidationError:
-        logger.warning("tenant %r: the store's accepted tool definitions are damaged; accept the tools again", tenant)
-        kept = {}
-    read = {one: {name: stored_tool({"tool": text}) for name, text in own.items()} for one, own in kept.items()}
-    return {one: {name: tool for name, tool in own.items() if tool is not None} for one, own in read.items()}
-
-
-def note_accepted(points: Points, tenant: str, kept: Mapping[str, Mapping[str, Tool]]) -> None:
-    """Store the accepted definitions, by listing and name.
-
-    Args:
-        points: The tenant's points.
-        tenant: The tenant.
-        kept: The definitions.
-    """
-    texts = {one: {name: tool_payload(tool)["tool"] for name, tool in own.items()} for one, own in kept.items() if own}
-    points.create(CATALOGUES)
-    points.put(CATALOGUES, {_id("accepted", tenant): {"content": json.dumps(texts, ensure_ascii=False)}})
-
-
-def keep_offer(points: Points, tenant: str, listing: str, offer: str) -> None:
-    points.create(CATALOGUES)
-    points.put(CATALOGUES, {_id("offer", tenant, listing): {"content": offer}})
-
-
-def offers(points: Points, tenant: str, listings: Collection[str]) -> dict[str, str]:
-    """Return the stored resources and prompts of these listings, as JSON text.
-
-    Args:
-        points: The tenant's points.
-        tenant: The tenant.
-        listings: The listings.
-    """
-    ids = {_id("offer", tenant, listing): listing for listing in listings}
-    found = points.get(CATALOGUES, list(ids))
-    return {ids[point]: record.payload.get("content", "") for point, record in found.items()}
-
-
 def _part_id(tenant: str, text: str) -> str:
-    return _id("part", tenant, digest(text, 32))
-
-
-def tool_id(tenant: str, key: str, digest: str) -> str:
-    """Return the id of a definition's point. Another definition has another point, so a new point changes nothing that
-    is
-    read.
-
-    Args:
-        tenant: The owner of the tool.
-        key: The key of the tool.
-        digest: The hash of the definition.
-    """
-    return _id("tool", tenant, key, digest)
-
-
-def tool_payload(tool: Tool) -> dict[str, Any]:
-    # The tool is stored as text. Qdrant would index and rewrite a nested object, and the hash would no longer fit.
-    text = json.dumps(asdict(tool), ensure_ascii=False)
-    return {"key": tool.key, "written": int(time.time()), "tool": text}
-
-
-def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
-    """Return the tool of a point, or None if the record is damaged or has another form."""
-    try:
-        record = json.loads(payload["tool"])
-        hints, words = Annotations(**record.pop("annotations")), tuple(record.pop("keywords"))
-        relations = tuple(Relation(**relation) for relation in record.pop("relations"))
-        own = {"kind": Kind(record["kind"]), "keywords": words, "annotations": hints, "relations": relations}
-        return Tool(**{**record, **own})
-    except (InvalidInput, *FAULTS):
-        return None
-
-
-def damaged(keys: Collection[str]) -> str:
-    """Return a message about tools with unreadable records, with the remedy. Otherwise empty."""
-    shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
-    remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
-    return f"the store's records of the tools {shown} are damaged: {remedy}" if keys else ""
-
-
-def _id(*parts: str) -> str:
-    return str(uuid.uuid5(_SPACE, "\x00".join(parts)))
+    return point_id("part", tenant, digest(text, 32))

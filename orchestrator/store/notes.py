@@ -13,9 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.index.changes import plain
 from orchestrator.records.tool import Tool
-from orchestrator.store.manifest import CATALOGUES, tool_id
+from orchestrator.store.manifest import CATALOGUES
 from orchestrator.store.points import Points
 from orchestrator.store.store import Store
+from orchestrator.store.tool_records import tool_id
 
 Kind = Literal["opinion", "enriched"]
 Note = Mapping[str, Any]

@@ -185,9 +185,9 @@ class Qdrant:
         """Return a text that differs after every write and is cheap to read. Empty: only a request shows a change."""
         return "" if self._folder is None else self._folder.stamp(tenant, part)
 
-    def place(self, tenant: str, part: str = TOOLS) -> Path | None:
-        """Return the folder that belongs only to the tenant. None for a server or a temporary store."""
-        return self._folder.part(tenant, part) if self._folder and self.location else None
+    def place(self, tenant: str) -> Path | None:
+        """Return the folder of the tenant's tools. None for a server or a temporary store."""
+        return self._folder.part(tenant, TOOLS) if self._folder and self.location else None
 
     def close(self) -> None:
         """Close the connections. A later use opens new ones. A store without a location is then empty."""

@@ -8,10 +8,11 @@ import numpy as np
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.records.tool import Tool
-from orchestrator.store import manifest
+from orchestrator.store import listing_records, manifest
 from orchestrator.store.manifest import Entries, Manifest
 from orchestrator.store.points import Vectors, is_whole
 from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.tool_records import damaged, stored_tool
 from orchestrator.store.vectors import ToolPoints
 
 _Definition = tuple[Tool, Vectors | None]
@@ -82,7 +83,7 @@ def read_stored(
                 raise
             problems.append(str(error))
     catalogue = Catalogue(known[hash_][0] for hash_ in wanted if hash_ in known)
-    problems.append(manifest.damaged([key for hash_, key in wanted.items() if hash_ not in known]))
+    problems.append(damaged([key for hash_, key in wanted.items() if hash_ not in known]))
     rows = [known[tool.hash][1] for tool in catalogue]
     vectors = np.array(rows, np.float32) if own and rows else None
     note = tool_points.mismatch(vectors) if rows else ""
@@ -92,7 +93,7 @@ def read_stored(
         version=version,
         note=note,
         damaged="; ".join(filter(None, problems)),
-        unlisted=frozenset(qdrant.read(tenant, lambda points: manifest.failed(points, tenant, entries))),
+        unlisted=frozenset(qdrant.read(tenant, lambda points: listing_records.failed(points, tenant, entries))),
     )
 
 
@@ -112,7 +113,7 @@ def _read(qdrant: Qdrant, owner: Manifest, wanted: Mapping[str, str], *, vectors
         return {}
     ids = list(wanted.values())
     found = qdrant.read(owner.tenant, lambda points: points.get(owner.collection, ids, vectors=vectors))
-    tools = {hash_: (manifest.stored_tool(found[p].payload), found[p]) for hash_, p in wanted.items() if p in found}
+    tools = {hash_: (stored_tool(found[p].payload), found[p]) for hash_, p in wanted.items() if p in found}
     return {
         hash_: (tool, record.vector)
         for hash_, (tool, record) in tools.items()

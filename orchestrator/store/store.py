@@ -7,10 +7,9 @@ another writer may be about to name a young one.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
 
 from platformdirs import user_cache_path
 
@@ -18,30 +17,27 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import OF_SERVER, digest
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
-from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreBusy, StoreUnavailable
+from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.index.changes import ChangePolicy
 from orchestrator.index.embed import Embedder
 from orchestrator.records.tool import Tool
-from orchestrator.store import drafts, large_tenant, manifest
+from orchestrator.store import listing_records, manifest
 from orchestrator.store.large_tenant import SearchedTools
-from orchestrator.store.manifest import Changes, Definitions, Entries, Failure, Manifest, stored_tool, tool_id
+from orchestrator.store.listing_records import Failure
+from orchestrator.store.manifest import Changes, Entries, Manifest
 from orchestrator.store.outcomes import Outcomes
-from orchestrator.store.points import Points, Vectors
+from orchestrator.store.points import Vectors
 from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.snapshot import Stored, read_stored
+from orchestrator.store.tool_records import damaged, stored_tool, tool_id
 from orchestrator.store.vectors import ToolPoints
+from orchestrator.store.writer import Progress, Write, Writer
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
-Progress = Callable[[int, int], None]
-"""Called with the number of tools written so far and the number of all tools to write."""
-
-T = TypeVar("T")
 _ATTEMPTS = 5
-_SWAPS = 100
 _REMEMBERED = 10_000
 _FAILURES_KEPT_S = 30 * 86_400
-_BATCH = 256
 INDEX_LIMIT = 50_000
 
 
@@ -237,11 +233,11 @@ class Store:
     def failures(self, tenant: str) -> dict[str, str]:
         """Return the reason of the last failed listing, by server. Servers that were listed are left out."""
         check_tenant(tenant, shared=True)
-        return self.qdrant.read(tenant, lambda points: manifest.failed(points, tenant, self._entries))
+        return self.qdrant.read(tenant, lambda points: listing_records.failed(points, tenant, self._entries))
 
     def _failures(self, tenant: str) -> dict[str, Failure]:
         check_tenant(tenant, shared=True)
-        return self.qdrant.read(tenant, lambda points: manifest.failures(points, tenant))
+        return self.qdrant.read(tenant, lambda points: listing_records.failures(points, tenant))
 
     def tool(self, tenant: str, key: str) -> Tool | None:
         """Return the definition of one tool, without reading the others. None: the tenant has no such tool."""
@@ -255,7 +251,7 @@ class Store:
             return tool
         if owner not in self._visible(tenant):
             return self.tool(tenant, key)  # A writer came between our reads.
-        raise InvalidConfig(manifest.damaged([key]))
+        raise InvalidConfig(damaged([key]))
 
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
         """Return the tools of one server, without reading the others. Tools with damaged records are left out."""
@@ -343,20 +339,10 @@ class Store:
         """
         check_tenant(tenant, shared=True)
         now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
-        write = _Write(now, listed or {}, self._entries, file)
         given = {tool.key: tool for own in servers.values() for tool in own or ()}
         wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
-        mends = any(tools is not None for tools in servers.values())
-        with self.qdrant.writing(tenant, mends=mends) as points:
-            found = self._found(points, tenant, write, wanted)
-            few = len(found.missing) <= _BATCH and not self.embedder.remote
-            if not found.missing or few:
-                return self._finish(points, write, wanted, found, [])
-        noted = self._add_missing(tenant, found, on_progress)
-        with self.qdrant.writing(tenant, mends=mends) as points:
-            again = self._found(points, tenant, write, wanted)
-            calm = again.before.state == found.before.state
-            return self._finish(points, write, wanted, again, noted if calm else [])
+        writer = Writer(self.qdrant, self._tool_points, self.index_limit, self._damaged)
+        return writer.replace(Write(tenant, now, wanted, listed or {}, self._entries, file), on_progress)
 
     def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None) -> None:
         """Store why servers could not be listed. Reasons for other servers are kept for a month.
@@ -371,7 +357,7 @@ class Store:
         young = {name: own for name, own in before.items() if name not in tried and own[1] > now - _FAILURES_KEPT_S}
         after = young | {listing: (error, now) for listing, error in tried.items()}
         with self.qdrant.writing(tenant) as points:
-            manifest.note_failures(points, tenant, after)
+            listing_records.note_failures(points, tenant, after)
 
     def keep_offer(self, tenant: str, server: str, entry: str, offer: str) -> None:
         """Store a server's resources and prompts as JSON text, by the entry that connects it.
@@ -384,13 +370,13 @@ class Store:
         """
         check_tenant(tenant)
         with self.qdrant.writing(tenant) as points:
-            manifest.keep_offer(points, tenant, _listing(server, entry), offer)
+            listing_records.keep_offer(points, tenant, _listing(server, entry), offer)
 
     def offers(self, tenant: str, entries: Entries) -> dict[str, str]:
         """Return the stored resources and prompts of the servers with these entries, as JSON text by server."""
         check_tenant(tenant)
         listings = {_listing(server, entry): server for server, entry in entries.items()}
-        found = self.qdrant.read(tenant, lambda points: manifest.offers(points, tenant, listings))
+        found = self.qdrant.read(tenant, lambda points: listing_records.offers(points, tenant, listings))
         return {listings[listing]: offer for listing, offer in found.items()}
 
     def listed_at(self, tenant: str) -> dict[str, float]:
@@ -423,7 +409,7 @@ class Store:
             entry: The identity of the entry that lists the server.
         """
         check_tenant(tenant, shared=True)
-        kept = self.qdrant.read(tenant, lambda points: manifest.accepted(points, tenant))
+        kept = self.qdrant.read(tenant, lambda points: listing_records.accepted(points, tenant))
         return kept.get(_listing(server, entry[:OF_SERVER]), {})
 
     def note_accepted(self, tenant: str, server: str, entry: str, tools: Mapping[str, Tool]) -> None:
@@ -438,7 +424,7 @@ class Store:
         check_tenant(tenant, shared=True)
         listing = _listing(server, entry[:OF_SERVER])
         with self.qdrant.writing(tenant) as points:
-            manifest.note_accepted(points, tenant, {**manifest.accepted(points, tenant), listing: tools})
+            listing_records.note_accepted(points, tenant, {**listing_records.accepted(points, tenant), listing: tools})
 
     def to_replace(self, tenant: str) -> Catalogue:
         """Return the tools for a writer that writes them again. Empty if the tenant's own records are damaged."""
@@ -466,158 +452,6 @@ class Store:
         if self.accepted(tenant, name, entry):
             self.note_accepted(tenant, name, entry, {})
         return self.replace_servers(tenant, {server: None})[server]
-
-    def _found(self, points: Points, tenant: str, write: "_Write", wanted: Mapping[str, Tool]) -> "_Found":
-        """Return the state before a write. A large tenant stays in the searched collection, even with fewer tools."""
-        before, noted = manifest.to_replace(points, tenant)
-        collection, searched = self._tool_points.collection, self._tool_points.searched
-        if self.remote and (before.collection == searched or write.on(before, "").count > self.index_limit):
-            collection = searched
-        kept = write.on(before, collection).definitions() if collection != before.collection else set[tuple[str, str]]()
-        left = self._tool_points.left_behind(points, before, collection)
-        tools = {**{point: tool for point, tool in left.items() if (tool.key, tool.hash) in kept}, **wanted}
-        named = before.definitions() if collection == before.collection else frozenset[tuple[str, str]]()
-        missing = self._tool_points.missing(points, collection, tools, named, whole=tenant not in self._damaged)
-        return _Found(before, noted, collection, {point: tools[point] for point in missing})
-
-    def _add_missing(self, tenant: str, found: "_Found", on_progress: Progress | None) -> list[str]:
-        """Write the missing points in chunks, so that other writers get their turn in between. Return their drafts."""
-        self.qdrant.check_version()
-        collection, missing = found.collection, found.missing
-        with self.qdrant.writing(tenant, mends=True) as points:
-            noted = drafts.note(points, manifest.CATALOGUES, [(collection, found.added)])
-        done, ids = 0, list(missing)
-        for first in range(0, len(ids), self._tool_points.chunk):
-            chunk = ids[first : first + self._tool_points.chunk]
-            vectors = self._tool_points.embed([missing[point] for point in chunk])
-            with self.qdrant.writing(tenant, mends=True) as points:
-                for start in range(0, len(chunk), _BATCH):
-                    part = {point: missing[point] for point in chunk[start : start + _BATCH]}
-                    self._tool_points.add(points, collection, part, vectors[start : start + _BATCH])
-                    done += len(part)
-                    if on_progress is not None:
-                        on_progress(done, len(missing))
-        return noted
-
-    def _finish(
-        self, points: Points, write: "_Write", wanted: Mapping[str, Tool], found: "_Found", noted: list[str]
-    ) -> dict[str, Changes]:
-        """Add the missing points, replace the manifest, and delete unused points.
-
-        Args:
-            points: The tenant's points.
-            write: The write.
-            wanted: The written tools, by point.
-            found: The state before the write.
-            noted: The drafts of the points that this write has already added.
-        """
-        for _ in range(_SWAPS):  # On a Qdrant server, another writer may come first.
-            before, tenant = found.before, found.before.tenant
-            after = write.on(before, found.collection)
-            removed = before.definitions() - (after.definitions() if before.collection == after.collection else set())
-            if found.missing:
-                noted = [*noted, *self._note(points, [(found.collection, found.added)])]
-                self._tool_points.add(
-                    points, found.collection, found.missing, self._tool_points.embed(list(found.missing.values()))
-                )
-            if found.collection == self._tool_points.searched:
-                after = large_tenant.with_statistics(points, before, after)
-            if (after, after.last) == (before, before.last):
-                self._sweep(points, found, after, before.parts, [], noted)
-                return write.changes(before, after)
-            going = self._note(points, [(before.collection or found.collection, removed)])
-            parts = manifest.swap(points, before, after)
-            if parts is not None:
-                if self.remote and before.parts:
-                    self._sweep(points, found, after, parts, removed, noted)
-                else:
-                    self._sweep(points, found, after, parts, removed, [*noted, *going])
-                return write.changes(before, after)
-            noted, found = [], self._found(points, tenant, write, wanted)
-        raise StoreBusy(
-            f"the store {self.qdrant} is busy: other writers changed tenant {tenant!r} first, {_SWAPS} times; try again"
-        )
-
-    def _note(self, points: Points, changes: Sequence[tuple[str, Collection[tuple[str, str]]]]) -> list[str]:
-        self.qdrant.check_version()
-        return drafts.note(points, manifest.CATALOGUES, changes)
-
-    def _sweep(
-        self,
-        points: Points,
-        found: "_Found",
-        after: Manifest,
-        parts: Sequence[str],
-        removed: Collection[tuple[str, str]],
-        done: Sequence[str],
-    ) -> None:
-        """Delete the points that are no longer named, the points of old drafts, and the drafts in `done`."""
-        before, tenant, until = found.before, after.tenant, time.time() - drafts.KEPT_S
-        if removed:
-            points.sweep(before.collection, [tool_id(tenant, *tool) for tool in removed], until)
-        if gone := set(before.parts).difference(parts):
-            points.sweep(manifest.PARTS, sorted(gone), until)
-        old = [draft for draft in found.noted if draft.at <= until]
-        for draft in old:
-            points.sweep(draft.collection, self._unnamed(points, draft, after), until)
-        if old:
-            kept = {record.id for record in points.find(manifest.PARTS, payload=False)}
-            points.sweep(manifest.PARTS, sorted(kept.difference(parts)), until)
-        points.delete(manifest.CATALOGUES, [*done, *(draft.id for draft in old)])
-
-    def _unnamed(self, points: Points, draft: drafts.Draft, after: Manifest) -> list[str]:
-        """Return the points of a draft that the manifest does not name."""
-        named = after.definitions() if draft.collection == after.collection else set[tuple[str, str]]()
-        if draft.tools is not None:
-            return [tool_id(after.tenant, *tool) for tool in draft.tools if tool not in named]
-        ids = {tool_id(after.tenant, *tool) for tool in named}
-        return [record.id for record in points.find(draft.collection, payload=False) if record.id not in ids]
-
-
-class _Found(NamedTuple):
-    """The state before a write.
-
-    Attributes:
-        before: The manifest.
-        noted: The drafts of all writers.
-        collection: The collection for the tenant's tools.
-        missing: The tools, by point, that the collection lacks: written tools, and kept tools from another collection.
-    """
-
-    before: Manifest
-    noted: tuple[drafts.Draft, ...]
-    collection: str
-    missing: dict[str, Tool]
-
-    @property
-    def added(self) -> list[tuple[str, str]]:
-        return [(tool.key, tool.hash) for tool in self.missing.values()]
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """A write of several servers.
-
-    Attributes:
-        now: The definitions by server. None removes the server.
-        listed: The entries that listed them.
-        entries: The entries of the configuration that sees the store.
-        file: The file with the entries in `listed`.
-    """
-
-    now: Mapping[str, Definitions | None]
-    listed: Entries
-    entries: Entries | None
-    file: str
-
-    def on(self, before: Manifest, collection: str) -> Manifest:
-        return before.changed(before.listings(self.now, self.listed, self.entries), collection, self.file)
-
-    def changes(self, before: Manifest, after: Manifest) -> dict[str, Changes]:
-        """Return the changes as a reader with the written entries sees them."""
-        whole = None if self.entries is None and not self.listed else {**(self.entries or {}), **self.listed}
-        was, now = before.seen(whole).tools, after.seen(whole).tools
-        return {one: Changes.between(was.get(one, before.tools.get(one, {})), now.get(one, {})) for one in self.now}
 
 
 def _listing(server: str, entry: str) -> str:

@@ -16,9 +16,10 @@ from orchestrator.records.durable_names import COLLECTION, SEARCHED
 from orchestrator.records.tool import Tool
 from orchestrator.store import drafts, large_tenant
 from orchestrator.store.client import ServerPoints
-from orchestrator.store.manifest import Manifest, stored_tool, tool_payload
+from orchestrator.store.manifest import Manifest
 from orchestrator.store.points import Points, is_whole
 from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.tool_records import stored_tool, tool_payload
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512
 _CHECKED = 1_000

@@ -31,7 +31,6 @@ from orchestrator.workflows.services import CallWorkflow, PlanWorkflow, SyncWork
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
-    from orchestrator.index.changes import ChangePolicy
     from orchestrator.index.embed import Embedder
     from orchestrator.llm.client import Models
     from orchestrator.options import Options
@@ -126,46 +125,30 @@ class OrchestratorPlugin(SimplePlugin):
         if catalogue is not None and not isinstance(catalogue, str | Path):
             executors = _executors_for(catalogue, executors or {})
             check_known("only_servers", only_servers or (), catalogue.places)
-        named = [store] if store else stores
-
-        def settings() -> "Options":
-            from orchestrator.options import Options
-
-            return options or Options.from_env()
+        settings = _Settings(options, [store] if store else stores)
 
         def make_router() -> "Router":
-            from orchestrator.options import default_store, stores_of
             from orchestrator.runtime.router import Router
 
-            places = named if named or catalogue is not None else stores_of(settings().store or default_store())
             return Router(
                 catalogue,
-                stores=places,
+                stores=settings.stores if catalogue is None else (),
                 embedder=embedder,
-                options=settings(),
+                options=settings.options,
                 servers=only_servers,
                 entries=entries,
                 models=self.resources.models,
             )
 
-        def make_models() -> "Models | None":
-            from orchestrator.llm.client import models_for
-
-            return models_for(settings())
-
-        def results_in() -> str | Path:
-            """Return the first store's folder. If it is a URL or in memory, return the user's own store."""
-            from orchestrator.options import default_store, stores_of
-            from orchestrator.store.sources import Source
-
-            first = next((str(Source.of(place).store) for place in named or stores_of(settings().store)), "http")
-            return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
-
-        def changes() -> "ChangePolicy":
-            return settings().changes
-
-        making = models or make_models
-        self.resources = Resources(make_router, mcp_servers, executors, making, results_in, warm, changes)
+        self.resources = Resources(
+            make_router,
+            mcp_servers,
+            executors,
+            models or settings.models,
+            settings.results_in,
+            warm,
+            lambda: settings.options.changes,
+        )
         self._registers = register
         self._nexus_tenants = None if nexus is True else tuple(nexus or ())
         super().__init__(
@@ -218,6 +201,40 @@ class OrchestratorPlugin(SimplePlugin):
         if any(isinstance(own, ToolrouteHandler) for own in given):
             return given
         return [*given, ToolrouteHandler(self.resources, self._nexus_tenants)]
+
+
+class _Settings:
+    """The options and stores of a worker, read when an activity first needs them: a client may not have them."""
+
+    def __init__(self, options: "Options | None", stores: Sequence["Source | str | Path"]) -> None:
+        self._options, self._stores = options, stores
+
+    @property
+    def options(self) -> "Options":
+        from orchestrator.options import Options
+
+        return self._options or Options.from_env()
+
+    @property
+    def stores(self) -> Sequence["Source | str | Path"]:
+        """The given stores, by default those of the options, or the user's own store."""
+        from orchestrator.options import default_store, stores_of
+
+        return self._stores or stores_of(self.options.store or default_store())
+
+    def models(self) -> "Models | None":
+        """Return the models that the options name."""
+        from orchestrator.llm.client import models_for
+
+        return models_for(self.options)
+
+    def results_in(self) -> str | Path:
+        """Return the first store's folder. If it is a URL or in memory, return the user's own store."""
+        from orchestrator.options import default_store, stores_of
+        from orchestrator.store.sources import Source
+
+        first = next((str(Source.of(place).store) for place in self.stores), "http")
+        return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
 
 
 def _catalogue_of(path: str | Path) -> "Catalogue":

@@ -321,7 +321,7 @@ class Resources:
             config = await self._config_of(call.tenant)
             connections.renew(_NONE_NOW if config is None else config)
         except ToolrouteError:
-            return False  # The configuration is broken or being written. The call's own error says more.
+            return False  # The configuration is broken or being written. The call's own error is better.
         return connections.config.servers.get(call.tool.server) != entry
 
     async def _evict(self) -> None:

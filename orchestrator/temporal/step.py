@@ -126,7 +126,7 @@ class Steps:
     def _unready(self, step: Step) -> StepOutcome | None:
         failed = [name for name in step.depends_on if self.outcomes[name].status is not StepStatus.DONE]
         if failed:
-            ends = ", ".join(f"{name} ended {self.outcomes[name].status}" for name in failed)
+            ends = ", ".join(f"{name} has the status {self.outcomes[name].status}" for name in failed)
             return _end(step, StepStatus.SKIPPED, f"a step that this step needs was not done: {ends}")
         if step.missing:
             needed = ", ".join(f"{step.id}.{name}" for name in step.missing)

@@ -7,6 +7,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from orchestrator.audit import Audit, Entry, of_step
 from orchestrator.errors import ToolrouteError
 from orchestrator.records.run import Approval, RunResult, StepProgress
 from orchestrator.ui.page import PAGE_SIZE, page, page_number, paged
@@ -63,8 +64,14 @@ def _person() -> str:
 
 async def approve(request: Request, form: FormData) -> Response:
     """Approve or refuse a step, then show the run."""
-    client, run_id = await Scope.of(request).run_client(), request.path_params["run_id"]
+    scope, run_id = Scope.of(request), request.path_params["run_id"]
+    client = await scope.run_client()
     await client.run(run_id)  # Fails for a run of another tenant.
-    step, digest = str(form.get("step", "")), str(form.get("digest", ""))
-    await client.say(run_id, Approval(step=step, digest=digest, allowed=form.get("word") == "approve", by=_person()))
+    step, digest, allowed = str(form.get("step", "")), str(form.get("digest", "")), form.get("word") == "approve"
+    progress = await client.progress(run_id)
+    await client.say(run_id, Approval(step=step, digest=digest, allowed=allowed, by=_person()))
+    if log := Audit.named(scope.options.audit):
+        key = next((own.tool for own in progress.steps if own.step == step), "") if progress else ""
+        about = of_step(run_id, key, digest, allowed=allowed)
+        log.note(Entry(event="approval", tenant=scope.tenant, actor=_person(), **about))
     return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)

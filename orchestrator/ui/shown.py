@@ -33,7 +33,6 @@ class ShownTask(_Plain):
 
     query: str
     used: tuple[str, ...]
-    cosine: FiniteFloat
 
 
 class Shown(_Plain):

@@ -16,7 +16,7 @@ HELLO: dict[str, Any] = {
 
 
 def serve(answer: Answer) -> None:
-    """Answers each request in a thread of its own; None answers nothing. LookupError: no such method."""
+    """Answer each request in its own thread. None sends no answer. LookupError means: no such method."""
     for line in sys.stdin:
         request = json.loads(line)
         if "id" in request:

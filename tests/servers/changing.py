@@ -1,7 +1,7 @@
-"""A server whose one tool is what a file says, by hand: it ends when the file changes, so that it is listed again.
+"""A server with one tool, which a file defines. It ends when the file changes, so that it is listed again.
 
-Run with DEFINITION, the JSON file of the tool, and COUNT_FILE, to which each call adds a line. A tool whose description
-holds "lost" ends the process in the middle of a call.
+Run with DEFINITION, the JSON file of the tool, and COUNT_FILE, to which each call adds a line. If the description has
+"lost" in it, the process ends in the middle of a call.
 """
 
 import json

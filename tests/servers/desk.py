@@ -1,4 +1,4 @@
-"""A mail server that repeats what it was given, in results, errors and progress. Run: `python desk.py`."""
+"""A mail server that repeats its input in results, errors and progress. Run: `python desk.py`."""
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError

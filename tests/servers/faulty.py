@@ -1,4 +1,4 @@
-"""A server over stdio that does one thing wrong. Run: `python faulty.py FAULT`; see the names and methods below."""
+"""A server over stdio with one fault. Run: `python faulty.py FAULT`. The names and methods are below."""
 
 import json
 import os
@@ -55,7 +55,7 @@ ANSWERS: dict[str, Any] = {
 
 
 class Faulty:
-    """Answers as the fault wants; lists one tool and answers "fine" where the fault says nothing else."""
+    """Answers with the fault. Otherwise it lists one tool and answers "fine"."""
 
     def __init__(self, fault: str) -> None:
         self.fault = fault
@@ -81,10 +81,10 @@ class Faulty:
         return result
 
     def before_none(self, method: str) -> None:
-        """What comes before the handshake is answered as anything else."""
+        """Answer a request before the handshake like any other request."""
 
     def before_curt(self, method: str) -> None:
-        """Ends over it, as the library for Rust does. COUNT_FILE is told."""
+        """End at such a request, as the library for Rust does, and note it in COUNT_FILE."""
         with Path(os.environ.get("COUNT_FILE", os.devnull)).open("a") as file:
             file.write(f"{method}\n")
         print(f"expect initialized request, but received: {method}", file=sys.stderr, flush=True)
@@ -107,8 +107,9 @@ class Faulty:
         return {"tools": [tool(f"tool_{number}")], "nextCursor": str(number + 1)}
 
     def list_odd(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The first two lack what has to be there and can be mended, the next three cannot be read by the library, the
-        last two by no catalogue: a name that is none, and a schema of more levels than any tool needs."""
+        """The first two tools lack a required part and can be mended. The library cannot read the next three. No
+        catalogue can read the last two: a name that is no name, and a schema with more levels than any tool needs.
+        """
         key = os.environ.get("API_KEY", "")
         unread = [{**tool(key), "description": {"of": key}}, {**tool("array"), "inputSchema": []}, {"name": 7}]
         schema: dict[str, Any] = {"type": "string", "default": key}
@@ -126,7 +127,7 @@ class Faulty:
         return {"tools": [{**tool(f"tool_{number}"), "annotations": given} for number, given in enumerate(hints)]}
 
     def list_restless(self, params: dict[str, Any]) -> dict[str, Any]:
-        """Says that its tools changed whenever they are listed."""
+        """Announce changed tools at each listing."""
         told = json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
         threading.Timer(0.02, lambda: print(told, flush=True)).start()
         return {"tools": [tool("it")]}
@@ -193,7 +194,7 @@ class Faulty:
 
 
 def forever(to: int, words: bytes) -> None:
-    """Write the same for ever, as fast as it is read."""
+    """Write the same text without end, as fast as it is read."""
     while True:
         os.write(to, words)
 
@@ -206,7 +207,7 @@ def sleep() -> None:
 
 
 def outlive() -> None:
-    """Note its number and that of a child in COUNT_FILE; both end neither with their input nor when asked to."""
+    """Write its number and a child's number into COUNT_FILE. Both ignore the end of their input and requests to end."""
     child = os.fork()
     if not child:
         sleep()

@@ -1,8 +1,8 @@
-"""A small server that works, with tools that end its process, wait, count calls in a file, or change its listing.
+"""A small server that works. Its tools end its process, wait, count calls in a file, or change its listing.
 
-Run: `python plain.py`, or `python plain.py http PORT [legacy|sse]`, where `legacy` refuses the protocol of 2026 and so
-makes clients open sessions, and `sse` speaks the older transport alone. COUNT_FILE names a file to which some tools
-add a line for each call.
+Run: `python plain.py`, or `python plain.py http PORT [legacy|sse]`. `legacy` refuses the protocol of 2026, so that
+clients open sessions. `sse` has only the older transport. COUNT_FILE names a file to which some tools add a line for
+each call.
 """
 
 import asyncio

@@ -1,10 +1,12 @@
-"""A server that lists the tools of the file DEFINITIONS as they stand there now, and notes each call in COUNT_FILE.
+"""A server that lists the present tools of the file DEFINITIONS, and notes each call in COUNT_FILE.
 
-It ends in the middle of a call while the file holds "end here".
+It ends in the middle of a call while the file contains "end here". With TELLS it says when the file changed.
 """
 
 import json
 import os
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,4 +27,17 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     raise LookupError(method)
 
 
+def tell() -> None:
+    """Say that the tools changed, whenever the file changes."""
+    file = Path(os.environ["DEFINITIONS"])
+    known = file.read_text()
+    while True:
+        time.sleep(0.02)
+        if (now := file.read_text()) != known:
+            known = now
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)
+
+
+if "TELLS" in os.environ:
+    threading.Thread(target=tell, daemon=True).start()
 serve(answer)

@@ -1,4 +1,4 @@
-"""A server whose tools state relations in `_meta`: to its own, to another server's, and in a form nobody reads."""
+"""A server whose tools state relations in `_meta`: to its own tools, to another server's, and in an unreadable form."""
 
 from typing import Any
 

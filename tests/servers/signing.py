@@ -1,6 +1,6 @@
-"""An MCP server that wants a sign-in, with its authorization server, both written with the `mcp` package.
+"""An MCP server that requires a sign-in, with its authorization server. Both are written with the `mcp` package.
 
-Run: `python signing.py PORT [sse]`. Whoever opens the authorization link is signed in at once, as `user`.
+Run: `python signing.py PORT [sse]`. The authorization link signs its reader in at once, as `user`.
 """
 
 import secrets
@@ -34,7 +34,7 @@ from tests.servers.start import free_port
 
 @dataclass
 class Accounts(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
-    """Keeps clients and tokens in memory. A refresh token is good once; used again, it ends the whole sign-in."""
+    """Keeps clients and tokens in memory. A refresh token is valid once. A second use ends the whole sign-in."""
 
     user: str = "ada"
     refusal: str = ""
@@ -105,7 +105,7 @@ class Accounts(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
 
 
 def app(accounts: Accounts, web: str, *, sse: bool = False, **settings: Any) -> Starlette:
-    """The server of `accounts` at the address `web`, without a path; /mcp is the server itself, or /sse."""
+    """Return the server of `accounts` at the address `web`, without a path. The MCP server is at /mcp, or at /sse."""
     auth = AuthSettings(
         **{
             "issuer_url": AnyHttpUrl(web),

@@ -38,7 +38,7 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def running(script: str, port: int, *args: str, **env: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A script of this folder serving HTTP on the port; it is killed on the way out."""
+    """Run a script of this folder as an HTTP server on the port, and kill it at the end."""
     command = [sys.executable, str(HERE / script), "http", str(port), *args]
     process = await asyncio.create_subprocess_exec(
         *command, env={**os.environ, **env}, stderr=asyncio.subprocess.DEVNULL
@@ -66,7 +66,7 @@ async def _answers(port: int, process: asyncio.subprocess.Process) -> None:
 
 
 def alive(pid: int | str) -> bool:
-    """Whether the process runs; a zombie does not."""
+    """Return True if the process runs. A zombie does not run."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -85,7 +85,7 @@ def owners() -> list[str]:
 
 
 async def until(condition: Callable[[], bool], seconds: float = 100.0) -> None:
-    """Wait until the condition holds; fail if it does not within a time that is long for a busy machine, too."""
+    """Wait until the condition is true. Fail after a time that is long even for a busy machine."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not happen in time"

@@ -1,6 +1,6 @@
-"""A server with everything beside tools: resources, prompts, completions, and tools that ask, log and change lists.
+"""A server with more than tools: resources, prompts, completions, and tools that ask, log and change lists.
 
-Run: `python talking.py`. It speaks every protocol, and answers a client of 2026-07-28 with its questions.
+Run: `python talking.py`. It has every protocol, and answers a client of 2026-07-28 with its questions.
 """
 
 import asyncio

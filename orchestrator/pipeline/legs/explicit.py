@@ -47,7 +47,7 @@ def find_servers(text: str, servers: ServerIndex) -> Explicit:
     for names in _lists(words, servers):
         start, end = names[0][0], names[-1][1]
         place = found[start].start()
-        # What says that something is not wanted leaves out the first name behind it: "instead of jira use slack".
+        # A word of exclusion leaves out the first name after it: "instead of jira use slack".
         unwanted = _is_negated(said[past:place]) or any(past <= a <= place < b for a, b in left_out_spans(said))
         past = found[end - 1].end()
         cued = _is_cued(words, start, end)

@@ -17,10 +17,25 @@ def spread_duplicates(state: State) -> State:
     """Move near-duplicates from other servers behind the other matches."""
     if state.explicit.wanted:
         return state
-    state = _accepted_first(state)
+    state = _accepted_first(_with_twin(state))
     window = state.order[: state.task.most]
     later = repeated(state.task.index.catalogue.tools, window)
     return state.moved(sorted(window, key=lambda place: place in later)) if later else state
+
+
+def _with_twin(state: State) -> State:
+    """Show a twin of the first tool that the search did not find.
+
+    An imitation can add the words of tasks to its text. The imitated tool may lack them, and the imitation would be
+    recommended alone.
+    """
+    window, tools, most = state.order[: state.task.most], state.task.index.catalogue.tools, state.task.most
+    twins = state.task.index.graph.twins(window[0]) if window and most > 1 else ()
+    usable = [place for place in twins if state.allows(place) and tools[place].key not in state.task.index.flags]
+    if not usable or not set(twins).isdisjoint(window):
+        return state
+    state = state.reordered((*window[: most - 1], usable[0]))
+    return state.noted({usable[0]: f"the same tool as {tools[window[0]].key}"})
 
 
 def _accepted_first(state: State) -> State:

@@ -1,0 +1,124 @@
+"""Checks of all that a caller gives to a Router: its settings, its requests, and the tasks to record."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.common.endpoints import address
+from orchestrator.common.tenant import LOCAL
+from orchestrator.errors import InvalidConfig, InvalidInput
+from orchestrator.index.calibration import Calibration, Fit
+from orchestrator.options import Options, stores_of
+from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest, Turn, turns_of
+from orchestrator.store.sources import Source
+from orchestrator.store.store import Store
+
+_STORES = "a list of folders, URLs, Stores or Sources"
+
+
+def checked(request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]) -> RouteRequest:
+    """Return the valid request. Without a tenant it gets the tenant `local`.
+
+    Raises:
+        InvalidInput: The request has a wrong value.
+    """
+    if isinstance(request, str):
+        request = RouteRequest(query=request, **settings)
+    elif not isinstance(request, RouteRequest):
+        raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
+    elif settings:
+        raise InvalidInput(
+            f"{', '.join(settings)}: not allowed with a RouteRequest; set them in the RouteRequest, or give a text"
+        )
+    request = replace(request, tenant=request.tenant or LOCAL)
+    if conversation:
+        request = replace(request, conversation=turns_of(conversation))
+    request.validate()
+    return request
+
+
+def task_of(decision: Decision | str, tenant: str) -> tuple[str, str]:
+    """Return the text and the tenant of a task that is recorded.
+
+    Raises:
+        InvalidInput: The tenant is not the Decision's tenant.
+    """
+    if isinstance(decision, str):
+        return decision, tenant or LOCAL
+    if not isinstance(decision, Decision):
+        raise InvalidInput(f"{decision!r:.80} cannot be recorded: give a Decision, or the task's text and its tenant")
+    if tenant and tenant != decision.tenant:
+        raise InvalidInput(f"tenant={tenant!r}: the Decision belongs to {decision.tenant!r}; leave tenant out")
+    return decision.query, decision.tenant
+
+
+def places_of(
+    catalogue: object, store: Store | str | Path | None, stores: Sequence[Source | Store | str | Path], options: Options
+) -> Sequence[Source | Store | str | Path]:
+    """Return the stores to read. Empty if a catalogue is given.
+
+    Raises:
+        InvalidInput: Both a catalogue and a store are given, or neither.
+    """
+    found = (*([store] if store is not None else ()), *stores)
+    if not found and catalogue is None:
+        found = stores_of(options.store)
+    if (catalogue is None) == (not found) or (store is not None and stores):
+        raise InvalidInput("a Router takes one of catalogue, store and stores: give exactly one of them")
+    return found
+
+
+def check_models(options: Options) -> None:
+    """Raise InvalidConfig if a stage of routing needs a model that the options do not name."""
+    if not (options.model or options.model_route or options.model_plan):
+        for name in ("understand", "decide"):
+            if getattr(options, name) == "model":
+                raise InvalidConfig(f"{name}='model' needs a model: set TOOLROUTE_MODEL, or give Options(model=...)")
+    if options.decide == "rerank" and not options.rerank_url:
+        raise InvalidConfig(
+            "decide='rerank' needs a reranker: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)"
+        )
+    if options.decide == "rerank" and not options.rerank_url.startswith(("http://", "https://")):
+        url = address(options.rerank_url)
+        raise InvalidConfig(f"rerank_url={url!r} is not an address: start it with http:// or https://")
+
+
+def check_types(
+    catalogue: object,
+    store: object,
+    stores: object,
+    embedder: object,
+    options: object,
+    calibration: object,
+    pipeline: object,
+) -> None:
+    """Raise InvalidInput for the first argument with a wrong type."""
+    wanted: tuple[tuple[str, object, Any, str], ...] = (
+        ("catalogue", catalogue, Catalogue | str | Path | None, "Catalogue(tools), a file or a folder"),
+        ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
+        ("stores", stores, list | tuple, _STORES),
+        ("options", options, Options | None, "Options(...)"),
+        ("calibration", calibration, Calibration | Fit | str | Path | None, "a Fit, or the path of its file"),
+        ("pipeline", pipeline, Pipeline | str, "the name of a preset, or a Pipeline"),
+        *(
+            ("stores", one, Source | Store | str | Path, _STORES)
+            for one in (stores if isinstance(stores, list | tuple) else ())
+        ),
+    )
+    for name, value, kinds, remedy in wanted:
+        if not isinstance(value, kinds):
+            raise InvalidInput(f"{name} is a {type(value).__name__}: give {remedy}")
+    if embedder is not None and not hasattr(embedder, "embed"):
+        kind = type(embedder).__name__
+        raise InvalidInput(f"embedder is a {kind}: give an Embedder, or name one with Options(embedder=...)")
+
+
+def fit_from(given: Calibration | Fit | str | Path) -> Fit:
+    """Return the given fit, or the fit in the file. Without a file, return the empty fit, which changes nothing."""
+    if isinstance(given, Fit):
+        return given
+    return Fit() if isinstance(given, Calibration) or not str(given) else Fit.read(given)

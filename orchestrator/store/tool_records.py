@@ -1,0 +1,57 @@
+"""A tool's record: the id of its point, and its payload."""
+
+import json
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from orchestrator.errors import FAULTS, InvalidInput
+from orchestrator.records.relation import Relation
+from orchestrator.records.tool import Annotations, Kind, Tool
+
+_SPACE = uuid.UUID("6f0e9d5c-6f0b-4b55-9d0c-0b1f6a3c7a11")
+
+
+def point_id(*parts: str) -> str:
+    """Return the id of the point that these texts name."""
+    return str(uuid.uuid5(_SPACE, "\x00".join(parts)))
+
+
+def tool_id(tenant: str, key: str, digest: str) -> str:
+    """Return the id of a definition's point. Another definition has another point, so a new point changes nothing that
+    is
+    read.
+
+    Args:
+        tenant: The owner of the tool.
+        key: The key of the tool.
+        digest: The hash of the definition.
+    """
+    return point_id("tool", tenant, key, digest)
+
+
+def tool_payload(tool: Tool) -> dict[str, Any]:
+    # The tool is stored as text. Qdrant would index and rewrite a nested object, and the hash would no longer fit.
+    text = json.dumps(asdict(tool), ensure_ascii=False)
+    return {"key": tool.key, "written": int(time.time()), "tool": text}
+
+
+def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
+    """Return the tool of a point, or None if the record is damaged or has another form."""
+    try:
+        record = json.loads(payload["tool"])
+        hints, words = Annotations(**record.pop("annotations")), tuple(record.pop("keywords"))
+        relations = tuple(Relation(**relation) for relation in record.pop("relations"))
+        own = {"kind": Kind(record["kind"]), "keywords": words, "annotations": hints, "relations": relations}
+        return Tool(**{**record, **own})
+    except (InvalidInput, *FAULTS):
+        return None
+
+
+def damaged(keys: Collection[str]) -> str:
+    """Return a message about tools with unreadable records, with the remedy. Otherwise empty."""
+    shown = f"{', '.join(map(repr, list(keys)[:5]))}{' and more' if len(keys) > 5 else ''}"
+    remedy = "write them again with `toolroute tools import` or `toolroute tools sync`"
+    return f"the store's records of the tools {shown} are damaged: {remedy}" if keys else ""
