@@ -152,15 +152,15 @@ class Audit:
             ) from None
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines that can be read, the oldest first."""
+        """Yield the lines that can be read, the oldest first. Raises InvalidConfig for a file that cannot be read."""
         for path in self.files:
-            with open(path, "rb", opener=regular) as file:
+            with _reading(path) as file:
                 for line in file:
                     if isinstance(found := _read(line), dict):
                         yield found
 
     def verify(self) -> Verified:
-        """Look for lines that were changed or removed."""
+        """Look for lines that were changed or removed. Raises InvalidConfig for a file that cannot be read."""
         was_written = (self.folder / _LOCK).exists()  # The first line makes it.
         if not (was_written or self.files or self._head()):
             return Verified(0, 0, ())
@@ -173,7 +173,7 @@ class Audit:
     def _verified(self) -> Verified:
         before, number, first, lines, problems = "", 0, 0, 0, list[str]()
         for path in self.files:
-            with open(path, "rb", opener=regular) as file:
+            with _reading(path) as file:
                 for place, line in enumerate(file, 1):
                     found, lines = _read(line), lines + 1
                     at = f"{path.name}, line {place}"
@@ -241,6 +241,18 @@ class Audit:
             yield
         finally:
             lock.release()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with open(path, "rb", opener=regular) as file:
+            yield file
+    except OSError as error:
+        raise InvalidConfig(
+            f"a file of the audit log cannot be read: {str(path)!r} ({error.strerror}). Restore the file, or set "
+            "TOOLROUTE_AUDIT to another folder"
+        ) from None
 
 
 def _digest(line: bytes) -> str:

@@ -14,9 +14,14 @@ from research.sources import WRITTEN, rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tasks:
-    """One file: records with `query`, `relevant` and `category`, and all tools of the servers that they name."""
+    """One file: records with `query`, `relevant` and `category`, and all tools of the servers that they name.
+
+    Attributes:
+        source: The public catalogue of the tools.
+    """
 
     name: str
+    source: str
     catalogue: Catalogue
     records: list[dict[str, Any]]
 
@@ -24,14 +29,14 @@ class Tasks:
 def tasks(data: Path) -> list[Tasks]:
     """The files in the order of their names."""
     files = sorted((WRITTEN / "tasks").glob("*.jsonl"))
-    return [_read(path, data / "bench" / path.name.partition(".")[0]) for path in files]
+    return [_read(path, data / "bench") for path in files]
 
 
-def _read(path: Path, folder: Path) -> Tasks:
-    records = list(rows(path))
+def _read(path: Path, bench: Path) -> Tasks:
+    records, (source, name) = list(rows(path)), path.stem.split(".")
     servers = {key.partition(":")[0] for record in records for key in record["relevant"]}
-    catalogue = Catalogue([tool for tool in _catalogue(folder).tools if tool.server in servers])
-    return Tasks(name=f"tasks {path.stem.partition('.')[2]}", catalogue=catalogue, records=records)
+    catalogue = Catalogue([tool for tool in _catalogue(bench / source).tools if tool.server in servers])
+    return Tasks(name=f"tasks {name}", source=source, catalogue=catalogue, records=records)
 
 
 def abroad(one: Tasks) -> dict[str, list[dict[str, Any]]]:

@@ -107,6 +107,17 @@ def test_a_line_that_was_cut_off_ends_no_later_one(log: Audit) -> None:
     assert log.verify().problems == ("audit.jsonl, line 3: this is not a line of an audit log",)
 
 
+def test_a_file_that_cannot_be_read_is_one_clear_error(
+    log: Audit, toolroute: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLROUTE_AUDIT", str(log.folder))
+    write(log.folder)
+    (log.folder / "audit-000000000000.jsonl").symlink_to("/dev/zero")
+    for command in ("verify", "list"):
+        ran = toolroute("audit", command)
+        assert (ran.exit_code, "a file of the audit log cannot be read: " in ran.stderr) == (2, True)
+
+
 def test_what_cannot_be_written_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     Audit(tmp_path / "file").note(Entry(event="call", tenant="org:1"))

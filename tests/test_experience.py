@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
+from tests.furnished import furnish
 from tests.past import FAR_OFF, JARGON, MEANT, keys, outcome, taught
 
 MAILS = [
@@ -175,6 +177,14 @@ async def test_a_tool_that_no_task_used_stays_findable() -> None:
         await router.record(f"tell bob by mail that item {number} is late", used=[other])
     assert router._memories.at_hand("local").weight > 0  # type: ignore[union-attr]
     assert first in keys(await router.route("tell bob by mail that item 9 is late"))[:2]
+
+
+async def test_a_tool_that_no_task_used_does_not_lead_its_server(tmp_path: Path) -> None:
+    await furnish(tmp_path, rounds=12)
+    async with Router(store=str(tmp_path / "kept")) as router:
+        task = "book an appointment for the patient Mrs Lee and post it to slack"
+        decision = await router.route(RouteRequest(query=task, tenant="org:1"))
+    assert decision.recommended == ("slack:post_message", "ehr:book_appointment")
 
 
 def test_a_few_tasks_teach_the_tool_that_they_share() -> None:

@@ -21,8 +21,8 @@ def lift_named(state: State) -> State:
     lifted: dict[int, float] = {}
     for server in state.explicit.wanted:
         own = [place for place in state.order if tools[place].server == server and _has_own_evidence(state, place)]
-        own = own[:MOST_LIFTED]
-        # Within the floor the order by evidence stays.
+        # Past tasks may have moved a tool that none of them used ahead of a tool with a higher probability.
+        own = sorted(own, key=lambda place: -state.scores[place])[:MOST_LIFTED]
         strong = [place for place in own if state.scores[place] >= OWN_EVIDENCE * state.scores[own[0]]]
         lifted |= {place: floor + (1 - floor) * state.scores[place] for place in strong}
     if not lifted:

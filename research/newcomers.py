@@ -1,0 +1,95 @@
+"""Measures plain tasks over a few real servers, as a newcomer has: `python -m research.newcomers --data ../shared`.
+
+The tasks are toolroute's own that need one tool (written/tasks). Each is routed over its server with five other servers
+of the same file, and over six servers of the file without its own. The maps are fitted without any task over the same
+public catalogue. A foreign server may still do a part of the task, so the share of `none` is a lower bound.
+"""
+
+import argparse
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.quality import table
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.calibration import Calibration, from_json
+from orchestrator.index.embed import Embedder, embedder_for
+from orchestrator.options import Options
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.tool import Stage
+from orchestrator.runtime.router import Router
+from research.confidence import fit_all
+from research.examples import collect, collect_small, collect_tasks
+from research.sources import SETS
+from research.tasks import Tasks, tasks
+
+SERVERS = 6
+COLUMNS = ("tasks", "right", "0.7 and above", "right of these", "`none`", "`none` without its server")
+Routed = list[tuple[bool, Decision, Decision]]
+"""For each task whether the first match is right, the Decision, and the Decision without the task's server."""
+
+
+def is_plain(record: dict[str, Any]) -> bool:
+    return bool(record["category"] == "plain")
+
+
+async def decided(tools: Catalogue, query: str, maps: Calibration, embedder: Embedder) -> Decision:
+    async with Router(tools, embedder=embedder, calibration=maps) as router:
+        return await router.route(RouteRequest(query=query, tenant="local"))
+
+
+async def routed(one: Tasks, maps: Calibration, embedder: Embedder) -> Routed:
+    """Return the Decisions of a file's plain tasks."""
+    draw, found = random.Random(one.name), Routed()
+    every = sorted({tool.server for tool in one.catalogue.tools})
+    for record in filter(is_plain, one.records):
+        needed = {key.partition(":")[0] for key in record["relevant"]}
+        others = draw.sample([server for server in every if server not in needed], SERVERS)
+        own = {*needed, *others[: SERVERS - len(needed)]}
+        small = Catalogue([tool for tool in one.catalogue.tools if tool.server in own])
+        foreign = Catalogue([tool for tool in one.catalogue.tools if tool.server in others])
+        fits = await decided(small, record["query"], maps, embedder)
+        is_right = bool(fits.matches) and fits.matches[0].tool.key in record["relevant"]
+        found.append((is_right, fits, await decided(foreign, record["query"], maps, embedder)))
+    return found
+
+
+def figures(found: Routed) -> list[object]:
+    """Return COLUMNS."""
+    sure = [is_right for is_right, fits, _ in found if fits.confidence >= Options().gate]
+    decisions = [fits for _, fits, _ in found], [without for *_, without in found]
+    refused = [float(np.mean([one.stage is Stage.NONE for one in own])) for own in decisions]
+    return [len(found), float(np.mean([is_right for is_right, *_ in found])), len(sure), float(np.mean(sure)), *refused]
+
+
+def measured(data: Path, embedder: Embedder) -> dict[str, Routed]:
+    """Return the Decisions file by file, with maps fitted without the file's catalogue."""
+    folders, own = [data / "bench" / name for name in SETS], collect_tasks(data, embedder)
+    sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
+    asked, found = tasks(data), dict[str, Routed]()
+    for source in {one.source for one in asked if any(is_plain(record) for record in one.records)}:
+        held_out = {one.name: one for one in asked if one.source == source}
+        maps = from_json(fit_all([*sets, *(one for one in own if one.name not in held_out)]))
+        found |= {name: asyncio.run(routed(one, maps, embedder)) for name, one in held_out.items()}
+    return {name: answers for name, answers in sorted(found.items()) if answers}
+
+
+def newcomers(data: Path, embedder: Embedder) -> str:
+    """Return the table of the files and of all together."""
+    found = measured(data, embedder)
+    pooled = [pair for own in found.values() for pair in own]
+    return table(COLUMNS, {**{name: figures(own) for name, own in found.items()}, "**together**": figures(pooled)})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
+    print(newcomers(parser.parse_args().data, embedder_for(Options())))
+
+
+if __name__ == "__main__":
+    main()
