@@ -30,7 +30,7 @@ async def counted(catalogue: Catalogue) -> tuple[int, int]:
         for tool in drawn:
             request = RouteRequest(query=" ".join(tool.description.split()[:WORDS]), tenant="local")
             decision = await router.route(request)
-            warned += any("have the same definition" in warning for warning in decision.warnings)
+            warned += any("have the same name" in warning for warning in decision.warnings)
     return twins, warned
 
 

@@ -230,7 +230,7 @@ async def test_a_reranker_orders_the_candidates(replies: list[Any], texts: str) 
     async with reranking(replies, rerank_model="own-reranker") as (router, model):
         found = await router.route(TASK)
     assert keys(found)[:3] == [keys(before)[2], keys(before)[0], keys(before)[1]]
-    assert found.confidence <= before.confidence
+    assert found.confidence == pytest.approx((before.confidence + found.matches[0].score) / 2, abs=1e-3)
     assert ["moved to the first place by the reranker" in match.why for match in found.matches[:2]] == [True, False]
     assert not any(warning.startswith(UNDECIDED) for warning in found.warnings)
     assert {asked.kind for asked in model.asked} == {"rerank"}
@@ -269,6 +269,34 @@ async def test_a_reranker_with_a_short_context_cuts_the_texts_itself(replies: li
 async def test_a_reranker_that_refuses_is_quoted(replies: list[Any], named: str) -> None:
     async with reranking(replies) as (router, _):
         assert named in (await router.route(TASK)).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({"message": "model is required"}, "(HTTP 404: model is required)"),
+        ({"detail": "no such model"}, "(HTTP 404: no such model)"),
+        (
+            {"detail": [{"loc": ["body", "model"], "msg": "Field required"}]},
+            'HTTP 404: [{"loc": ["body", "model"], "msg":',
+        ),
+        (
+            {"error": "the model is\x1b[31m overloaded", "error_type": "overloaded"},
+            "HTTP 404: the model is[31m overloaded",
+        ),
+        ("missing field `texts`", "HTTP 404: missing field `texts`"),
+        ("<html>Not Found</html>", "(HTTP 404)"),
+        (None, "(HTTP 404)"),
+    ],
+)
+async def test_a_complaint_of_any_reranker_is_quoted(body: Any, named: str) -> None:
+    async def refuse(request: Request) -> Response:
+        return Response(body if isinstance(body, str) else json.dumps(body), status_code=404)
+
+    with served(Starlette(routes=[Route("/rerank", refuse, methods=["POST"])])) as url:
+        options = Options(decide="rerank", rerank_url=url)
+        async with Router(sample(), embedder=EMBEDDER, options=options) as router:
+            assert named in (await router.route(TASK)).warnings[0]
 
 
 NAMED = "with stripe, refund the charge and tell her"

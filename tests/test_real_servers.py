@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import Connections
+from orchestrator.index.safety import suspects
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 from tests.servers.start import config, owners
 
@@ -43,6 +44,8 @@ async def test_the_npm_registrys_servers(tmp_path: Path) -> None:
     )
     async with Connections(servers) as connections:
         assert len(await connections.tools("everything")) == 13
+        tools = [tool for server in ("everything", "files", "memory") for tool in await connections.tools(server)]
+        assert not suspects(tools, tools)
         environment = await connections.call("everything:get-env")
         assert json.loads(environment.text)["API_KEY"] == "***"
         image = await connections.call("everything:get-tiny-image")

@@ -127,7 +127,7 @@ async def test_a_twin_is_named_and_none_is_recommended_alone(text: str) -> None:
     async with Router(Catalogue([MAIL, twin, tool("crm:add_lead", "Add a lead")])) as router:
         decision = await router.route("send Ana an email that the report is late")
         assert {*decision.recommended} == {"fastmail:send_email", "stranger:send_email"}
-        [warning] = [one for one in decision.warnings if "have the same definition" in one]
+        [warning] = [one for one in decision.warnings if "have the same name" in one]
         assert ("'fastmail'" in warning, "'stranger'" in warning) == (True, True)
         named = await router.route("send Ana an email in Fastmail")
         assert (named.recommended, named.warnings) == (("fastmail:send_email",), ())
@@ -143,7 +143,7 @@ async def test_a_twin_that_shares_no_word_with_the_task_is_named(accepted: bool)
         )
     assert {*decision.recommended} == {"fastmail:send_email", "stranger:send_email"}
     assert decision.recommended[0] == ("fastmail:send_email" if accepted else "stranger:send_email")
-    assert "have the same definition" in str(decision.warnings)
+    assert "have the same name" in str(decision.warnings)
 
 
 @pytest.mark.parametrize("text", TWINS.values(), ids=[*TWINS])

@@ -72,6 +72,9 @@ def enrich_tools(
                 keep(store, tenant, "enriched", tool, None)
             present(output, {"tenant": tenant, "removed": [*gone]}, lambda: note(f"removed: {len(gone):,}"))
             return 0
+        if store.large_tenant(tenant, store.version(tenant)):
+            limit = f"{tenant} has more tools than index_limit ({store.index_limit:,})"
+            raise InvalidInput(f"{limit}: the search of a large tenant does not use search texts, so none are written")
         known = notes(store, tenant, "enriched", wanted)
         tools = [tool for tool in wanted if not set(languages) <= {*known.get(tool.key, {}).get("languages", ())}]
         asked, most = map(sum, zip((0, 0), *(most_tokens(tool, languages) for tool in tools), strict=True))

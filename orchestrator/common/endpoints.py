@@ -1,7 +1,8 @@
 """Endpoints of models: addresses and errors in a form that people may see."""
 
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
+from orchestrator.common.lines import as_json, one_line
 from orchestrator.common.redact import Secrets, url_secrets
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -17,7 +18,7 @@ _UNANSWERED = {
 def address(url: str) -> str:
     """Return an endpoint's address without a password or a key, also in its path."""
     parts = urlsplit(url)
-    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+    shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")).rstrip("/")
     return secrets_of(url, None).redact(shown)
 
 
@@ -29,8 +30,9 @@ def secrets_of(url: str, key: str | None) -> Secrets:
 def complaint(error: Exception, secrets: Secrets) -> str:
     """Return the endpoint's own message after a colon, without secrets. Otherwise empty."""
     body = getattr(error, "body", None)
-    message = body.get("message") if isinstance(body, dict) else None
-    return f": {secrets.redact(message)[:300]}" if isinstance(message, str) else ""
+    said = body.get("message") or body.get("detail") if isinstance(body, dict) else body
+    text = (said if isinstance(said, str) else as_json(said))[:10_000] if said else ""
+    return f": {one_line(secrets.redact(text), 300)}" if text and not text.startswith("<") else ""
 
 
 def unanswered(error: Exception) -> str:

@@ -258,7 +258,9 @@ def _twins(state: State, matches: Sequence[Match], recommended: Sequence[str]) -
 
 def _twins_named(first: str, twin: str) -> str:
     (one, _), (other, _) = split_key(first), split_key(twin)
-    return f"{first} and {twin} have the same definition: name the server that you mean, {one!r} or {other!r}"
+    return (
+        f"{first} and {twin} have the same name and similar texts: name the server that you mean, {one!r} or {other!r}"
+    )
 
 
 def kept_of(tools: Sequence[Tool], positions: Iterable[int]) -> NDArray[np.float64]:

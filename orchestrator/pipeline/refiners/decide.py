@@ -85,9 +85,11 @@ async def _by_reranker(state: State, pool: Sequence[int], model: RouteModel) -> 
     if got.answer is None:
         return _undecided(state, got.reason)
     moved = _reordered(state, (*(pool[number] for number in got.answer), *pool))
-    return moved.noted(
-        {moved.order[0]: "moved to the first place by the reranker"} if moved.order[0] != pool[0] else {}
-    )
+    if moved.order[0] == pool[0]:
+        return moved
+    # The probability of this tool alone refuses too many tasks (docs/decisions/one-second-stage.md).
+    moved = replace(moved, confidence=(state.confidence + moved.confidence) / 2)
+    return moved.noted({moved.order[0]: "moved to the first place by the reranker"})
 
 
 def _reordered(state: State, order: Sequence[int]) -> State:
