@@ -130,13 +130,13 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
     monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / "settings" / name)
     answers: Any = [("decline", {}), ("accept", {"allow": "this tool"})]
     async with asking(tmp_path, "auto", *answers, audit=log) as (client, _, _):
-        await client.call_tool("search", {"query": "add 4711 and two numbers"})
-        call = {"tool": "quick:add", "arguments": {"a": 4711, "b": 4712}}
+        await client.call_tool("search", {"query": "add 471104711 and two numbers"})
+        call = {"tool": "quick:add", "arguments": {"a": 471104711, "b": 471104722}}
         for _ in range(3):
             answer = await client.call_tool("call_tool", call)
-        assert text_of(answer) == "9423"
-        await client.call_tool("call_tool", {"tool": "quick:nothing-4711"})
-        await client.call_tool("call_tool", {"tool": "quick:add", "arguments": {"a": "4711 apples", "b": 1}})
+        assert text_of(answer) == "942209433"
+        await client.call_tool("call_tool", {"tool": "quick:nothing-471104711"})
+        await client.call_tool("call_tool", {"tool": "quick:add", "arguments": {"a": "471104711 apples", "b": 1}})
     *found, unknown, unfit = [*log.read()]
     refused = [(line["event"], line["tool"], line["approval"], line["result"]) for line in (unknown, unfit)]
     assert refused == [("call", "", "not asked", "UnknownTool"), ("call", "quick:add", "not asked", "InvalidArguments")]
@@ -151,9 +151,9 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
     assert {line["tenant"] for line in found} == {"org:1"}
     assert len({line["arguments"] for line in found[1:]} | {found[1]["arguments"]}) == 1
     assert {line["decision"] for line in found if line["event"] in ("search", "call")} == {found[0]["decision"]}
-    assert (found[-1]["bytes"], found[-1]["ms"] > 0) == (4, True)
-    assert not any(value in json.dumps(found) for value in ("4711", "9423", "numbers"))
-    assert "4711" not in json.dumps([unknown, unfit])
+    assert (found[-1]["bytes"], found[-1]["ms"] > 0) == (9, True)
+    assert not any(value in json.dumps(found) for value in ("471104711", "942209433", "numbers"))
+    assert "471104711" not in json.dumps([unknown, unfit])
     assert log.verify().problems == ()
 
 
@@ -161,8 +161,11 @@ async def test_serve_writes_what_was_read_without_values(log: Audit, tmp_path: P
     async with served(tmp_path, audit=log) as client:
         await client.call_tool("search", {"query": "", "describe": ["talking:rows"]})
         await client.read_resource(FIRST)
-        await client.get_prompt("talking:write", {"topic": "4711"})
-        for missing in (client.read_resource("toolroute://talking-4711/x"), client.get_prompt("talking:4711")):
+        await client.get_prompt("talking:write", {"topic": "471104711"})
+        for missing in (
+            client.read_resource("toolroute://talking-471104711/x"),
+            client.get_prompt("talking:471104711"),
+        ):
             with pytest.raises(MCPError):
                 await missing
         await client.call_tool("search", {"query": "rows"})
@@ -179,7 +182,7 @@ async def test_serve_writes_what_was_read_without_values(log: Audit, tmp_path: P
         ("call", "talking", "talking:rows", "ok"),
         ("result", "", "", "ok"),
     ]
-    assert not any(value in json.dumps([*log.read()]) for value in ("4711", "memo", "word"))
+    assert not any(value in json.dumps([*log.read()]) for value in ("471104711", "memo", "word"))
 
 
 async def test_a_gateway_without_a_log_writes_none(tmp_path: Path) -> None:
@@ -193,7 +196,10 @@ def test_commands_write_and_list_and_a_removed_line_fails_the_check(
 ) -> None:
     monkeypatch.setenv("TOOLROUTE_AUDIT", str(log.folder))
     assert toolroute("tools", "sync", mcp_file).exit_code == 0
-    assert toolroute("call", "quick:add", "--config", mcp_file, "--args", '{"a": 4711, "b": 1}').stdout == "4712\n"
+    assert (
+        toolroute("call", "quick:add", "--config", mcp_file, "--args", '{"a": 471104711, "b": 1}').stdout
+        == "471104712\n"
+    )
     assert toolroute("tools", "accept", "quick:add").exit_code == 0
     listed = toolroute("audit", "list", "-o", "jsonl").stdout
     found = [json.loads(line) for line in listed.splitlines()]
@@ -202,7 +208,7 @@ def test_commands_write_and_list_and_a_removed_line_fails_the_check(
         ("call", "quick:add", "ok"),
         ("acceptance", "quick:add", "ok"),
     ]
-    assert "4711" not in listed
+    assert "471104711" not in listed
     assert toolroute("audit", "list", "--event", "call", "--tenant", "local").stdout.count("quick:add") == 1
     assert toolroute("audit", "verify").stdout == "3 lines, from number 1 on\n"
     log.files[-1].write_bytes(b"".join(lines(log)[:1] + lines(log)[2:]))
