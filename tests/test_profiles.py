@@ -147,6 +147,36 @@ async def test_a_fixed_value_is_sent_never_shown_and_never_given_by_a_client(tmp
         assert any("write_customer" in one for one in shown), "the user was asked, by the name that the profile gives"
 
 
+async def test_a_pinned_or_changed_tool_that_its_server_does_not_have_is_named_once(tmp_path: Path) -> None:
+    misspelt = {
+        "pinned": ["desk:list_mails", "desk:list_emails"],
+        "overrides": {"desk:send_mail": {"parameters": {"sender": {"fixed": SENDER}}}},
+    }
+    noted = list[str]()
+    router = Router(store=str(tmp_path / "store"))
+    async with Gateway(configured(misspelt=misspelt), router, note=noted.append) as served:
+        server: Any = make_server(served, "org:1", profile="misspelt")
+        async with Client(server) as client:
+            await found(client, "list the mails")
+            for _ in range(2):
+                tools = {tool.name for tool in (await client.list_tools()).tools}
+    assert "desk__list_emails" in tools
+    lines = [line for line in noted if "its server has no tool" in line]
+    assert [line.rpartition("no tool ")[2] for line in lines] == [
+        "'desk:list_mails': correct the name",
+        "'desk:send_mail': correct the name",
+    ]
+
+
+async def test_tools_are_described_although_another_is_unknown(tmp_path: Path) -> None:
+    async with connected(tmp_path, "support") as (client, _):
+        await found(client, "list the mails")
+        answer = await client.call_tool("search", {"describe": ["desk:nothing", "desk:list_emails"]})
+        described = json.loads(text_of(answer))
+        assert [tool["tool"] for tool in described["tools"]] == ["desk:list_emails"]
+        assert described["warnings"][0].startswith("unknown tool 'desk:nothing'")
+
+
 async def test_pinned_tools_are_listed_beside_search_and_called_by_their_names(tmp_path: Path) -> None:
     async with connected(tmp_path, "support") as (client, _):
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}

@@ -106,6 +106,7 @@ class Gateway:
         self._subscriptions: dict[str, Subscriptions] = {}
         self._watching: asyncio.Task[None] | None = None
         self._outcomes = OutcomeRecorder(router, note)
+        self._named_as_missing: set[str] = set()
 
     async def __aenter__(self) -> Self:
         self._watching = asyncio.create_task(self._watch())
@@ -198,8 +199,8 @@ class Gateway:
         }
 
     async def describe(self, tenant: str, keys: Sequence[str], actor: str = "") -> dict[str, Any]:
-        """Return the whole definitions of the tenant's tools within the token limit. Raises UnknownTool for an unknown
-        key.
+        """Return the whole definitions of the tenant's tools within the token limit. A warning names each unknown tool.
+        Raises UnknownTool if all are unknown.
         """
         await self._follow()
         with self.audited(Entry(event="describe", tenant=tenant, actor=actor)) as line:
@@ -208,7 +209,14 @@ class Gateway:
         return found
 
     async def _described(self, tenant: str, keys: Sequence[str]) -> dict[str, Any]:
-        tools = [await self._tool(tenant, key) for key in dict.fromkeys(keys)]
+        tools, unknown = list[Tool](), list[ToolrouteError]()
+        for key in dict.fromkeys(keys):
+            try:
+                tools.append(await self._tool(tenant, key))
+            except ToolrouteError as error:
+                unknown.append(error)
+        if unknown and not tools:
+            raise unknown[0]
         fitting, dropped = select.fit(
             [Match(tool=tool, score=1) for tool in tools], _MOST_TOKENS, select.definition_tokens
         )
@@ -218,12 +226,10 @@ class Gateway:
             shown_tools.whole(profile.shown(match.tool), offers.get(match.tool.server, Offer())) for match in fitting
         ]
         left = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
-        return {
-            "tools": found,
-            "warnings": [f"{left}: the limit of {_MOST_TOKENS:,} tokens is reached; describe these tools separately"]
-            if left
-            else [],
-        }
+        warnings = [str(error) for error in unknown]
+        if left:
+            warnings.append(f"{left}: the limit of {_MOST_TOKENS:,} tokens is reached; describe these tools separately")
+        return {"tools": found, "warnings": warnings}
 
     async def call(
         self,
@@ -425,6 +431,19 @@ class Gateway:
                 await self._read_again(tenant, await self._listed(tenant))
         catalogue = (await self._router._index(tenant, *profile.spec.pinned)).catalogue
         return profile.pinned(tool for tool in catalogue if self._callable(tool))
+
+    async def note_missing(self, tenant: str) -> None:
+        """Name once each pinned or changed tool of the profile that its listed server does not have."""
+        profile = current()
+        keys = {*profile.spec.pinned, *profile.spec.overrides} - self._named_as_missing
+        if not keys:
+            return
+        listed = await asyncio.to_thread(self._store.servers, tenant)
+        known = (await self._router._index(tenant, *keys)).catalogue.positions
+        missing = [key for key in sorted(keys) if key not in known and key.partition(":")[0] in listed]
+        self._named_as_missing.update(missing)
+        for key in missing:
+            self._note(f"{profile.source}: profile {profile.name!r}: its server has no tool {key!r}: correct the name")
 
     async def ready(self) -> bool:
         """Return True if the store answers."""

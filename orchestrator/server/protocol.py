@@ -163,6 +163,7 @@ def make_server(
 
     async def list_tools(context: Context, _: Any) -> ListToolsResult:
         pinned = await gateway.pinned(tenant_of(context))
+        await gateway.note_missing(tenant_of(context))
         # A longer list costs tokens in each request, so the tool is listed only if there is something to read.
         has_more = gateway.results.of((tenant_of(context), _client_of(context)))
         own = [_pinned(name, current().shown(tool)) for name, tool in pinned.items()]
