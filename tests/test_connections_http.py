@@ -185,8 +185,7 @@ async def test_changes_are_heard_however_often_a_proxy_ends_the_stream(monkeypat
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
+    with contextlib.closing(writer), contextlib.suppress(ConnectionError):
         while data := await reader.read(65_536):
             writer.write(data)
             await writer.drain()
-    writer.close()

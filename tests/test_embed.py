@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +151,7 @@ def test_an_endpoint_that_drips_or_never_ends_is_given_up(monkeypatch: pytest.Mo
 async def test_an_endpoint_that_drips_its_headers_is_given_up(kind: str) -> None:
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n")
-        with suppress(OSError):
+        with closing(writer), suppress(OSError):
             while not writer.is_closing():
                 writer.write(b"a: b\r\n")
                 await writer.drain()

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any, Literal
 
 import pytest
@@ -137,12 +137,11 @@ async def test_the_client_tries_three_times() -> None:
 async def test_an_endpoint_that_trickles_is_given_up_too() -> None:
     async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n")
-        with suppress(ConnectionError):
+        with closing(writer), suppress(ConnectionError):
             for _ in range(100):
                 writer.write(b" ")
                 await writer.drain()
                 await asyncio.sleep(0.05)
-        writer.close()
 
     async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"

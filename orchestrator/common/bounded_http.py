@@ -4,7 +4,7 @@ The library reads an answer to its end, and its own timeout starts again with ev
 """
 
 import asyncio
-from threading import Timer
+from threading import Event, Timer
 from typing import Any
 
 import httpx2
@@ -23,7 +23,8 @@ class BoundedClient(httpx2.Client):
     """Reads the whole answer within the limits. Otherwise it raises AnswerTooLong or ReadTimeout."""
 
     def send(self, request: httpx2.Request, *, stream: bool = False, **given: Any) -> httpx2.Response:
-        body, timer = _Body(request), Timer(_limit_s(request) or 0, self._drop)
+        body, is_late = _Body(request), Event()
+        timer = Timer(_limit_s(request) or 0, self._drop, (is_late,))
         timer.daemon = True
         if _limit_s(request) is not None:
             timer.start()
@@ -35,15 +36,16 @@ class BoundedClient(httpx2.Client):
             finally:
                 response.close()
         except httpx2.TransportError:
-            if timer.finished.is_set():
+            if is_late.is_set():
                 raise _late(request) from None
             raise
         finally:
             timer.cancel()
         return body.of(response)
 
-    def _drop(self) -> None:
+    def _drop(self, is_late: Event) -> None:
         """Close the connections, because nothing else ends a read to which bytes still come."""
+        is_late.set()  # First: the read fails in its thread as soon as its connection is closed.
         for transport in (self._transport, *self._mounts.values()):
             if transport is not None:
                 transport.close()
