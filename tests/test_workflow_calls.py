@@ -161,7 +161,7 @@ async def test_what_a_function_raises_keeps_its_type_and_says_whether_it_is_trie
 async def test_a_read_that_is_too_slow_is_sent_twice_and_not_eight_times(serve: Serve) -> None:
     slow = Failing(ValueError("unheard"), slow_s=9)
     runner = await serve(plugin_over(executors={READ.key: slow}))
-    result, _ = await runner.run("Read the file a.txt", call_timeout_s=0.5)
+    result, _ = await runner.run("Read the file a.txt", call_timeout_s=2)
     assert (statuses(result), slow.calls) == (["failed"], 2)
 
 

@@ -45,7 +45,7 @@ async def replay(
     are not used as experience during the replay.
 
     Exit codes: 6 a task lost a tool that it used, 1 the semantic search was needed and failed, 2 there is nothing to
-    replay.
+    replay, or no change is given.
     """
     if source is not None and since is not None:
         raise InvalidInput("--since applies to remembered tasks only: leave it out with --from")
