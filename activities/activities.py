@@ -18,11 +18,9 @@ from temporalio.common import RawValue
 from orchestrator.activities.stages import StageActivities
 from orchestrator.activities.working import time_limit, working
 from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolChanged, ToolrouteError, Unavailable
-from orchestrator.index.changes import ChangePolicy, as_judged
 from orchestrator.llm.complete import complete
 from orchestrator.llm.plan import make_plan
 from orchestrator.mcp.calls import as_chosen
-from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import PageRequest, Present, ResultPage, SyncRequest, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
@@ -32,8 +30,10 @@ from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.telemetry import TOOL_ERROR
-from orchestrator.temporal.payload import MAX_PLAN_BYTES, check_size
-from orchestrator.temporal.resources import Resources
+from orchestrator.temporal.worker.resources import Resources
+from orchestrator.temporal.workflow.payload import MAX_PLAN_BYTES, check_size
+from orchestrator.trust.approval_rules import needs_approval
+from orchestrator.trust.definition_changes import ChangePolicy, as_judged
 
 MODEL_TRIES = 3
 """The number of attempts for a model that does not answer. After them the plan is made without it."""

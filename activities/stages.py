@@ -15,8 +15,8 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings
 from orchestrator.records.request import RouteRequest
-from orchestrator.temporal.payload import NOTHING, read_input
-from orchestrator.temporal.resources import Resources
+from orchestrator.temporal.worker.resources import Resources
+from orchestrator.temporal.workflow.payload import NOTHING, read_input
 
 
 class StageActivities:
@@ -62,7 +62,7 @@ class StageActivities:
             before: The Findings of all stages.
             keyword_alone: Why the semantic stage did not answer. Empty if it did.
         """
-        from orchestrator.runtime.staged import merge
+        from orchestrator.runtime.staged_route import merge
 
         async with working(request, RouteRequest) as asked:
             found = read_input(before, Findings)
@@ -70,7 +70,7 @@ class StageActivities:
             return await self.resources.limited(made)
 
     async def _find(self, given: RawValue, before: RawValue | None, activity: str) -> Findings:
-        from orchestrator.runtime.staged import find
+        from orchestrator.runtime.staged_route import find
 
         async with working(given, RouteRequest) as request:
             found = Findings() if before is None else read_input(before, Findings)

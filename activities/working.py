@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 from orchestrator.activities.heartbeats import beating
 from orchestrator.errors import FAULTS, Busy, OutcomeUnknown, ToolrouteError, Unavailable
 from orchestrator.records.call import ToolCall
-from orchestrator.temporal.payload import read_input
+from orchestrator.temporal.workflow.payload import read_input
 
 Record = TypeVar("Record")
 MOST_BUSY_S = 60.0

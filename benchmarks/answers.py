@@ -14,7 +14,7 @@ from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.evaluate.runner import read_set
 from orchestrator.mcp.offers import Offer
 from orchestrator.records.tool import Match
-from orchestrator.server import shown
+from orchestrator.server import search_answer as shown
 
 SETS = ("azure_mcp", "bfcl", "metatool", "restbench", "seal_tools", "toolalpaca", "toolbench_stable", "api_bank")
 NONE: dict[str, Offer] = {}

@@ -21,7 +21,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from benchmarks.office.tasks import entries, furnish, tasks
 from orchestrator import Connections, Router
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.sync import sync
 from orchestrator.options import Options
 from orchestrator.records.request import RouteRequest

@@ -20,7 +20,7 @@ from benchmarks.scale import tools_of
 from orchestrator import Router
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool

@@ -18,7 +18,7 @@ ROUNDS = 5
 STEPS = {
     "python alone": "pass",
     "import orchestrator": "import orchestrator",
-    "import orchestrator.temporal.workflow": "import orchestrator.temporal.workflow",
+    "import orchestrator.temporal.workflow.tool_router": "import orchestrator.temporal.workflow.tool_router",
     "import orchestrator.Router": "from orchestrator import Router",
 }
 FIRST_DECISION = """

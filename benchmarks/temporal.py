@@ -2,8 +2,8 @@
 
 `python -m benchmarks.temporal --data FOLDER`. It fails if the Decision of a staged route differs.
 
-One process runs worker and client. The server is a dev server with the settings of `orchestrator.temporal.devserver`.
-The queries are toolalpaca's, over the catalogues of `benchmarks.routing`.
+One process runs worker and client. The server is a dev server with the settings of
+`orchestrator.temporal.client.devserver`. The queries are toolalpaca's, over the catalogues of `benchmarks.routing`.
 """
 
 import argparse
@@ -29,9 +29,9 @@ from orchestrator.evaluate.runner import read_queries
 from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
-from orchestrator.temporal.devserver import SETTINGS, dev_server, settle
-from orchestrator.temporal.payload import read
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.client.devserver import SETTINGS, dev_server, settle
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator.temporal.workflow.payload import read
 
 SIZES = (500, 13_000)
 QUEUE = "toolroute-bench"

@@ -19,7 +19,7 @@ from orchestrator.cli.temporal import Target, clean_stdout, connect
 from orchestrator.cli.worker import make_worker
 from orchestrator.errors import Unavailable
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.sync import ServerReport, sync
 from orchestrator.options import Options
@@ -31,9 +31,9 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import RunRequest, RunResult
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
-from orchestrator.temporal.devserver import dev_server, settle
-from orchestrator.temporal.executors import Executors
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.client.devserver import dev_server, settle
+from orchestrator.temporal.worker.executors import Executors
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
 HERE = Path(__file__).parent
 STORE = HERE.parent / ".toolroute" / "demo"

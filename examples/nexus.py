@@ -19,7 +19,7 @@ from temporalio.worker import Worker
 
 from examples.functions import FUNCTIONS
 from orchestrator import Catalogue, OrchestratorPlugin, PlanRequest, RouteRequest, ToolCall, ToolrouteService
-from orchestrator.temporal.devserver import dev_server
+from orchestrator.temporal.client.devserver import dev_server
 
 WITHIN = timedelta(minutes=1)
 

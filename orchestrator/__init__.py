@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from orchestrator.index.calibration import Calibration as Calibration, Fit as Fit
     from orchestrator.index.embed import Embedder as Embedder, Vectors as Vectors
     from orchestrator.llm.client import Models as Models
-    from orchestrator.mcp.config import McpConfig as McpConfig
+    from orchestrator.mcp.config.parse import McpConfig as McpConfig
     from orchestrator.mcp.connections import Connections as Connections
     from orchestrator.options import Options as Options
     from orchestrator.pipeline.pipeline import Gate as Gate, Pipeline as Pipeline, PipelineStage as PipelineStage
@@ -65,13 +65,13 @@ if TYPE_CHECKING:
     from orchestrator.runtime.router import Router as Router
     from orchestrator.store.sources import Source as Source
     from orchestrator.store.store import Store as Store
-    from orchestrator.temporal.executors import Executor as Executor, HttpExecutor as HttpExecutor
-    from orchestrator.temporal.executors import Registered as Registered
-    from orchestrator.temporal.nexus import ToolrouteService as ToolrouteService
-    from orchestrator.temporal.plugin import OrchestratorPlugin as OrchestratorPlugin
-    from orchestrator.temporal.run_client import failed_result as failed_result
-    from orchestrator.temporal.schedule import schedule_sync as schedule_sync
-    from orchestrator.temporal.workflow import ToolRouter as ToolRouter
+    from orchestrator.temporal.worker.executors import Executor as Executor, HttpExecutor as HttpExecutor
+    from orchestrator.temporal.worker.executors import Registered as Registered
+    from orchestrator.temporal.workflow.nexus import ToolrouteService as ToolrouteService
+    from orchestrator.temporal.worker.plugin import OrchestratorPlugin as OrchestratorPlugin
+    from orchestrator.temporal.client.run_client import failed_result as failed_result
+    from orchestrator.temporal.client.schedule import schedule_sync as schedule_sync
+    from orchestrator.temporal.workflow.tool_router import ToolRouter as ToolRouter
 
     __version__: str
 else:  # Hidden from type checkers: with a `__getattr__` they would accept every misspelt name.
@@ -88,7 +88,7 @@ else:  # Hidden from type checkers: with a `__getattr__` they would accept every
         "index.calibration": "Calibration Fit",
         "index.embed": "Embedder Vectors",
         "llm.client": "Models",
-        "mcp.config": "McpConfig",
+        "mcp.config.parse": "McpConfig",
         "mcp.connections": "Connections",
         "options": "Options",
         "pipeline.pipeline": "Gate Pipeline PipelineStage Select",
@@ -110,12 +110,12 @@ else:  # Hidden from type checkers: with a `__getattr__` they would accept every
         "runtime.router": "Router",
         "store.sources": "Source",
         "store.store": "Store",
-        "temporal.executors": "Executor HttpExecutor Registered",
-        "temporal.nexus": "ToolrouteService",
-        "temporal.plugin": "OrchestratorPlugin",
-        "temporal.run_client": "failed_result",
-        "temporal.schedule": "schedule_sync",
-        "temporal.workflow": "ToolRouter",
+        "temporal.worker.executors": "Executor HttpExecutor Registered",
+        "temporal.workflow.nexus": "ToolrouteService",
+        "temporal.worker.plugin": "OrchestratorPlugin",
+        "temporal.client.run_client": "failed_result",
+        "temporal.client.schedule": "schedule_sync",
+        "temporal.workflow.tool_router": "ToolRouter",
     }
     _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
     __all__ = sorted(_HOMES)

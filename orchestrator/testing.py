@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.index.text import terms
-from orchestrator.temporal.devserver import dev_server as dev_server
+from orchestrator.temporal.client.devserver import dev_server as dev_server
 from orchestrator.temporal.fake import FakeRouting as FakeRouting
 
 DIMENSION = 32

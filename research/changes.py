@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.changes import differences
 from orchestrator.records.tool import Tool
+from orchestrator.trust.definition_changes import differences
 
 
 def _version(file: Path) -> list[int]:

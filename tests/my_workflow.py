@@ -15,9 +15,9 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.run import Approval, Progress, RunRequest
-from orchestrator.temporal.call import why_failed
-from orchestrator.temporal.nexus import ToolrouteService
-from orchestrator.temporal.workflow import ToolRouter
+from orchestrator.temporal.workflow.call import why_failed
+from orchestrator.temporal.workflow.nexus import ToolrouteService
+from orchestrator.temporal.workflow.tool_router import ToolRouter
 
 
 @workflow.defn

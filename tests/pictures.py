@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, StepStatus
-from orchestrator.temporal.devserver import dev_server
+from orchestrator.temporal.client.devserver import dev_server
 from tests.browser import chromium
 from tests.furnished import furnish, ui
 from tests.running import TENANT, plugin_over

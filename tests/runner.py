@@ -12,8 +12,8 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, RunResult
-from orchestrator.temporal.plugin import OrchestratorPlugin
-from orchestrator.temporal.run_client import failed_result
+from orchestrator.temporal.client.run_client import failed_result
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT, LocalTools, plugin_over
 from tests.temporal import replays, working

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import Unavailable
-from orchestrator.temporal.devserver import Say, dev_server
+from orchestrator.temporal.client.devserver import Say, dev_server
 from tests.shared_data import skip_or_fail
 
 ADDRESS = pytest.StashKey[str]()

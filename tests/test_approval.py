@@ -16,13 +16,13 @@ from orchestrator import ToolRouter
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import UnknownSetting
 from orchestrator.index.intent import READING_VERBS, reads_only
-from orchestrator.planning.approval import needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Kind, Tool
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.testing import FakeRouting
+from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Waiting
 from tests.runner import Runner, Serve, statuses

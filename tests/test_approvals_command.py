@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.mcp.config import McpConfig
-from orchestrator.server.approvals import Approvals
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.store.store import Store
+from orchestrator.trust.approvals import Approvals
 from tests.catalogues import tool
 from tests.command_line import Run, at_terminal
 from tests.servers.start import config, entry

@@ -11,8 +11,8 @@ from opentelemetry import _logs
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
-from orchestrator import audit
-from orchestrator.audit import Audit, Entry
+from orchestrator.trust import audit
+from orchestrator.trust.audit import Audit, Entry
 from tests.command_line import Run
 from tests.servers.start import text_of
 from tests.test_serve import asking, gateway, search

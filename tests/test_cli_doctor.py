@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.temporal import devserver
+from orchestrator.temporal.client import devserver
 from orchestrator.testing import Fault, Raw, ScriptedModel
 from tests.command_line import Run
 from tests.qdrant_front import qdrant_front

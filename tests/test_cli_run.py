@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.audit import Audit
 from orchestrator.index.calibration import Correction, Fit
+from orchestrator.trust.audit import Audit
 from tests.user import User
 
 

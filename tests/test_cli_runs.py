@@ -17,7 +17,6 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from orchestrator.audit import Audit
 from orchestrator.cli.temporal import Target, ui_pages
 from orchestrator.cli.worker import make_worker, released
 from orchestrator.common.digests import digest
@@ -28,7 +27,8 @@ from orchestrator.records.call import SyncRequest, ToolCall
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import Approval, Progress, RunRequest, StepStatus
-from orchestrator.temporal.run_client import Listed, RunClient, failed_result, page_of
+from orchestrator.temporal.client.run_client import Listed, RunClient, failed_result, page_of
+from orchestrator.trust.audit import Audit
 from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import READ, decision
 from tests.my_workflow import Assistant, OwnHandlers, Plain

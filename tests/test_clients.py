@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from orchestrator.client_setup.products import CLIENTS, Client, ClientFile
+from orchestrator.client_setup.takeover import take_over
 from orchestrator.common.json_input import without_comments
-from orchestrator.mcp.clients import CLIENTS, Client, ClientFile
-from orchestrator.mcp.config import McpConfig
-from orchestrator.mcp.takeover import take_over
+from orchestrator.mcp.config.parse import McpConfig
 from tests.command_line import Run
 from tests.servers.start import HERE
 

@@ -10,7 +10,7 @@ import pytest
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.mcp import connections as mcp_connections
-from orchestrator.mcp.launch import passed
+from orchestrator.mcp.config.launch import passed
 from orchestrator.mcp.states import Readiness
 from tests.servers.start import alive, config, entry, owners, until
 

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from orchestrator.cli import cli
-from orchestrator.mcp.clients import CLIENTS, ClientFile
+from orchestrator.client_setup.products import CLIENTS, ClientFile
 from tests.pages import ROOT, printed, python_of
 from tests.test_docs_links import PAGES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.options import Options
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.testing import ModelRequest, ToolCalls, environment
 from tests.openai_api import OpenAIModel
 from tests.pages import ROOT, printed, python_of

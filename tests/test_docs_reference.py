@@ -11,7 +11,7 @@ import pytest
 import orchestrator
 from orchestrator import telemetry
 from orchestrator.cli import cli
-from orchestrator.mcp.config import _FIELD_OF
+from orchestrator.mcp.config.parse import _FIELD_OF
 from orchestrator.records import durable_names
 from tests.pages import ROOT
 

@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import StepStatus
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests import durable_agents
 from tests.pages import ROOT, python_of
 from tests.running import plugin_over

@@ -19,7 +19,7 @@ from orchestrator.errors import InvalidInput
 from orchestrator.integrations.durable import CatalogueTool
 from orchestrator.integrations.pydantic_ai import CatalogueToolset
 from orchestrator.records import durable_names as names
-from orchestrator.temporal.workflow import ToolRouter
+from orchestrator.temporal.workflow.tool_router import ToolRouter
 from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.decisions import decision
 from tests.durable_agents import PYDANTIC, OpenAIDesk, PydanticDesk

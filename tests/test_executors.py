@@ -26,8 +26,8 @@ from orchestrator.errors import (
 )
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.temporal.executors import Executor, Executors, HttpExecutor, hold
-from orchestrator.temporal.payload import MAX_RESULT_BYTES
+from orchestrator.temporal.worker.executors import Executor, Executors, HttpExecutor, hold
+from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES
 from tests.decisions import DELETE, NOW, READ, TEXT, schema
 from tests.loopback import served
 
@@ -98,7 +98,7 @@ async def test_a_call_ends_at_its_deadline_and_says_whether_it_may_go_again(
 async def test_a_function_that_hangs_keeps_its_thread_from_its_own_tenant_alone(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.temporal.executors.MAX_THREADS", 2)
+    monkeypatch.setattr("orchestrator.temporal.worker.executors.MAX_THREADS", 2)
     executors = Executors({DELETE.key: gate.blocking})
     late = replace(call(DELETE, path="a.txt"), deadline_s=0.2)
     for error, tenant in ((OutcomeUnknown, "org:1"), (Busy, "org:1"), (OutcomeUnknown, "org:2")):

@@ -7,7 +7,7 @@ import pytest
 from orchestrator.cli.temporal import target
 from orchestrator.errors import InvalidConfig, MissingExtra
 from orchestrator.options import Options
-from orchestrator.temporal.storage import external_storage
+from orchestrator.temporal.worker.storage import external_storage
 
 
 @pytest.mark.parametrize("url", ["payloads", "s3://", "s3://payloads/folder", "https://payloads", "az://payloads"])

@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import WorkflowFailureError
 
 from orchestrator.errors import InvalidConfig, ToolFailed
-from orchestrator.temporal.call import why_failed
+from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.testing import FakeRouting
 from tests.decisions import READ
 from tests.my_workflow import Assistant, Staged

@@ -16,9 +16,9 @@ from orchestrator import Catalogue, Router
 from orchestrator.catalogue.functions import function_tool
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput, UnknownSetting
-from orchestrator.index.safety import cleaned
-from orchestrator.planning.approval import needs_approval
+from orchestrator.index.flags import cleaned
 from orchestrator.records.tool import Tool
+from orchestrator.trust.approval_rules import needs_approval
 
 
 class Priority(enum.Enum):

@@ -19,12 +19,12 @@ LAYERS = (
     "errors records common",
     "options",
     "telemetry",
-    "audit",
     "catalogue",
     "index",
     "experience",
     "store",
-    "mcp",
+    "trust",
+    "client_setup mcp",
     "pipeline",
     "runtime",
     "planning",
@@ -43,6 +43,15 @@ WHEN_CALLED = {
     ("orchestrator.records.delta", "orchestrator.catalogue.export"),
     ("orchestrator.runtime.router", "orchestrator.llm.client"),
     ("orchestrator.runtime.router", "orchestrator.llm.rerank"),
+    # To be untangled: what is decided is in trust, what is asked of a client is in server.
+    ("orchestrator.store.notes", "orchestrator.trust.definition_changes"),
+    ("orchestrator.store.store", "orchestrator.trust.definition_changes"),
+    ("orchestrator.trust.approvals", "orchestrator.client_setup.products"),
+    ("orchestrator.trust.approver", "orchestrator.server.gateway"),
+    ("orchestrator.trust.approver", "orchestrator.server.sessions.client_profile"),
+    ("orchestrator.trust.approver", "orchestrator.server.sessions.clients"),
+    ("orchestrator.trust.approver", "orchestrator.server.sessions.outcome_recorder"),
+    ("orchestrator.trust.pins", "orchestrator.mcp.calls"),
 }
 """A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models and the
 reranker that its options name."""
@@ -90,7 +99,7 @@ PLUGIN = "from orchestrator import OrchestratorPlugin as P; P(catalogue='tools.j
 @pytest.mark.parametrize(
     ("code", "needed"),
     [
-        ("import orchestrator, orchestrator.temporal.workflow, orchestrator.workflows.execution", set()),
+        ("import orchestrator, orchestrator.temporal.workflow.tool_router, orchestrator.workflows.execution", set()),
         (PLUGIN, {"numpy", "httpx2", "jsonschema"}),
     ],
 )

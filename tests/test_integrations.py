@@ -36,7 +36,7 @@ from orchestrator.integrations.openai_agents import ToolRoutedModel
 from orchestrator.integrations.pydantic_ai import ToolRouting, catalogue_of
 from orchestrator.integrations.toolbox import Toolbox
 from orchestrator.records import durable_names as names
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.testing import ModelRequest, Reply, ScriptedModel, ToolCalls
 from tests.agent_workflow import AGENT, LOST, TOOLS, Assistant, Lost
 from tests.openai_api import OpenAIModel

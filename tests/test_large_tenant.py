@@ -12,7 +12,6 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.index.corpus_statistics import CorpusStatistics
 from orchestrator.index.documents import Document
 from orchestrator.index.embed import StaticEmbedder
-from orchestrator.mcp.pins import accept, judged, waiting
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
@@ -20,9 +19,11 @@ from orchestrator.records.findings import Findings
 from orchestrator.records.relation import Relation
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Annotations
-from orchestrator.runtime import large_tenant, staged
+from orchestrator.runtime import large_tenant
+from orchestrator.runtime import staged_route as staged
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.store.store import SHARED, Store
+from orchestrator.trust.pins import accept, judged, waiting
 from tests.catalogues import sample, taking, tool
 from tests.qdrant_front import qdrant_front
 from tests.stores import FILES, MAIL, SERVERS, by_server, server_place, shipped, smaller_model

@@ -8,8 +8,8 @@ import pytest
 
 from orchestrator.common.digests import same_server
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp import launch
-from orchestrator.mcp.config import McpConfig, ServerSpec, find_config
+from orchestrator.mcp.config import launch
+from orchestrator.mcp.config.parse import McpConfig, ServerSpec, find_config
 
 
 def one(server: object, name: str = "it") -> ServerSpec:

@@ -12,7 +12,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.errors import StoreUnavailable
-from orchestrator.mcp import changes
+from orchestrator.mcp import list_changes as changes
 from orchestrator.mcp.states import Readiness
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.store.tool_records import stored_tool, tool_payload

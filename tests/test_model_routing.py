@@ -21,7 +21,7 @@ from orchestrator.llm.client import Models
 from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.refiners.decide import UNDECIDED
 from orchestrator.records import durable_names as names
-from orchestrator.temporal import payload
+from orchestrator.temporal.workflow import payload
 from orchestrator.testing import Billed, Fault, ModelRequest, Raw, Refusal, ScriptedModel, Slow, http_answer
 from tests.catalogues import sample, tool
 from tests.loopback import served

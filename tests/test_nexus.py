@@ -11,12 +11,12 @@ from temporalio.client import Client, WorkflowFailureError
 from examples import nexus
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.changes import set_apart
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Kind
-from orchestrator.temporal.call import why_failed
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator.temporal.workflow.call import why_failed
+from orchestrator.trust.definition_changes import set_apart
 from tests.decisions import ADD_NOTE, DELETE, PUBLISH, READ, READS
 from tests.my_workflow import MadeUp, Publish, SameKey
 from tests.running import LocalTools, plugin_over

@@ -14,16 +14,16 @@ import httpx2
 import pytest
 
 from orchestrator import Connections
-from orchestrator.index.changes import differences, is_quarantined, quarantined
-from orchestrator.mcp.pins import accept, waiting
 from orchestrator.mcp.sync import sync
 from orchestrator.options import Options
-from orchestrator.planning.approval import needs_approval
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from orchestrator.testing import Fault, ScriptedModel, environment
+from orchestrator.trust.approval_rules import needs_approval
+from orchestrator.trust.definition_changes import differences, is_quarantined, quarantined
+from orchestrator.trust.pins import accept, waiting
 from orchestrator.ui.app import make_app
 from orchestrator.ui.scope import Scope
 from tests.catalogues import taking, tool

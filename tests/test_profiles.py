@@ -15,14 +15,14 @@ from mcp.types import ElicitRequestFormParams, ElicitResult, LoggingMessageNotif
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.mcp.config.watch import WatchedConfig
 from orchestrator.records.request import RouteRequest, within
 from orchestrator.runtime.router import Router
 from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.http import BearerTokens, make_app
 from orchestrator.server.protocol import make_server
-from orchestrator.server.watched_config import WatchedConfig
 from tests.catalogues import sample
 from tests.servers.start import HERE, text_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import Connections
-from orchestrator.index.safety import suspects
+from orchestrator.index.flags import suspects
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 from tests.servers.start import config, owners
 

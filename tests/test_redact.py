@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.common.redact import LogFilter, Secrets
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 
 
 def secrets_of(entry: dict[str, Any], **environment: str) -> Secrets:

@@ -12,7 +12,7 @@ from orchestrator import Catalogue, Connections, Router, RouteRequest
 from orchestrator.cli import cli
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.index.index import Index
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Tool
 from orchestrator.server.gateway import Gateway

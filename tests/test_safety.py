@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.safety import cleaned, mentions, suspects, suspicions
+from orchestrator.index.flags import cleaned, mentions, suspects, suspicions
 from orchestrator.pipeline.refiners.demote import MOST_FLAGGED
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool

@@ -11,7 +11,7 @@ from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, Sche
 
 from orchestrator import OrchestratorPlugin, Router, schedule_sync
 from orchestrator.errors import InvalidInput, UnknownTenant
-from orchestrator.temporal.call import why_failed
+from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.workflows.services import SyncWorkflow
 from tests.running import SERVERS
 from tests.temporal import replays, working

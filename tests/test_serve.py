@@ -15,21 +15,21 @@ from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitResult, Implementation
 
 from orchestrator import Router
-from orchestrator.audit import Audit
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidArguments, ServerUnavailable, UnknownTool
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config import McpConfig, ServerSpec
+from orchestrator.mcp.config.parse import McpConfig, ServerSpec
+from orchestrator.mcp.config.watch import WatchedConfig
 from orchestrator.options import Options
 from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.server import initial_sync
-from orchestrator.server.approvals import Approvals, mark
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.protocol import make_server
-from orchestrator.server.watched_config import WatchedConfig
 from orchestrator.store.store import Store
+from orchestrator.trust.approvals import Approvals, mark
+from orchestrator.trust.audit import Audit
 from tests.catalogues import taking, tool
 from tests.servers.real import python_entry
 from tests.servers.start import alive, config, entry, free_port, owners, running, text_of, until

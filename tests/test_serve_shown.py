@@ -10,13 +10,13 @@ import pytest
 from mcp import Client, MCPError, types
 
 from orchestrator import Router
-from orchestrator.audit import Audit
 from orchestrator.catalogue.tokens import count_tokens
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.run import Approve
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.kept_results import KeptResults, ReadArguments
 from orchestrator.server.protocol import make_server
+from orchestrator.server.sessions.kept_results import KeptResults, ReadArguments
+from orchestrator.trust.audit import Audit
 from tests.servers.start import config, entry, text_of
 
 LIMIT = 400
@@ -99,7 +99,7 @@ async def test_links_that_a_call_needs_first_reach_the_client(tmp_path: Path) ->
 
 
 def test_a_kept_result_is_read_by_nobody_else_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.server.kept_results._MOST", 2)
+    monkeypatch.setattr("orchestrator.server.sessions.kept_results._MOST", 2)
     kept = KeptResults()
     handles = [kept.keep(("org:1", "me"), f"text {number}", None) for number in range(3)]
     assert kept.read(("org:1", "me"), ReadArguments(handle=handles[2])).startswith("text 2\n")

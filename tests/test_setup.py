@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
+from orchestrator.client_setup.products import CLIENTS, ClientFile
+from orchestrator.client_setup.takeover import take_over
 from orchestrator.common.json_input import read_json, without_comments
-from orchestrator.mcp.clients import CLIENTS, ClientFile
-from orchestrator.mcp.config import McpConfig
-from orchestrator.mcp.takeover import take_over
+from orchestrator.mcp.config.parse import McpConfig
 from tests.command_line import Run, at_terminal
 from tests.servers.signing import Accounts, signing
 from tests.servers.start import HERE, free_port, running, text_of

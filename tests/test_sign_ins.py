@@ -27,9 +27,9 @@ from temporalio.testing import ActivityEnvironment
 from orchestrator import Connections, OrchestratorPlugin, Router
 from orchestrator.activities.activities import Activities
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
-from orchestrator.mcp.auth import Callback, login, logout
-from orchestrator.mcp.config import McpConfig
-from orchestrator.mcp.sign_ins import SignIn, SignInFile, folder
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.mcp.signin.files import SignIn, SignInFile, folder
+from orchestrator.mcp.signin.oauth import Callback, login, logout
 from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Kind, Tool

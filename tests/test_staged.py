@@ -21,9 +21,9 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Findings
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
-from orchestrator.temporal import payload, staged
-from orchestrator.temporal.call import why_failed
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator.temporal.workflow import payload, staged
+from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.workflows.routing import StagedRouteWorkflow
 from tests.catalogues import sample, tool
 from tests.my_workflow import Staged

@@ -154,7 +154,7 @@ def test_a_changed_tool_leaves_most_parts_of_a_manifest_alone(monkeypatch: pytes
 
 
 def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.store.client._FLOATS", 1_000)
+    monkeypatch.setattr("orchestrator.store.qdrant.client._FLOATS", 1_000)
     with qdrant_front() as front:
         store = Store(front.url, embedder=shipped())
         store.replace_server("org:1", "s", [tool(f"s:do_{number}", f"Does {number}") for number in range(10)])

@@ -17,7 +17,7 @@ from orchestrator.errors import StoreUnavailable
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.large_tenant import LargeTenant
-from orchestrator.store import patience
+from orchestrator.store.qdrant import patience
 from orchestrator.store.store import Store
 from tests.catalogues import sample
 from tests.loopback import served
@@ -38,7 +38,7 @@ def front() -> Iterator[QdrantFront]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A route and an import soon give up on one request."""
-    monkeypatch.setattr("orchestrator.store.large_tenant._PATIENCE", 0.0005)
+    monkeypatch.setattr("orchestrator.store.qdrant.large_tenant_search._PATIENCE", 0.0005)
     monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 0.3)
     monkeypatch.setattr(patience, "_FIRST_S", 0.01)
     monkeypatch.setattr(patience, "_LONGEST_S", 0.05)
@@ -96,7 +96,7 @@ def _http2() -> socket.socket:
 async def test_a_route_beyond_the_limit_answers_from_what_it_knows_while_the_server_hangs(
     front: QdrantFront, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.store.large_tenant._BELIEVED_S", 600)
+    monkeypatch.setattr("orchestrator.store.qdrant.large_tenant_search._BELIEVED_S", 600)
     store = Store(front.url, embedder=shipped(), timeout_s=600, index_limit=3)
     store.replace_servers("local", by_server(TOOLS))
     async with Router(store=store) as router:

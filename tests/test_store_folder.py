@@ -27,8 +27,8 @@ from orchestrator.records.outcome import Outcome, Use
 from orchestrator.runtime import index_file
 from orchestrator.runtime.router import Router
 from orchestrator.store import listing_records, manifest
-from orchestrator.store.folder import Folder
-from orchestrator.store.qdrant import EXPERIENCE, TOOLS
+from orchestrator.store.folder_backend import Folder
+from orchestrator.store.opening import EXPERIENCE, TOOLS
 from orchestrator.store.store import SHARED, Store
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, shipped
@@ -473,7 +473,7 @@ def test_a_writer_takes_nothing_for_lost_that_only_could_not_be_opened(
     def refused(path: str, flags: int) -> int:
         raise OSError(errno.EMFILE, "Too many open files", path)
 
-    monkeypatch.setattr("orchestrator.store.folder.regular", refused)
+    monkeypatch.setattr("orchestrator.store.folder_backend.regular", refused)
     for use in (lambda: store.load("org:a"), lambda: store.replace_server("org:a", "mail", MAIL[:1])):
         with pytest.raises(StoreUnavailable, match="Too many open files"):
             use()

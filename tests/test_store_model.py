@@ -20,10 +20,10 @@ from orchestrator.errors import StoreUnavailable
 from orchestrator.index.corpus_statistics import CorpusStatistics
 from orchestrator.index.documents import Document
 from orchestrator.store import manifest
-from orchestrator.store.client import ServerPoints, Where
-from orchestrator.store.large_tenant import SearchedTools
 from orchestrator.store.manifest import Manifest
-from orchestrator.store.rest import Rest
+from orchestrator.store.qdrant.client import ServerPoints, Where
+from orchestrator.store.qdrant.large_tenant_search import SearchedTools
+from orchestrator.store.qdrant.rest import Rest
 from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import Engine
@@ -76,7 +76,7 @@ class StoreModel(RuleBasedStateMachine):
         for module in ("store", "writer", "manifest", "tool_records", "drafts", "vectors"):
             self.patch.setattr(f"orchestrator.store.{module}.time", time)
         for wait in ("_FIRST_S", "_LONGEST_S"):
-            self.patch.setattr(f"orchestrator.store.patience.{wait}", 0.0)
+            self.patch.setattr(f"orchestrator.store.qdrant.patience.{wait}", 0.0)
         self.patch.setattr("orchestrator.store.writer._BATCH", 1)
         self.patch.setattr("orchestrator.store.vectors._CHUNK", 2)
         self.live: list[tuple[Writer, Write]] = []

@@ -44,7 +44,7 @@ for number in range(4):
 """
 HOLDER = """
 import sys, time
-from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.opening import Qdrant
 
 with Qdrant(sys.argv[1], 5).writing("org:1"):
     print("held", flush=True)

@@ -18,7 +18,7 @@ from temporalio.client import Client, WorkflowHandle
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import Approve
 from orchestrator.records.run import RunRequest, RunResult, StepStatus
-from orchestrator.temporal.devserver import dev_server
+from orchestrator.temporal.client.devserver import dev_server
 from orchestrator.workflows.execution import RunWorkflow
 from tests.running import TENANT
 from tests.survival_worker import serve

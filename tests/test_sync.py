@@ -13,7 +13,7 @@ from orchestrator import Connections, OrchestratorPlugin
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import Unauthorised
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.sync import ServerReport, keep_current, sync
 from orchestrator.options import Options
 from orchestrator.records.call import ToolCall

@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator import Connections, Router, telemetry
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteHint
 from orchestrator.server.gateway import Gateway

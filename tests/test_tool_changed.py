@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowHandle
 
-from orchestrator.audit import Audit
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Tool
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator.trust.audit import Audit
 from orchestrator.workflows.execution import RunWorkflow
 from tests.runner import Runner, Serve, result_of, statuses
 from tests.running import TENANT

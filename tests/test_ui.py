@@ -19,11 +19,11 @@ from orchestrator.errors import Unavailable
 from orchestrator.options import Options
 from orchestrator.records.run import StepStatus
 from orchestrator.runtime.router import Router
-from orchestrator.temporal.run_client import RunClient
+from orchestrator.temporal.client.run_client import RunClient
 from orchestrator.ui.app import make_app
 from orchestrator.ui.decision import as_file, path
+from orchestrator.ui.decision_view import Shown
 from orchestrator.ui.scope import Scope
-from orchestrator.ui.shown import Shown
 from tests.catalogues import EXAMPLES
 from tests.command_line import Run
 from tests.furnished import HOSTILE

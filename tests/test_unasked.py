@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.planning.approval import needs_approval
 from orchestrator.planning.planner import plan
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
+from orchestrator.trust.approval_rules import needs_approval
 from tests.catalogues import sample, taking, tool
 from tests.stores import shipped
 

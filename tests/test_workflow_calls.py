@@ -14,7 +14,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import Busy
 from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Annotations, Tool
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.decisions import DELETE, NOW, READ, decision
 from tests.runner import Serve, statuses
 from tests.running import plugin_over
@@ -166,7 +166,7 @@ async def test_a_read_that_is_too_slow_is_sent_twice_and_not_eight_times(serve: 
 
 
 async def test_a_configuration_that_hangs_costs_a_route_its_limits_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.temporal.resources._LIMITS_IN_S", 0.1)
+    monkeypatch.setattr("orchestrator.temporal.worker.resources._LIMITS_IN_S", 0.1)
     asked, released = [], threading.Event()
 
     def servers_of(tenant: str) -> None:

@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 from orchestrator.activities.activities import Activities
 from orchestrator.records.outcome import Outcome, RecordRequest, Use
 from orchestrator.store.store import Store
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.decisions import ALL
 from tests.runner import Runner, Serve, statuses
 from tests.running import SERVERS, TENANT, LocalTools

@@ -20,9 +20,9 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
-from orchestrator.temporal.call import why_failed
-from orchestrator.temporal.executors import Executor
-from orchestrator.temporal.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, hold_bytes
+from orchestrator.temporal.worker.executors import Executor
+from orchestrator.temporal.workflow.call import why_failed
+from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, hold_bytes
 from tests.my_workflow import Publish, SideBySide
 from tests.runner import Runner, Serve
 from tests.running import plugin_over

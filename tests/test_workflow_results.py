@@ -22,9 +22,9 @@ from temporalio.testing import ActivityEnvironment
 
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput
-from orchestrator.temporal.call import why_failed
-from orchestrator.temporal.payload import MAX_RESULT_BYTES
-from orchestrator.temporal.results import KEPT_S, Results
+from orchestrator.temporal.worker.results import KEPT_S, Results
+from orchestrator.temporal.workflow.call import why_failed
+from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES
 from tests.my_workflow import Paging
 from tests.runner import Serve
 from tests.running import LocalTools, plugin_over

@@ -16,8 +16,8 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import StepStatus
 from orchestrator.records.tool import Tool
-from orchestrator.temporal.call import why_failed
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.tool import Annotations, Tool
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.decisions import ALL
 from tests.runner import Serve, statuses
 from tests.servers.start import entry

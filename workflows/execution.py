@@ -13,11 +13,11 @@ from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput, StepsFailed, ToolrouteError
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Checkpoint, RunRequest, RunResult
-from orchestrator.temporal.handlers import Handlers
-from orchestrator.temporal.payload import MAX_PAYLOAD_BYTES, NOTHING, check_size, read_input
-from orchestrator.temporal.run import Run
-from orchestrator.temporal.step import MAX_REASON
-from orchestrator.temporal.workflow import ToolRouter
+from orchestrator.temporal.workflow.handlers import Handlers
+from orchestrator.temporal.workflow.payload import MAX_PAYLOAD_BYTES, NOTHING, check_size, read_input
+from orchestrator.temporal.workflow.run import Run
+from orchestrator.temporal.workflow.step import MAX_REASON
+from orchestrator.temporal.workflow.tool_router import ToolRouter
 
 
 @workflow.defn(name=names.RUN)

@@ -7,10 +7,10 @@ from temporalio import workflow
 from temporalio.common import RawValue
 
 from orchestrator.records import durable_names as names
-from orchestrator.temporal.call import Config, fair
-from orchestrator.temporal.payload import NOTHING, read
-from orchestrator.temporal.staged import route_staged
-from orchestrator.temporal.stubs import DEFAULT
+from orchestrator.temporal.workflow.call import Config, fair
+from orchestrator.temporal.workflow.payload import NOTHING, read
+from orchestrator.temporal.workflow.staged import route_staged
+from orchestrator.temporal.workflow.stubs import DEFAULT
 
 
 @workflow.defn(name=names.ROUTE)

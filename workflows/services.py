@@ -11,10 +11,10 @@ from orchestrator.errors import ServerUnavailable
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.run import RunRequest
-from orchestrator.temporal.call import MODEL_RETRY, PATIENT, Config, call_tool, fair, is_child
-from orchestrator.temporal.payload import NOTHING, read_input
-from orchestrator.temporal.step import MAX_REASON
-from orchestrator.temporal.stubs import MODEL_CALL, call_config
+from orchestrator.temporal.workflow.call import MODEL_RETRY, PATIENT, Config, call_tool, fair, is_child
+from orchestrator.temporal.workflow.payload import NOTHING, read_input
+from orchestrator.temporal.workflow.step import MAX_REASON
+from orchestrator.temporal.workflow.stubs import MODEL_CALL, call_config
 from orchestrator.workflows.routing import tenant_of
 
 SYNCING = Config(

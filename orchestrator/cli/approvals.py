@@ -11,9 +11,9 @@ from orchestrator.cli.place import Place
 from orchestrator.common.keys import split_key
 from orchestrator.common.lines import as_json, one_line
 from orchestrator.errors import InvalidInput
-from orchestrator.mcp.config import McpConfig
-from orchestrator.planning.approval import needs_approval
-from orchestrator.server.approvals import Approvals
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.trust.approval_rules import needs_approval
+from orchestrator.trust.approvals import Approvals
 
 _SHOWN_CHARS = 200
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from orchestrator.audit import EVENTS, Audit, Entry
 from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, counted, echo_json, note, present, table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
+from orchestrator.trust.audit import EVENTS, Audit, Entry
 
 _MOST_PROBLEMS = 20
 

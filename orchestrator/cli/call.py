@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.audit import arguments_digest
 from orchestrator.cli.audit import audited
 from orchestrator.cli.options import taking
 from orchestrator.cli.output import echo_json, echo_text, warn, warn_of_flagged
 from orchestrator.cli.place import Place
 from orchestrator.common.json_input import read_json
 from orchestrator.errors import InvalidArguments, ToolrouteError
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.trust.audit import arguments_digest
 
 if TYPE_CHECKING:
     from orchestrator.mcp.results import Answered

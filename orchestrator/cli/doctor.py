@@ -22,8 +22,8 @@ from orchestrator.common.endpoints import address
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
 from orchestrator.index.calibration import REMEDY, Fit
-from orchestrator.index.safety import suspects
-from orchestrator.mcp.config import McpConfig, ServerSpec
+from orchestrator.index.flags import suspects
+from orchestrator.mcp.config.parse import McpConfig, ServerSpec
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.sync import left_over
 from orchestrator.options import Options, misspelt, model_key
@@ -162,7 +162,7 @@ def _calibration(options: Options, known: Catalogue) -> Finding:
 
 
 def _temporal(options: Options) -> Finding:
-    from orchestrator.temporal.devserver import kept_binary, settle
+    from orchestrator.temporal.client.devserver import kept_binary, settle
 
     async def reached() -> None:
         try:

@@ -10,7 +10,7 @@ from orchestrator.cli.options import TEXT, taking
 from orchestrator.cli.output import counted, meant, note, present, progress, warn
 from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidConfig, InvalidInput, NoCredit, StoreUnavailable, ToolrouteError, Unauthorised
-from orchestrator.index.safety import suspects
+from orchestrator.index.flags import suspects
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
 from orchestrator.store.notes import keep, notes

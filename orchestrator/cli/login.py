@@ -16,10 +16,10 @@ from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidConfig, ToolrouteError
-from orchestrator.mcp.config import McpConfig, ServerSpec
+from orchestrator.mcp.config.parse import McpConfig, ServerSpec
 
 if TYPE_CHECKING:
-    from orchestrator.mcp.sign_ins import SignIn
+    from orchestrator.mcp.signin.files import SignIn
 
 _PASTE = (
     "If the browser then shows that the page cannot be reached, copy its address (http://localhost:...) from there, "
@@ -45,7 +45,7 @@ async def login(place: Place, server: str | None, no_browser: bool, output: str)
         rows = [_row(place.tenant, spec) for spec in config.servers.values() if spec.transport != "stdio"]
         present(output, rows, lambda: _show(rows))
         return 0
-    from orchestrator.mcp.auth import login as sign_in
+    from orchestrator.mcp.signin.oauth import login as sign_in
 
     spec = _remote(config, server)
     launch = spec.launch()
@@ -68,8 +68,8 @@ async def logout(place: Place, server: str) -> int:
     from orchestrator.mcp.extra import check_extra
 
     check_extra()
-    from orchestrator.mcp.auth import logout as sign_out
-    from orchestrator.mcp.sign_ins import SignInFile
+    from orchestrator.mcp.signin.files import SignInFile
+    from orchestrator.mcp.signin.oauth import logout as sign_out
 
     spec = _remote(McpConfig.read(place.config_file()), server)
     launch = spec.launch()
@@ -93,7 +93,7 @@ def _remote(config: McpConfig, server: str) -> ServerSpec:
 
 
 def _row(tenant: str, spec: ServerSpec) -> dict[str, Any]:
-    from orchestrator.mcp.sign_ins import SignInFile
+    from orchestrator.mcp.signin.files import SignInFile
 
     row: dict[str, Any] = {"server": spec.name, "signed_in": False, "until": None, "detail": ""}
     try:

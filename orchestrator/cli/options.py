@@ -21,7 +21,7 @@ from orchestrator.cli.place import Place
 from orchestrator.common.json_input import numbered_lines, reading
 from orchestrator.common.tenant import check_tenant, tenant_of
 from orchestrator.errors import InvalidInput
-from orchestrator.mcp.config import FILE_NAMES
+from orchestrator.mcp.config.parse import FILE_NAMES
 from orchestrator.options import Options, options_over
 from orchestrator.pipeline.presets import PRESETS
 from orchestrator.records.request import RouteRequest, Turn

@@ -15,7 +15,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from orchestrator.common.lines import as_json, inline, plain
-from orchestrator.index.safety import mentions, suspects
+from orchestrator.index.flags import mentions, suspects
 from orchestrator.records.tool import Tool
 from orchestrator.telemetry import trace_ids
 

@@ -13,7 +13,7 @@ from orchestrator.cli.output import note, progress, warn
 from orchestrator.common.tenant import SHARED
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config import FILE_NAMES, McpConfig, find_config, own_config
+from orchestrator.mcp.config.parse import FILE_NAMES, McpConfig, find_config, own_config
 from orchestrator.options import Options, default_store, stores_of
 from orchestrator.runtime.router import Router
 from orchestrator.store.sources import Source, Sources

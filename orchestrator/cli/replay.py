@@ -11,7 +11,7 @@ from orchestrator.cli.options import DATE, LOG, TOOLS, derived, taking, typed
 from orchestrator.cli.output import console, counted, dim, present, progress, table, warn
 from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidInput
-from orchestrator.evaluate.replay import Replayed, read_tasks, replay_all, summary, tasks_of
+from orchestrator.evaluate.replay_decisions import Replayed, read_tasks, replay_all, summary, tasks_of
 from orchestrator.options import Options
 from orchestrator.runtime.router import Router
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.audit import of_step
 from orchestrator.cli.audit import audited
 from orchestrator.cli.options import pairs, taking, typed
 from orchestrator.cli.output import log, note, present
@@ -38,7 +37,6 @@ from orchestrator.common.fields import SHORTEST_S
 from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
-from orchestrator.planning.approval import call_digest, needs_approval
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
 from orchestrator.records.run import (
@@ -51,7 +49,9 @@ from orchestrator.records.run import (
     StepProgress,
     StepStatus,
 )
-from orchestrator.temporal.run_client import failed_result, page_of
+from orchestrator.temporal.client.run_client import failed_result, page_of
+from orchestrator.trust.approval_rules import call_digest, needs_approval
+from orchestrator.trust.audit import of_step
 
 if TYPE_CHECKING:
     from temporalio.api.failure.v1 import Failure
@@ -144,7 +144,7 @@ async def _started(
     request: RunRequest, place: Place, options: Options, *, dev: bool, task_queue: str | None
 ) -> "AsyncIterator[tuple[WorkflowHandle[Any, RunResult], str]]":
     """Start a run and yield it with its task queue. Without a task queue, a worker in this process serves the run."""
-    from orchestrator.temporal.devserver import settle
+    from orchestrator.temporal.client.devserver import settle
 
     quiet()
     async with AsyncExitStack() as stack:
@@ -329,7 +329,7 @@ class _Reporter:
 
         from temporalio.client import WorkflowUpdateFailedError
 
-        from orchestrator.temporal.call import why_failed
+        from orchestrator.temporal.workflow.call import why_failed
 
         call = f"{step.tool} be called with {as_json(step.arguments)}"
         termios.tcflush(0, termios.TCIFLUSH)  # Keys that were typed before the question do not answer it.

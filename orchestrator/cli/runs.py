@@ -7,7 +7,6 @@ from functools import partial
 
 import click
 
-from orchestrator.audit import of_step
 from orchestrator.cli.audit import audited
 from orchestrator.cli.options import pairs, taking
 from orchestrator.cli.output import console, counted, dim, lines, note, present, table
@@ -17,7 +16,8 @@ from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.records.run import Approval, Progress
-from orchestrator.temporal.run_client import SOON, Listed, RunClient
+from orchestrator.temporal.client.run_client import SOON, Listed, RunClient
+from orchestrator.trust.audit import of_step
 
 _BY = click.option("--by", default="the command line", metavar="NAME", help="The name that the run's history records.")
 
@@ -36,7 +36,7 @@ async def open_desk(place: Place, options: Options) -> RunClient:
 
 @asynccontextmanager
 async def _client_of(place: Place, options: Options) -> AsyncIterator[RunClient]:
-    from orchestrator.temporal.devserver import settle
+    from orchestrator.temporal.client.devserver import settle
 
     try:
         yield await open_desk(place, options)

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.audit import Audit
 from orchestrator.cli.options import FILE, taking, typed
 from orchestrator.cli.output import log, note
 from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 from orchestrator.records.call import Approve
 from orchestrator.runtime.router import Router
 from orchestrator.telemetry import flush
+from orchestrator.trust.audit import Audit
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -83,9 +83,9 @@ async def serve(
     from orchestrator.mcp.extra import check_extra
 
     check_extra()
+    from orchestrator.mcp.config.watch import WatchedConfig
     from orchestrator.server.gateway import Gateway
     from orchestrator.server.protocol import make_server, serve_stdio
-    from orchestrator.server.watched_config import WatchedConfig
 
     if transport == "stdio":
         _check_for_stdio()

@@ -12,7 +12,7 @@ from orchestrator.cli.place import Place, connecting
 from orchestrator.common.keys import split_key
 from orchestrator.errors import ToolrouteError
 from orchestrator.experience.calls import Calls, uses_by
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.outcome import Use
 from orchestrator.store.store import Store
 

@@ -15,11 +15,11 @@ from orchestrator.cli.audit import audited
 from orchestrator.cli.options import taking
 from orchestrator.cli.output import console, note, present, table, warn
 from orchestrator.cli.place import Place, connecting
+from orchestrator.client_setup.products import CLIENTS, OURS, UNREAD, Client, ClientFile, copies, write
+from orchestrator.client_setup.takeover import Taken, served, take_over, with_usable_entry
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.clients import CLIENTS, OURS, UNREAD, Client, ClientFile, copies, write
-from orchestrator.mcp.config import PROFILES, McpConfig, own_config
-from orchestrator.mcp.takeover import Taken, served, take_over, with_usable_entry
+from orchestrator.mcp.config.parse import PROFILES, McpConfig, own_config
 from orchestrator.options import set_variables
 
 _NAMES = [client.name for client in CLIENTS]

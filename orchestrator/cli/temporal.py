@@ -16,14 +16,14 @@ from orchestrator.cli.options import typed
 from orchestrator.cli.output import note
 from orchestrator.cli.place import Place
 from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
-from orchestrator.mcp.config import find_config
+from orchestrator.mcp.config.parse import find_config
 from orchestrator.options import Options, set_variables
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowFailureError
 
-    from orchestrator.temporal.executors import Registered
-    from orchestrator.temporal.plugin import OrchestratorPlugin
+    from orchestrator.temporal.worker.executors import Registered
+    from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
 DEFAULT_ADDRESS, DEFAULT_NAMESPACE = "localhost:7233", "default"
 
@@ -85,7 +85,7 @@ def ui_pages(to: Target, options: Options) -> str:
 @asynccontextmanager
 async def temporal_server(options: Options, *, dev: bool = False) -> AsyncIterator[Target]:
     """Yield the Temporal server that the settings name. With `dev` and without an address, start one."""
-    from orchestrator.temporal.devserver import dev_server
+    from orchestrator.temporal.client.devserver import dev_server
 
     if options.temporal_address or not dev:
         yield target(options)
@@ -101,7 +101,7 @@ def _converting(options: Options) -> dict[str, Any]:
         return {}
     from temporalio.converter import DataConverter
 
-    from orchestrator.temporal.storage import external_storage
+    from orchestrator.temporal.worker.storage import external_storage
 
     return {
         "data_converter": replace(DataConverter.default, external_storage=external_storage(options.external_storage))
@@ -167,7 +167,7 @@ async def make_plugin(
     """
     from orchestrator.catalogue.catalogue import Catalogue
     from orchestrator.index.calibration import Fit
-    from orchestrator.temporal.plugin import OrchestratorPlugin
+    from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
     # A worker for every tenant does not offer the servers of the user that starts it.
     servers = None if every_tenant and not (place.config or find_config()) else place.servers()
@@ -218,7 +218,7 @@ def clean_stdout() -> Iterator[None]:
 
 def unwrap(failure: "WorkflowFailureError") -> ToolrouteError:
     """Return the error that made a workflow fail, as the class that it was, with its message."""
-    from orchestrator.temporal.call import why_failed
+    from orchestrator.temporal.workflow.call import why_failed
 
     kind, message = why_failed(failure.cause)
     found = getattr(errors, kind, None)

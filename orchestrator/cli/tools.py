@@ -22,8 +22,8 @@ from orchestrator.cli.output import console, counted, echo_json, meant, note, pr
 from orchestrator.cli.place import Place, connecting, store_tools
 from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput, ToolrouteError
-from orchestrator.index.safety import VOUCHED, suspects
-from orchestrator.mcp.config import McpConfig
+from orchestrator.index.flags import VOUCHED, suspects
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
 from orchestrator.store.notes import Note, keep, notes
@@ -248,7 +248,7 @@ def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: st
     With a server's name, all of its changed definitions are accepted (`toolroute tools changes` shows them). The
     acceptance is valid for this tenant until the definition changes. Without a key, the accepted tools are listed.
     """
-    from orchestrator.mcp import pins
+    from orchestrator.trust import pins
 
     tenant, store = place.owner, place.known_store()
     own = {tool.key: tool for server in store.servers(tenant, own=True) for tool in store.of_server(tenant, server)}
@@ -277,7 +277,7 @@ def show_changes(place: Place, opinion: bool, options: Options, output: str) -> 
     A tool with a waiting definition is not recommended, and each call needs approval until you accept the definition.
     """
     from orchestrator.llm.opinion import in_words
-    from orchestrator.mcp.pins import waiting
+    from orchestrator.trust.pins import waiting
 
     found = waiting(place.known_store(), place.owner)
     doubtful = {one.tool.key: (one.tool, [one.why], one.before) for one in found}
@@ -334,8 +334,8 @@ async def sync_tools(
 
     Exit codes: 0 all servers were stored, 1 none was stored, 4 some failed.
     """
-    from orchestrator.mcp.asking import Host
     from orchestrator.mcp.connections import Connections
+    from orchestrator.mcp.server_requests import Host
     from orchestrator.mcp.sync import keep_offer, left_over, sync
 
     if file and place.config:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.worker import Worker, WorkerDeploymentConfig
 
-    from orchestrator.temporal.executors import Registered
+    from orchestrator.temporal.worker.executors import Registered
 
 _POSITIVE = click.IntRange(min=1)
 
@@ -79,7 +79,7 @@ async def worker(
     With --deployment the worker receives runs when its version is the deployment's current version: `temporal worker
     deployment set-current-version`.
     """
-    from orchestrator.temporal.devserver import settle
+    from orchestrator.temporal.client.devserver import settle
 
     if not deployment and (build_id or pinned):
         raise InvalidInput("--build-id and --pinned are for Worker Versioning: give --deployment NAME, too")

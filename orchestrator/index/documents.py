@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index.flags import cleaned, names_in, suspicions
 from orchestrator.index.intent import action_of, thing_of
-from orchestrator.index.safety import cleaned, names_in, suspicions
 from orchestrator.index.text import field_terms, fields
 from orchestrator.records.tool import Tool
 

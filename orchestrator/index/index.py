@@ -16,11 +16,11 @@ from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
 from orchestrator.index.embed import Embedder, SemanticIndex, Spread, embed_tools
+from orchestrator.index.flags import foreign_names, servers_by_name, without
 from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.reading import Documents, Reading
-from orchestrator.index.safety import foreign_names, servers_by_name, without
 from orchestrator.index.servers import ServerIndex
 from orchestrator.records.tool import CatalogueVersion, Tool
 

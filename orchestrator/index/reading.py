@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from orchestrator.index.bm25 import Corpus, GlobalStatistics
 from orchestrator.index.documents import Document, deprecation_factor
-from orchestrator.index.safety import named_elsewhere, servers_by_name
+from orchestrator.index.flags import named_elsewhere, servers_by_name
 from orchestrator.records.tool import Tool
 
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}

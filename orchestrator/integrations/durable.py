@@ -8,12 +8,12 @@ from temporalio.exceptions import FailureError
 
 from orchestrator.catalogue.export import exported_name, parameters, read_arguments
 from orchestrator.errors import ToolrouteError
-from orchestrator.planning.approval import needs_approval
 from orchestrator.records.call import Approve
 from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Tool
-from orchestrator.temporal.call import described, was_cancelled
-from orchestrator.temporal.workflow import ToolRouter
+from orchestrator.temporal.workflow.call import described, was_cancelled
+from orchestrator.temporal.workflow.tool_router import ToolRouter
+from orchestrator.trust.approval_rules import needs_approval
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from orchestrator.common.tenant import LOCAL
 from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool, put, who_is
 from orchestrator.records.outcome import Use
 from orchestrator.runtime.router import Router
-from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
+from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
 
 try:
     from fastmcp import Context

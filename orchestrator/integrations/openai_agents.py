@@ -15,7 +15,7 @@ from orchestrator.records.call import Approve
 from orchestrator.records.decision import Decision
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
-from orchestrator.temporal.workflow import ToolRouter
+from orchestrator.temporal.workflow.tool_router import ToolRouter
 
 try:
     from agents import FunctionTool, Model, ModelBehaviorError, ModelResponse, MultiProvider

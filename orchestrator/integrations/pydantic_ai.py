@@ -20,7 +20,7 @@ from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
-from orchestrator.temporal.workflow import ToolRouter
+from orchestrator.temporal.workflow.tool_router import ToolRouter
 
 try:
     from pydantic_ai import RunContext, ToolDefinition

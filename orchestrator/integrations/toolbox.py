@@ -21,7 +21,7 @@ from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.runtime.router import Router
-from orchestrator.temporal.workflow import ToolRouter
+from orchestrator.temporal.workflow.tool_router import ToolRouter
 
 logger = logging.getLogger(__name__)
 

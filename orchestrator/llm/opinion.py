@@ -8,10 +8,10 @@ from pydantic import BaseModel
 from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.catalogue.tokens import compact, cut
 from orchestrator.common.lines import as_json, one_line
-from orchestrator.index.changes import plain
 from orchestrator.llm.client import Models
 from orchestrator.pipeline.model_calls import DATA
 from orchestrator.records.tool import Tool
+from orchestrator.trust.definition_changes import plain
 
 DEFINITION_TOKENS, ANSWER_TOKENS, MAX_TOKENS = 2_000, 300, 6_500
 """The maximum number of tokens of one definition, of the answer, and of question and answer together."""

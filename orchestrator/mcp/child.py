@@ -16,8 +16,8 @@ import anyio.lowlevel
 
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp import faults
+from orchestrator.mcp.config.launch import Launch, passed
 from orchestrator.mcp.last_words import cause
-from orchestrator.mcp.launch import Launch, passed
 from orchestrator.mcp.transport import Pace
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
-from orchestrator.mcp.asking import ASKER, Asker, Host, ServerRequests
-from orchestrator.mcp.changes import Changes
 from orchestrator.mcp.child import Child
-from orchestrator.mcp.config import ServerLimits, ServerSpec
-from orchestrator.mcp.launch import Launch
+from orchestrator.mcp.config.launch import Launch
+from orchestrator.mcp.config.parse import ServerLimits, ServerSpec
+from orchestrator.mcp.list_changes import Changes
 from orchestrator.mcp.listing import Listing, tools_page
 from orchestrator.mcp.offers import Offer, read_offer
 from orchestrator.mcp.runners import Work, mend_cache, work_of
+from orchestrator.mcp.server_requests import ASKER, Asker, Host, ServerRequests
 from orchestrator.mcp.transport import Pace, Watched, http, sse
 from orchestrator.records.tool import Tool
 
@@ -462,7 +462,7 @@ class Connection:
     def _transport(self, launch: Launch) -> "AbstractAsyncContextManager[TransportStreams]":
         if not launch.url:
             return self._child.streams(launch)
-        from orchestrator.mcp.auth import SignedIn
+        from orchestrator.mcp.signin.oauth import SignedIn
 
         auth = SignedIn(self.tenant, self.spec, launch) if launch.signs_in else None
         return (sse if self._sse else http)(launch, self._changes.streaming.set, auth)

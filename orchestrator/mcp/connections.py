@@ -16,12 +16,12 @@ import anyio
 from orchestrator import telemetry
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig, ServerUnavailable, Unauthorised, UnknownTool
-from orchestrator.mcp.asking import Host
 from orchestrator.mcp.calls import Call, Confirm, as_chosen
-from orchestrator.mcp.config import McpConfig, ServerLimits, ServerSpec
+from orchestrator.mcp.config.parse import McpConfig, ServerLimits, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
 from orchestrator.mcp.extra import check_extra
 from orchestrator.mcp.results import Answered, as_tool_result
+from orchestrator.mcp.server_requests import Host
 from orchestrator.mcp.states import Server, ServerState
 from orchestrator.records.call import ToolResult
 from orchestrator.records.tool import Tool

@@ -6,9 +6,9 @@ from pathlib import Path
 from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
-from orchestrator.mcp.config import ServerSpec
-from orchestrator.mcp.launch import Launch
-from orchestrator.mcp.sign_ins import login_command
+from orchestrator.mcp.config.launch import Launch
+from orchestrator.mcp.config.parse import ServerSpec
+from orchestrator.mcp.signin.files import login_command
 
 # What became of a request over HTTP. No server's own code is mistaken for one: JSON-RPC and MCP use another range.
 UNSENT = -31_001  # The server was not reached, or does not know the session any more: it did not run the request.

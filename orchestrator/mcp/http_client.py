@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from orchestrator.mcp import faults
-from orchestrator.mcp.launch import LOOPBACK, Launch
+from orchestrator.mcp.config.launch import LOOPBACK, Launch
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage

@@ -15,7 +15,7 @@ from orchestrator.catalogue.tokens import compact
 from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue
-from orchestrator.mcp.config import ServerSpec
+from orchestrator.mcp.config.parse import ServerSpec
 from orchestrator.records.tool import Annotations, Tool
 
 if TYPE_CHECKING:

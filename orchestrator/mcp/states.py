@@ -5,9 +5,9 @@ from enum import StrEnum
 from typing import Any
 
 from orchestrator.errors import InvalidConfig, ToolrouteError
-from orchestrator.mcp import sign_ins
-from orchestrator.mcp.config import ServerLimits, ServerSpec
+from orchestrator.mcp.config.parse import ServerLimits, ServerSpec
 from orchestrator.mcp.connection import Connection
+from orchestrator.mcp.signin import files as sign_ins
 
 
 class Readiness(StrEnum):

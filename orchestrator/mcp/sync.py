@@ -13,14 +13,14 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.mcp.calls import as_chosen
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.connection import OnListed
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.offers import Offer, OnOffer, stored_offer
-from orchestrator.mcp.pins import judged
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.store import Changes, Store
+from orchestrator.trust.pins import judged
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import anyio
 
-from orchestrator.mcp.launch import Launch
+from orchestrator.mcp.config.launch import Launch
 
 if TYPE_CHECKING:
     from httpx2 import Auth

@@ -9,9 +9,9 @@ import numpy as np
 
 from orchestrator.common.keys import split_key
 from orchestrator.index.bm25 import Columns
+from orchestrator.index.flags import mentions
 from orchestrator.index.index import Index
 from orchestrator.index.keyword import FIELDS
-from orchestrator.index.safety import mentions
 from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.decision import Decision

@@ -27,8 +27,8 @@ from orchestrator.pipeline.legs.explicit import find_servers
 from orchestrator.pipeline.understand import Understood
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import CatalogueVersion
-from orchestrator.store.client import Probe, Search, Where
-from orchestrator.store.large_tenant import Candidate
+from orchestrator.store.qdrant.client import Probe, Search, Where
+from orchestrator.store.qdrant.large_tenant_search import Candidate
 from orchestrator.store.store import LargeTenantTools
 
 MOST, LEG, PART = 200, 80, 12

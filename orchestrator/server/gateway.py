@@ -20,18 +20,16 @@ from mcp.server.subscriptions import (
 )
 from mcp.types import URL_ELICITATION_REQUIRED
 
-from orchestrator.audit import Audit, Entry, arguments_digest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
-from orchestrator.index.changes import as_judged, is_quarantined
-from orchestrator.mcp.asking import Host
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS, Call, OnProgress, as_chosen
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.offers import Offer, stored_offer
 from orchestrator.mcp.results import Answered, as_mcp_result
+from orchestrator.mcp.server_requests import Host
 from orchestrator.mcp.sync import keep_current, keep_offer
 from orchestrator.pipeline import select
 from orchestrator.records.decision import Decision
@@ -40,17 +38,19 @@ from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
-from orchestrator.server import shown as shown_tools
-from orchestrator.server.clients import Questions, Sessions
+from orchestrator.server import search_answer as shown_tools
 from orchestrator.server.initial_sync import InitialSync, Note
-from orchestrator.server.kept_results import KeptResults
 from orchestrator.server.masking import masked_progress, masking
-from orchestrator.server.outcome_recorder import Conversation, OutcomeRecorder
-from orchestrator.server.profiles import current, fitting
-from orchestrator.server.sign_in_links import SignInLink, SignInLinks
-from orchestrator.server.subscriptions import Subscriptions
+from orchestrator.server.sessions.client_profile import current, fitting
+from orchestrator.server.sessions.clients import Questions, Sessions
+from orchestrator.server.sessions.kept_results import KeptResults
+from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
+from orchestrator.server.sessions.sign_in_links import SignInLink, SignInLinks
+from orchestrator.server.sessions.subscriptions import Subscriptions
 from orchestrator.server.uris import shown_uri, with_shown_links
 from orchestrator.telemetry import TOOL_ERROR
+from orchestrator.trust.audit import Audit, Entry, arguments_digest
+from orchestrator.trust.definition_changes import as_judged, is_quarantined
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

@@ -31,12 +31,12 @@ from mcp.types import (
     UnsubscribeRequestParams,
 )
 
-from orchestrator.audit import Entry, arguments_digest
 from orchestrator.errors import ToolrouteError
 from orchestrator.server import offers
-from orchestrator.server.clients import ClientAsker, Context
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.outcome_recorder import Conversation
+from orchestrator.server.sessions.clients import ClientAsker, Context
+from orchestrator.server.sessions.outcome_recorder import Conversation
+from orchestrator.trust.audit import Entry, arguments_digest
 
 R = TypeVar("R")
 TenantOf = Callable[[Context], str]

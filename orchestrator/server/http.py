@@ -32,7 +32,7 @@ from starlette.routing import Route
 from orchestrator.common.json_input import first_problem, read_json, reading
 from orchestrator.common.tenant import is_tenant
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.launch import Expansion, environment
+from orchestrator.mcp.config.launch import Expansion, environment
 from orchestrator.server import concurrency_limit
 from orchestrator.server.protocol import on_signals
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 
 from orchestrator.errors import ToolrouteError
-from orchestrator.mcp import sign_ins
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
+from orchestrator.mcp.signin import files as sign_ins
 from orchestrator.mcp.sync import ServerReport, not_listed, sync
 from orchestrator.store.store import Store
 

@@ -9,10 +9,10 @@ from pydantic import BaseModel
 
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import ToolrouteError
-from orchestrator.mcp.asking import ASKER
 from orchestrator.mcp.calls import OnProgress
-from orchestrator.mcp.profiles import secrets_of, texts
+from orchestrator.mcp.config.profiles import secrets_of, texts
 from orchestrator.mcp.results import Answered
+from orchestrator.mcp.server_requests import ASKER
 
 M = TypeVar("M", bound=BaseModel)
 

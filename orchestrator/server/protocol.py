@@ -29,7 +29,6 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from orchestrator.audit import Entry
 from orchestrator.catalogue.export import parameters, read_arguments
 from orchestrator.catalogue.tokens import compact
 from orchestrator.common.digests import digest
@@ -43,21 +42,22 @@ from orchestrator.errors import (
     Unauthorised,
     UnknownTenant,
 )
-from orchestrator.mcp.asking import ASKER
 from orchestrator.mcp.calls import OnProgress
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.mcp.server_requests import ASKER
 from orchestrator.records.call import Approve
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
 from orchestrator.records.tool import Tool
-from orchestrator.server import profiles
-from orchestrator.server.approver import Approver, InputRequired
-from orchestrator.server.clients import Context
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.handlers import GatewayServer, Handlers
-from orchestrator.server.kept_results import ReadArguments
-from orchestrator.server.outcome_recorder import Conversation
-from orchestrator.server.profiles import RateLimit, current
+from orchestrator.server.sessions import client_profile as profiles
+from orchestrator.server.sessions.client_profile import RateLimit, current
+from orchestrator.server.sessions.clients import Context
+from orchestrator.server.sessions.kept_results import ReadArguments
+from orchestrator.server.sessions.outcome_recorder import Conversation
+from orchestrator.trust.approver import Approver, InputRequired
+from orchestrator.trust.audit import Entry
 
 M = TypeVar("M", bound=BaseModel)
 

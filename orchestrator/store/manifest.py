@@ -26,8 +26,8 @@ from orchestrator.common.keys import key_of
 from orchestrator.common.tenant import SHARED
 from orchestrator.errors import FAULTS, InvalidConfig, StoreBusy
 from orchestrator.store.drafts import Draft
+from orchestrator.store.opening import Qdrant
 from orchestrator.store.points import Points
-from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.tool_records import point_id, tool_id
 
 logger = logging.getLogger(__name__)

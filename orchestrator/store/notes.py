@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from orchestrator.index.changes import plain
 from orchestrator.records.tool import Tool
 from orchestrator.store.manifest import CATALOGUES
 from orchestrator.store.points import Points
 from orchestrator.store.store import Store
 from orchestrator.store.tool_records import tool_id
+from orchestrator.trust.definition_changes import plain
 
 Kind = Literal["opinion", "enriched"]
 Note = Mapping[str, Any]

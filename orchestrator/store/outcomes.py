@@ -15,8 +15,8 @@ from orchestrator.experience.actors import newest
 from orchestrator.experience.memory import MOST_TASKS
 from orchestrator.index.embed import Embedder, vectors_of
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
+from orchestrator.store.opening import EXPERIENCE, Qdrant
 from orchestrator.store.points import Points, Record, Vectors, is_whole
-from orchestrator.store.qdrant import EXPERIENCE, Qdrant
 from orchestrator.store.vectors import collection_of
 
 logger = logging.getLogger(__name__)

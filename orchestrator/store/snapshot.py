@@ -10,8 +10,8 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records, manifest
 from orchestrator.store.manifest import Entries, Manifest
+from orchestrator.store.opening import Qdrant
 from orchestrator.store.points import Vectors, is_whole
-from orchestrator.store.qdrant import Qdrant
 from orchestrator.store.tool_records import damaged, stored_tool
 from orchestrator.store.vectors import ToolPoints
 

@@ -18,8 +18,8 @@ import numpy as np
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.tenant import SHARED, check_tenant, is_tenant
 from orchestrator.errors import InvalidInput, StoreUnavailable, ToolrouteError
+from orchestrator.store.opening import shown
 from orchestrator.store.points import Vectors
-from orchestrator.store.qdrant import shown
 from orchestrator.store.snapshot import Stored
 from orchestrator.store.store import Store
 

@@ -18,20 +18,20 @@ from orchestrator.common.digests import OF_SERVER, digest
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
-from orchestrator.index.changes import ChangePolicy
 from orchestrator.index.embed import Embedder
 from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records, manifest
-from orchestrator.store.large_tenant import SearchedTools
 from orchestrator.store.listing_records import Failure
 from orchestrator.store.manifest import Changes, Entries, Manifest
+from orchestrator.store.opening import Qdrant
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Vectors
-from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.qdrant.large_tenant_search import SearchedTools
 from orchestrator.store.snapshot import Stored, read_stored
 from orchestrator.store.tool_records import damaged, stored_tool, tool_id
 from orchestrator.store.vectors import ToolPoints
 from orchestrator.store.writer import Progress, Write, Writer
+from orchestrator.trust.definition_changes import ChangePolicy
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 

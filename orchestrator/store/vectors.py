@@ -11,14 +11,15 @@ from typing import Any
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import Embedder, Vectors, embed_tools
-from orchestrator.index.safety import cleaned, suspects
+from orchestrator.index.flags import cleaned, suspects
 from orchestrator.records.durable_names import COLLECTION, SEARCHED
 from orchestrator.records.tool import Tool
-from orchestrator.store import drafts, large_tenant
-from orchestrator.store.client import ServerPoints
+from orchestrator.store import drafts
 from orchestrator.store.manifest import Manifest
+from orchestrator.store.opening import Qdrant
 from orchestrator.store.points import Points, is_whole
-from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.qdrant import large_tenant_search as large_tenant
+from orchestrator.store.qdrant.client import ServerPoints
 from orchestrator.store.tool_records import stored_tool, tool_payload
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from orchestrator.errors import StoreBusy
 from orchestrator.records.tool import Tool
-from orchestrator.store import drafts, large_tenant, manifest
+from orchestrator.store import drafts, manifest
 from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest
+from orchestrator.store.opening import Qdrant
 from orchestrator.store.points import Points
-from orchestrator.store.qdrant import Qdrant
+from orchestrator.store.qdrant import large_tenant_search as large_tenant
 from orchestrator.store.tool_records import tool_id
 from orchestrator.store.vectors import ToolPoints
 

@@ -31,9 +31,9 @@ from orchestrator.records.outcome import RecordRequest
 from orchestrator.records.plan import Plan, PlanRequest, Step
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import CatalogueVersion, Kind, Match, Stage, Tokens, Tool
-from orchestrator.temporal.payload import NOTHING, as_result
-from orchestrator.temporal.plugin import OrchestratorPlugin
-from orchestrator.temporal.resources import Resources
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+from orchestrator.temporal.worker.resources import Resources
+from orchestrator.temporal.workflow.payload import NOTHING, as_result
 
 Choice = str | tuple[str, Mapping[str, Any]]
 """A tool's key, alone or with the arguments of its step."""

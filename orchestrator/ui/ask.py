@@ -8,9 +8,9 @@ from starlette.responses import Response
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
 from orchestrator.ui.decision import view
+from orchestrator.ui.decision_view import Shown
 from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
-from orchestrator.ui.shown import Shown
 
 
 async def ask(request: Request) -> Response:

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
 from orchestrator.ui.decision import MOST_SHOWN
+from orchestrator.ui.decision_view import Shown
 from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
-from orchestrator.ui.shown import Shown
 
 
 async def compare(request: Request) -> Response:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.ui import drawing
-from orchestrator.ui.shown import Shown
+from orchestrator.ui.decision_view import Shown
 from orchestrator.ui.templates import file
 
 LEGS = {

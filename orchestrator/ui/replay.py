@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orchestrator.errors import InvalidInput
-from orchestrator.evaluate import replay as replaying
+from orchestrator.evaluate import replay_decisions as replaying
 from orchestrator.pipeline.presets import PRESETS
 from orchestrator.runtime.router import Router
 from orchestrator.ui.page import page

@@ -7,9 +7,9 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from orchestrator.audit import Audit, Entry, of_step
 from orchestrator.errors import ToolrouteError
 from orchestrator.records.run import Approval, RunResult, StepProgress
+from orchestrator.trust.audit import Audit, Entry, of_step
 from orchestrator.ui.page import PAGE_SIZE, page, page_number, paged
 from orchestrator.ui.scope import Scope
 

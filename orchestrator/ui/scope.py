@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from orchestrator.mcp.config import McpConfig
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 from orchestrator.pipeline.legs.experience import used_together
 from orchestrator.records.outcome import Outcome
 from orchestrator.records.relation import Edge
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
-from orchestrator.temporal.run_client import RunClient
+from orchestrator.temporal.client.run_client import RunClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,17 +9,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orchestrator.audit import Audit, Entry
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.schema import usable
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.findability import WITHIN, own_words
 from orchestrator.experience.figures import figures
-from orchestrator.index.changes import is_quarantined
 from orchestrator.index.intent import reads_only
-from orchestrator.mcp.pins import Waiting, accept, waiting
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
+from orchestrator.trust.audit import Audit, Entry
+from orchestrator.trust.definition_changes import is_quarantined
+from orchestrator.trust.pins import Waiting, accept, waiting
 from orchestrator.ui import drawing
 from orchestrator.ui.page import page, paged
 from orchestrator.ui.scope import Scope

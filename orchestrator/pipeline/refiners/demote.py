@@ -1,9 +1,9 @@
 """Demote: near-duplicates give way, flagged tools never come first, and deprecated ones get a note."""
 
 from orchestrator.index.documents import is_outdated
+from orchestrator.index.flags import VOUCHED
 from orchestrator.index.graph import are_twins
 from orchestrator.index.intent import action_stems
-from orchestrator.index.safety import VOUCHED
 from orchestrator.index.text import terms
 from orchestrator.pipeline.select import repeated
 from orchestrator.pipeline.state import State

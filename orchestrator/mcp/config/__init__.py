@@ -1,0 +1,1 @@
+"""The `mcpServers` file: parse, launch, watch."""

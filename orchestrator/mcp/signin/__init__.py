@@ -1,0 +1,1 @@
+"""Sign-in to HTTP servers (OAuth 2.1)."""

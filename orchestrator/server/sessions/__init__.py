@@ -1,0 +1,1 @@
+"""What `toolroute serve` keeps for each connected client."""

@@ -1,0 +1,1 @@
+"""The client side: runs, schedules and a development server."""

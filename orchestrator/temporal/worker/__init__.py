@@ -1,0 +1,1 @@
+"""The worker side: the plugin, and what its activities share."""

@@ -1,0 +1,1 @@
+"""The deterministic side: what workflow code imports."""

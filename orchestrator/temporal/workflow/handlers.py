@@ -1,0 +1,135 @@
+"""The query, the update and the memo of a workflow, for `toolroute runs`, the pages and clients. This module is
+deterministic.
+
+`ToolRouter.run` adds them to the calling workflow, so that a run inside your own workflow can be approved like a run of
+`toolroute.run`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from temporalio import workflow
+from temporalio.common import RawValue
+from temporalio.contrib.workflow_streams import WorkflowStream, WorkflowTopicHandle
+
+from orchestrator.common.lines import inline
+from orchestrator.errors import InvalidInput
+from orchestrator.records import durable_names as names
+from orchestrator.records.run import Approval, Progress, RunMemo
+from orchestrator.temporal.workflow.payload import NOTHING, read_input
+from orchestrator.temporal.workflow.run import Run
+
+
+class Handlers:
+    """Shows the runs of one execution, all of one tenant, and takes people's answers about their steps.
+
+    The memo (RunMemo) and the current details have the state of the steps, without arguments. Details that the workflow
+    sets itself stay.
+    """
+
+    def __init__(self, tenant: str) -> None:
+        self.tenant = tenant
+        self._runs: tuple[Run, ...] = ()
+        self._shown: Progress | None = None
+        self._details = ""
+        self._topic: WorkflowTopicHandle[Progress] | None = None
+
+    def publish(self, stream: WorkflowStream) -> None:
+        """Also publish each change to a stream, under the topic `toolroute.progress`."""
+        self._topic = stream.topic(names.PROGRESS, type=Progress)
+
+    def register(self, run: Run | None = None) -> None:
+        """Register the query and the update, unless the workflow has handlers with these names. They start with this
+        run.
+        """
+        self._runs = (run,) if run else ()
+        if workflow.get_query_handler(names.PROGRESS) is None:
+            workflow.set_query_handler(names.PROGRESS, self.progress)
+        if workflow.get_update_handler(names.APPROVE) is None:
+            workflow.set_update_handler(names.APPROVE, self.approve, validator=self.check)
+
+    @asynccontextmanager
+    async def showing(self, run: Run) -> AsyncIterator[None]:
+        """Keep the memo and the details up to date while this run and others continue."""
+        self._runs = (*(one for one in self._runs if one.under_way and one is not run), run)
+        showing = asyncio.create_task(self._show())
+        try:
+            yield
+        finally:
+            showing.cancel()
+            if workflow.in_workflow():  # False while the execution of a stopped worker is collected.
+                self._show_now()
+
+    def progress(self) -> Progress:
+        """Return the phase and the budget of the latest run, and the steps of all current runs. It also answers after
+        the
+        end.
+        """
+        *others, latest = [run.progress() for run in self._runs]
+        return replace(latest, steps=tuple(step for shown in (*others, latest) for step in shown.steps))
+
+    def approve(self, word: RawValue = NOTHING) -> None:
+        """Approve or reject a step with the arguments of a digest."""
+        given = read_input(word, Approval)
+        self._waiting(given).take(given)
+
+    def check(self, word: RawValue = NOTHING) -> None:
+        """Refuse an answer that names no waiting step, or that approves without a digest."""
+        given = read_input(word, Approval)
+        if given.allowed and not given.digest:
+            raise InvalidInput("digest='': give the digest that the run's progress shows next to the step's arguments")
+        self._waiting(given)
+
+    def _waiting(self, word: Approval) -> Run:
+        """Return the run with the step that waits for this answer.
+
+        Raises:
+            InvalidInput: No step waits for it, or several do.
+        """
+        refused: list[InvalidInput] = []
+        found = list[Run]()
+        for run in self._runs:
+            try:
+                run.check(word)
+                found.append(run)
+            except InvalidInput as error:
+                refused.append(error)
+        if not found:
+            raise refused[-1]
+        if len(found) > 1 and not word.digest:
+            raise InvalidInput(f"digest='': a step {word.step!r} waits in several runs: give the digest of one of them")
+        return found[-1]
+
+    async def _show(self) -> None:
+        while True:
+            await workflow.wait_condition(lambda: self.progress() != self._shown)
+            self._show_now()
+
+    def _show_now(self) -> None:
+        before, shown = self._shown, self.progress()
+        self._shown = shown
+        if self._topic is not None and (changed := _changed(shown, before)):
+            self._topic.publish(changed)
+        lines = (
+            f"- {one.step} `{inline(one.tool) or 'no tool'}`: {one.status.replace('_', ' ')}" for one in shown.steps
+        )
+        details = "\n".join([f"**{shown.phase}**", *lines])
+        if workflow.get_current_details() == self._details:
+            workflow.set_current_details(details)
+            self._details = details
+        waiting = tuple(f"{one.step} {one.tool}" for one in shown.steps if one.digest)
+        memo = RunMemo(tenant=self.tenant, waiting=waiting)
+        if memo != workflow.memo_value(names.RUN, None, type_hint=RunMemo):
+            workflow.upsert_memo({names.RUN: memo})
+
+
+def _changed(now: Progress, before: Progress | None) -> Progress | None:
+    """Return the progress with only the changed steps, without arguments. None if only the budget has changed.
+
+    A stream stays small this way: about 400 bytes for each state of each step.
+    """
+    known = before.steps if before else ()
+    steps = tuple(replace(step, arguments={}) for step in now.steps if step not in known)
+    return replace(now, steps=steps) if steps or before is None or now.phase != before.phase else None

@@ -1,0 +1,309 @@
+"""The steps of a plan. Each waits for earlier steps, for a person, for a slot and for the budget. This module is
+deterministic.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from orchestrator.common.lines import as_json
+from orchestrator.errors import InvalidInput, ToolChanged, ToolrouteError
+from orchestrator.planning.budget import Budget, Grant, Verdict
+from orchestrator.records.call import ToolCall
+from orchestrator.records.completion import Filled
+from orchestrator.records.decision import Decision
+from orchestrator.records.plan import Plan, Step
+from orchestrator.records.run import Approval, RunRequest, StepOutcome, StepProgress, StepStatus
+from orchestrator.records.tool import Tool
+from orchestrator.temporal.worker.tracing import step_ended
+from orchestrator.temporal.workflow.call import (
+    Config,
+    call_tool,
+    described,
+    outcome_is_unknown,
+    present_tool,
+    was_cancelled,
+    why_failed,
+)
+from orchestrator.temporal.workflow.model import Complete, fill
+from orchestrator.trust.approval_rules import call_digest, needs_approval
+
+MAX_REASON = 1000
+"""The maximum number of characters of a reason. The result has the whole text of a tool's own error."""
+
+Work = Callable[[Step, Tool, int], Awaitable[tuple[StepOutcome | None, int]]]
+"""The work of a step in its slot. It gets the step's tokens, and returns how the step ended (or None) and the tokens
+that
+it used.
+"""
+
+
+@dataclass(eq=False)
+class Steps:
+    """Carries out the steps of one run and keeps their state. `stopping` is asked before each step starts."""
+
+    request: RunRequest
+    plan: Plan
+    decisions: tuple[Decision, ...]
+    budget: Budget
+    config: Config
+    complete: Complete
+    stopping: Callable[[int], bool]
+
+    def __post_init__(self) -> None:
+        done = self.request.checkpoint
+        self._started, self._slots = 0, asyncio.Semaphore(self.request.parallel_steps)
+        self.asked = dict(done.asked) if done else {}
+        self._present: dict[str, Tool] = {}
+        self.outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
+        self.filled = dict(done.filled) if done else {}
+        self.words = dict(done.approvals) if done else {}
+        self.decided_by = dict(done.decided_by) if done else {}
+        self._status: dict[str, StepStatus] = {name: outcome.status for name, outcome in self.outcomes.items()}
+
+    async def carry_out(self) -> None:
+        """Carry out all steps. If the run stops, only the steps that run are finished."""
+        todo = [step for step in self.plan.steps if step.id not in self.outcomes]
+        try:
+            ended = await asyncio.gather(*map(self._carry_out, todo), return_exceptions=True)
+        except asyncio.CancelledError:
+            for step in todo:  # Each step has stopped by now.
+                if step.id not in self.outcomes:
+                    self._note(step, _end(step, StepStatus.CANCELLED, "the run was cancelled before this step"))
+            raise
+        for error in ended:
+            if error is not None:
+                raise error
+
+    def progress(self) -> tuple[StepProgress, ...]:
+        return tuple(map(self._progress, self.plan.steps))
+
+    def check(self, word: Approval) -> None:
+        """Raise InvalidInput unless the step waits for approval and a given digest is that of its arguments."""
+        waiting = {step.step: step for step in self.progress() if step.digest}
+        found = waiting.get(word.step)
+        if found is None:
+            others = ", ".join(waiting) or "none"
+            raise InvalidInput(f"step={word.step!r} does not wait for approval; waiting: {others}")
+        if word.digest and word.digest != found.digest:
+            raise InvalidInput(
+                f"digest={word.digest!r}: the call of {found.tool} by step {word.step} now has the digest "
+                f"{found.digest!r}: look at its arguments, then approve with that digest"
+            )
+
+    def take(self, word: Approval) -> None:
+        """Take an answer that passed `check`. It is final."""
+        self.words[word.step] = word.allowed
+        self.decided_by[word.step] = word.by
+
+    async def _carry_out(self, step: Step) -> None:
+        if ended := await self._way(step):
+            self._note(step, replace(ended, tokens=ended.tokens + self._spent(step)))
+
+    async def _way(self, step: Step) -> StepOutcome | None:
+        """Return how the step ends. None if the run stops before the step starts."""
+        self._status[step.id] = StepStatus.PENDING
+        await workflow.wait_condition(lambda: self._stopping() or self.outcomes.keys() >= set(step.depends_on))
+        if not self.outcomes.keys() >= set(step.depends_on):
+            return None
+        tool = self._chosen(step)
+        unready = self._unready(step)
+        if tool is None or unready:
+            return unready or _end(step, StepStatus.FAILED, f"no tool of the catalogue matches {step.task!r}")
+        if step.late and step.id not in self.filled:  # Before the approval, so that a person sees the whole call.
+            ended = await self._in_slot(step, tool, self._fill)
+            if ended or step.id not in self.filled:
+                return ended
+        return await self._allowed(step, tool)
+
+    def _chosen(self, step: Step) -> Tool | None:
+        return next((found for decision in self.decisions if (found := decision.tool(step.tool))), None)
+
+    def _unready(self, step: Step) -> StepOutcome | None:
+        failed = [name for name in step.depends_on if self.outcomes[name].status is not StepStatus.DONE]
+        if failed:
+            ends = ", ".join(f"{name} has the status {self.outcomes[name].status}" for name in failed)
+            return _end(step, StepStatus.SKIPPED, f"a step that this step needs was not done: {ends}")
+        if step.missing:
+            needed = ", ".join(f"{step.id}.{name}" for name in step.missing)
+            return _end(step, StepStatus.NEEDS_INPUT, f"missing: {needed}")
+        return None
+
+    async def _allowed(self, step: Step, tool: Tool) -> StepOutcome | None:
+        """Call the tool, after a person has approved it if that is needed. None if the run stops before that.
+
+        The person sees the tool as its server defines it now, and is asked again if the definition changes before the
+        call.
+        """
+        asks, approved = needs_approval(tool, self.request.approve), self.request.approved.get(step.id)
+        while True:
+            if asks:
+                try:
+                    tool = self._present[step.id] = await present_tool(self._as_call(step, tool), self.config)
+                except (FailureError, ToolrouteError) as error:
+                    status = StepStatus.CANCELLED if was_cancelled(error) else StepStatus.FAILED
+                    return _end(step, status, described(error))
+                ended = await self._approval(step, tool, approved)
+                if ended or step.id not in self.words:
+                    return ended
+            try:
+                return await self._in_slot(step, tool, self._call)
+            except _Changed:
+                asks, approved = True, None
+                self._forget(step)
+
+    async def _approval(self, step: Step, tool: Tool, shown: str | None) -> StepOutcome | None:
+        """Wait for a person's answer. Return how the step ends if it is not approved. None if it is, or if the run
+        stops.
+        """
+        arguments = self._arguments(step)
+        digest = call_digest(tool, arguments)
+        if self.words.get(step.id) and self.asked.get(step.id) != digest:
+            self._forget(step)  # The answer was about another call, before the run continued as new.
+        self.asked[step.id] = digest
+        if shown == digest:
+            self.words.setdefault(step.id, True)
+            self.decided_by.setdefault(step.id, self.request.actor or "the request")
+        self._status[step.id] = StepStatus.NEEDS_APPROVAL
+        timeout = timedelta(seconds=self.request.approval_timeout_s)
+        try:
+            if step.id not in self.words:  # A run that continued as new may have the answer already.
+                await workflow.wait_condition(lambda: self._stopping() or step.id in self.words, timeout=timeout)
+        except TimeoutError:
+            why = (
+                f"the approved digest ({shown}) belongs to another call"
+                if shown
+                else "nobody approved the call in time"
+            )
+            ended = _end(step, StepStatus.NEEDS_APPROVAL, why)
+            return replace(ended, arguments=arguments, digest=digest)
+        if self.words.get(step.id) is False:
+            return _end(step, StepStatus.REFUSED, f"a person rejected the call of {tool.key}")
+        return None
+
+    def _forget(self, step: Step) -> None:
+        self.words.pop(step.id, None)
+        self.decided_by.pop(step.id, None)
+
+    async def _in_slot(self, step: Step, tool: Tool, work: Work) -> StepOutcome | None:
+        """Do the work with a slot and reserved tokens. None if the run stops before that."""
+        self._status[step.id] = StepStatus.WAITING
+        async with self._slots:
+            grant = await self._grant(step)
+            if grant is None:
+                return None
+            if grant.verdict is Verdict.REFUSED:
+                return _end(step, StepStatus.REFUSED, grant.reason)
+            self._status[step.id], used = StepStatus.RUNNING, 0
+            try:
+                ended, used = await work(step, tool, grant.allowance)
+            finally:
+                self.budget.settle(step.id, used)
+            return ended
+
+    async def _grant(self, step: Step) -> Grant | None:
+        """Return the budget's answer. A step that could fit after others have settled waits for them."""
+        while not self._stopping():
+            grant = self.budget.reserve(step.id, self.request.limits.max_tokens_per_step - self._spent(step))
+            if grant.verdict is not Verdict.WAIT:
+                return grant
+            reserved = self.budget.reserved
+            await workflow.wait_condition(lambda: self._stopping() or self.budget.reserved != reserved)  # noqa: B023
+        return None
+
+    async def _fill(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome | None, int]:
+        filled = await fill(step, tool, self.plan, self.outcomes, allowance, self.complete)
+        self.filled[step.id] = filled
+        return (_end(step, StepStatus.NEEDS_INPUT, filled.reason) if filled.reason else None), filled.tokens
+
+    async def _call(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome, int]:
+        left = allowance - step.argument_tokens
+        if reason := self.budget.no_room(step.id, left):
+            return _end(step, StepStatus.REFUSED, reason), 0
+        self._started += 1
+        call = replace(self._as_call(step, tool), max_result_tokens=max(0, left))
+        try:
+            result = await call_tool(call, self.config)
+            ended = _end(step, StepStatus.FAILED, result.text) if result.is_error else _end(step, StepStatus.DONE)
+            ended = replace(ended, result=result)
+        except (FailureError, ToolrouteError, asyncio.CancelledError) as error:
+            if why_failed(error)[0] == ToolChanged.__name__:
+                raise _Changed from error
+            ended = _broken(step, call, error)
+        tokens = step.argument_tokens + (ended.result.tokens if ended.result else 0)
+        return replace(ended, tokens=tokens, arguments=call.arguments if step.late else {}), tokens
+
+    def _as_call(self, step: Step, tool: Tool) -> ToolCall:
+        return ToolCall(
+            tenant=self.decisions[0].tenant,
+            tool=tool,
+            arguments=self._arguments(step),
+            idempotency_key=f"{workflow.info().workflow_id}:{self.plan.id}:{step.id}",
+            approve=self.request.approve,
+        )
+
+    def _stopping(self) -> bool:
+        return self.stopping(self._started)
+
+    def _arguments(self, step: Step) -> dict[str, object]:
+        filled = self.filled.get(step.id)
+        return {**step.arguments, **(filled.arguments if filled else {})}
+
+    def _spent(self, step: Step) -> int:
+        return self.filled.get(step.id, Filled()).tokens
+
+    def _progress(self, step: Step) -> StepProgress:
+        outcome, asks = self.outcomes.get(step.id), self._asks(step)
+        arguments = self._arguments(step) if asks else {}
+        reason = outcome.reason if outcome else self._changed(step) if asks else ""
+        return StepProgress(
+            step=step.id,
+            task=step.task[:200],
+            tool=step.tool,
+            status=self._status_of(step),
+            reason=reason[:300],
+            arguments=arguments,
+            digest=self.asked[step.id] if asks else "",
+            decided_by=self.decided_by.get(step.id, ""),
+        )
+
+    def _changed(self, step: Step) -> str:
+        """Return the new description of a step's tool, if the tool has changed since the Decision."""
+        chosen, now = self._chosen(step), self._present.get(step.id)
+        if now is None or chosen is None or now.hash == chosen.hash:
+            return ""
+        return f"the server has changed the tool since it was found. Its new description: {as_json(now.description)}"
+
+    def _status_of(self, step: Step) -> StepStatus:
+        return self._status.get(step.id, StepStatus.PENDING)
+
+    def _asks(self, step: Step) -> bool:
+        waits = self._status_of(step) is StepStatus.NEEDS_APPROVAL
+        return waits and step.id not in self.outcomes and step.id not in self.words
+
+    def _note(self, step: Step, ended: StepOutcome) -> None:
+        ended = replace(ended, decided_by=self.decided_by.get(step.id, ""))
+        self.outcomes[step.id], self._status[step.id] = ended, ended.status
+        step_ended(ended)
+
+
+class _Changed(Exception):
+    """Nothing was called, because the tool differs from the one that was approved."""
+
+
+def _end(step: Step, status: StepStatus, reason: str = "") -> StepOutcome:
+    return StepOutcome(step=step.id, tool=step.tool, status=status, reason=reason[:MAX_REASON])
+
+
+def _broken(step: Step, call: ToolCall, error: BaseException) -> StepOutcome:
+    """Return the end of a step after its call failed or was cancelled. A lost call may still have taken effect."""
+    if was_cancelled(error) and call.replayable:
+        return _end(step, StepStatus.CANCELLED, "cancelled while it ran")
+    if was_cancelled(error) or outcome_is_unknown(error, call):
+        reason = f"the call was sent and its answer was lost ({described(error)}): check whether it took effect"
+        return _end(step, StepStatus.OUTCOME_UNKNOWN, reason)
+    return _end(step, StepStatus.FAILED, described(error))
