@@ -22,11 +22,11 @@ from research.sources import SETS
 
 REMOVED = 0.02
 """How much a query without its relevant tools weighs against the real one; one that no tool answers weighs in full
-(docs/decisions/confidence-learns-absence.md)."""
+(docs/decisions/confidence.md)."""
 RIDGE = 1.0
 CARE = 0.15
 """Taken off the gate's fitted log-odds: if it opens wrongly, the other leg does not count
-(docs/decisions/the-gate-is-careful.md)."""
+(docs/decisions/confidence.md)."""
 
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:

@@ -27,7 +27,7 @@ SMALL = 0.3
 """How much a set's small catalogues weigh against the set."""
 TASKS, TASKS_CLAIMS = 0.3, 0.11
 """How much each file of tasks of our own weighs against a set, where the tools' chances are fitted, and where the gate
-and the confidence are (docs/decisions/maps-are-fitted-by-candidate.md)."""
+and the confidence are (docs/decisions/models.md)."""
 ABROAD_CLAIMS = 0.11
 """How much each language weighs where the confidence is fitted; the tools' chances are not fitted to them."""
 SMALL_CATALOGUES = 40

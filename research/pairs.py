@@ -14,7 +14,7 @@ from research.sources import NO_TOOL, Tool
 from research.translations import Translation
 
 IDLE_TIMES = 16
-"""How often a message that needs no tool stands among the requests (docs/decisions/messages-that-need-no-tool.md)."""
+"""How often a message that needs no tool stands among the requests (docs/decisions/ranking.md)."""
 Pair = tuple[str, str, str]  # anchor, positive, and the key of what both are about: equal keys are never negatives
 
 

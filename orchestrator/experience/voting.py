@@ -23,7 +23,7 @@ UNSEEN, FIRST = 0.6, 5
 """A tool that no task ever used, among the FIRST by routing, gets this share of the greatest vote.
 
 Without it, tasks for such tools lose .010 of recall@5 in the mean of ten sets, with it .001
-(docs/decisions/unseen-tools-keep-a-chance.md).
+(docs/decisions/experience.md).
 """
 LEAST = 0.002
 """The probability of a tool that routing did not find, and the smallest probability of any tool."""

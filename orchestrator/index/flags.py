@@ -77,7 +77,7 @@ _ORDERS = re.compile(
     r"|\b(?:repeat|reveal) the system prompt\b"
     r"|\bnever use other tools\b"
 )
-"""Orders that public attacks give. `docs/decisions/a-flag-needs-an-act.md` has the counts."""
+"""Orders that public attacks give. `docs/decisions/confidence.md` has the counts."""
 _COMPOUND = re.compile(r"(?<![\w./-])[A-Za-z][a-zA-Z0-9]*(?:[_-][A-Za-z0-9]+|(?<=[a-z0-9])[A-Z][a-z]+)+(?![\w/-])")
 _SHORTEST_NAME = 6
 

@@ -14,7 +14,7 @@ HOPS, MOST = 2, 10
 NEEDED_HOPS = 3
 """The maximum number of steps for needs, because a needed tool may need another tool. With one step, recall@10 is 25
 points lower on tools with stated dependencies. A fourth step improves nothing
-(docs/decisions/needs-are-followed-three-hops.md)."""
+(docs/decisions/ranking.md)."""
 HOLDS = 0.95
 """The probability that a stated need is asked for if the tool that states it is right. Measured on tools with stated
 dependencies: .97 at one step, .89 within two, .85 within three."""

@@ -23,7 +23,7 @@ REQUIRING = 5
 """The number of best tools whose needs are added. Tools after them are hardly ever called."""
 CALLED = 0.5
 """The probability that a required value comes from another tool, if the requiring tool is right. Chosen on the
-development sets (docs/decisions/required-tools-follow.md)."""
+development sets (docs/decisions/ranking.md)."""
 BEHIND = 0.95
 """The maximum probability of a source of a value, as a share of the probability of the requiring tool, so that the
 source stays behind it."""

@@ -87,7 +87,7 @@ async def _by_reranker(state: State, pool: Sequence[int], model: RouteModel) -> 
     moved = _reordered(state, (*(pool[number] for number in got.answer), *pool))
     if moved.order[0] == pool[0]:
         return moved
-    # The probability of this tool alone refuses too many tasks (docs/decisions/one-second-stage.md).
+    # The probability of this tool alone refuses too many tasks (docs/decisions/models.md).
     moved = replace(moved, confidence=(state.confidence + moved.confidence) / 2)
     return moved.noted({moved.order[0]: "moved to the first place by the reranker"})
 

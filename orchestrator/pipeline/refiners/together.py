@@ -11,7 +11,7 @@ from orchestrator.pipeline.state import State
 
 BEST, DOUBTS, BELIEVED = 5, 2, 0.5
 """The number of best tools whose partners rise, the number of assumed tasks without the partner, and the factor on the
-resulting share. Compared on sets whose tasks use several tools (docs/decisions/tools-used-together-rise.md)."""
+resulting share. Compared on sets whose tasks use several tools (docs/decisions/experience.md)."""
 
 
 def together(state: State) -> State:
