@@ -190,3 +190,26 @@ def test_writers_of_one_tenant_on_a_server_lose_nothing_of_each_other(place: str
         list(threads.map(write, servers))
     stored = Store(place, embedder=shipped()).load("org:1")
     assert {one.key: one.description for one in stored.tools} == {f"{name}:do": "Edition 4" for name in servers}
+
+
+def test_a_snapshot_has_all_that_a_request_asks(store: Store) -> None:
+    store.replace_server("org:1", "mail", MAIL, entry="e1")
+    store.replace_server(SHARED, "files", FILES)
+    store.note_failures("org:1", {"dead": "it failed"})
+    store.keep_offer("org:1", "mail", "e1", '{"prompts": []}')
+    snapshot = store.snapshot("org:1")
+    assert {server: set(tools) for server, tools in snapshot.tools.items()} == {
+        "mail": {"send_email", "search_inbox"},
+        "files": {"read_file", "delete_file", "list_folder"},
+    }
+    assert snapshot.entries == {"mail": "e1"}
+    assert snapshot.failures == {"dead": "it failed"}
+    assert snapshot.offers == {"mail": '{"prompts": []}'}
+
+
+def test_a_snapshot_follows_each_write(store: Store) -> None:
+    assert store.snapshot("org:1").tools == {}
+    store.replace_server("org:1", "mail", MAIL)
+    assert set(store.snapshot("org:1").tools) == {"mail"}
+    store.note_failures("org:1", {"dead": "it failed"})
+    assert store.snapshot("org:1").failures == {"dead": "it failed"}

@@ -26,7 +26,7 @@ from orchestrator.index.index import Index, Sizes
 from orchestrator.index.reading import FIELD_WEIGHTS, Reading
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
-from orchestrator.store.snapshot import Stored
+from orchestrator.store.stored_tools import Stored
 
 _FIELDS = "server name description input_schema kind keywords labels annotations hash relations title".split()
 _PUT = [Tool.__dict__[name].__set__ for name in _FIELDS]

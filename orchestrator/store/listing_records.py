@@ -18,6 +18,11 @@ _FAILURES = TypeAdapter(dict[str, Failure])
 _ACCEPTED = TypeAdapter(dict[str, dict[str, str]])
 
 
+def listing(server: str, entry: str) -> str:
+    """Return the name of a server's listing by an entry. Without an entry, it is an import."""
+    return f"{server}:{entry}" if entry else server
+
+
 def failures(points: Points, tenant: str) -> dict[str, Failure]:
     """Return the results of the last tries to list the tenant's servers. Unreadable results are left out."""
     found = points.get(CATALOGUES, [point := point_id("failures", tenant)])
@@ -36,8 +41,8 @@ def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, st
         entries: The entries of the configuration. None: all servers are seen.
     """
     found = dict[str, str]()
-    for listing, (why, _) in sorted(failures(points, tenant).items(), key=lambda one: one[1][1]):
-        server, _, entry = listing.partition(":")
+    for listing_name, (why, _) in sorted(failures(points, tenant).items(), key=lambda one: one[1][1]):
+        server, _, entry = listing_name.partition(":")
         if entries is None or not entry or entries.get(server) == entry:
             found[server] = why
     return {server: why for server, why in found.items() if why}

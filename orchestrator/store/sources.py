@@ -20,8 +20,8 @@ from orchestrator.common.tenant import SHARED, check_tenant, is_tenant
 from orchestrator.errors import InvalidInput, StoreUnavailable, ToolrouteError
 from orchestrator.store.opening import shown
 from orchestrator.store.points import Vectors
-from orchestrator.store.snapshot import Stored
 from orchestrator.store.store import Store
+from orchestrator.store.stored_tools import Stored
 
 _RENEWED_IN_S = 0.5
 """Seconds that a request waits for a source that has answered or failed before. A later answer counts when it comes."""

@@ -27,7 +27,8 @@ from orchestrator.store.opening import Qdrant
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.points import Vectors
 from orchestrator.store.qdrant.large_tenant_search import SearchedTools
-from orchestrator.store.snapshot import Stored, read_stored
+from orchestrator.store.snapshot import Snapshot, read_snapshot
+from orchestrator.store.stored_tools import Stored, read_stored
 from orchestrator.store.tool_records import damaged, stored_tool, tool_id
 from orchestrator.store.vectors import ToolPoints
 from orchestrator.store.writer import Progress, Write, Writer
@@ -104,6 +105,8 @@ class Store:
         self._entries = entries
         self._known: dict[str, tuple[str, str]] = {}
         """By tenant: the stamp of the store at the last read, and the version of the tools that it gave."""
+        self._snapshots: dict[str, tuple[str, Snapshot]] = {}
+        """By tenant: the stamp of the store, and the snapshot that was read then."""
         self._damaged = set[str]()
         """Tenants with a record that could not be read."""
 
@@ -129,6 +132,7 @@ class Store:
         """From now on, show only the tools that these entries of a configuration listed. None: all."""
         self._entries = entries
         self._known.clear()
+        self._snapshots.clear()
 
     def close(self) -> None:
         """Close the client. A later call opens it again. A store in memory is then empty."""
@@ -229,6 +233,29 @@ class Store:
         check_tenant(tenant, shared=True)
         own = self.qdrant.read(tenant, lambda points: manifest.owned(points, tenant))
         return {one: (len(tools), own.files.get(one, ())) for one, tools in own.tools.items() if ":" in one}
+
+    def snapshot(self, tenant: str) -> Snapshot:
+        """Return what one request of the gateway asks about a tenant, from one read.
+
+        In a folder, the last snapshot is returned again as long as nothing was written.
+
+        Args:
+            tenant: The tenant.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        check_tenant(tenant)
+        stamp = self._stamp(tenant)
+        kept = self._snapshots.get(tenant)
+        if kept is not None and stamp and kept[0] == stamp:
+            return kept[1]
+        shared = manifest.shared(self.qdrant, ()).tools
+        snapshot = self.qdrant.read(tenant, lambda points: read_snapshot(points, tenant, self._entries, shared))
+        if len(self._snapshots) >= _REMEMBERED:
+            self._snapshots.clear()
+        self._snapshots[tenant] = stamp, snapshot
+        return snapshot
 
     def failures(self, tenant: str) -> dict[str, str]:
         """Return the reason of the last failed listing, by server. Servers that were listed are left out."""
@@ -353,7 +380,9 @@ class Store:
             entries: The identity of the entry by which each server was tried.
         """
         before, now = self._failures(tenant), time.time()
-        tried = {_listing(server, (entries or {}).get(server, "")): error for server, error in errors.items()}
+        tried = {
+            listing_records.listing(server, (entries or {}).get(server, "")): error for server, error in errors.items()
+        }
         young = {name: own for name, own in before.items() if name not in tried and own[1] > now - _FAILURES_KEPT_S}
         after = young | {listing: (error, now) for listing, error in tried.items()}
         with self.qdrant.writing(tenant) as points:
@@ -370,12 +399,12 @@ class Store:
         """
         check_tenant(tenant)
         with self.qdrant.writing(tenant) as points:
-            listing_records.keep_offer(points, tenant, _listing(server, entry), offer)
+            listing_records.keep_offer(points, tenant, listing_records.listing(server, entry), offer)
 
     def offers(self, tenant: str, entries: Entries) -> dict[str, str]:
         """Return the stored resources and prompts of the servers with these entries, as JSON text by server."""
         check_tenant(tenant)
-        listings = {_listing(server, entry): server for server, entry in entries.items()}
+        listings = {listing_records.listing(server, entry): server for server, entry in entries.items()}
         found = self.qdrant.read(tenant, lambda points: listing_records.offers(points, tenant, listings))
         return {listings[listing]: offer for listing, offer in found.items()}
 
@@ -385,7 +414,7 @@ class Store:
         Servers that were imported, and servers that were listed more than a month ago, are missing.
         """
         entries, tried = self.entries(tenant), self._failures(tenant)
-        found = {name: tried.get(_listing(name, entry)) for name, entry in entries.items()}
+        found = {name: tried.get(listing_records.listing(name, entry)) for name, entry in entries.items()}
         return {name: last[1] for name, last in found.items() if last and not last[0]}
 
     def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
@@ -397,7 +426,7 @@ class Store:
             within_s: The number of seconds.
         """
         since, failed = time.time() - within_s, self._failures(tenant)
-        found = {name: failed.get(_listing(name, entry), ("", 0.0)) for name, entry in entries.items()}
+        found = {name: failed.get(listing_records.listing(name, entry), ("", 0.0)) for name, entry in entries.items()}
         return {name: error for name, (error, at) in found.items() if error and at > since}
 
     def accepted(self, tenant: str, server: str, entry: str) -> dict[str, Tool]:
@@ -410,7 +439,7 @@ class Store:
         """
         check_tenant(tenant, shared=True)
         kept = self.qdrant.read(tenant, lambda points: listing_records.accepted(points, tenant))
-        return kept.get(_listing(server, entry[:OF_SERVER]), {})
+        return kept.get(listing_records.listing(server, entry[:OF_SERVER]), {})
 
     def note_accepted(self, tenant: str, server: str, entry: str, tools: Mapping[str, Tool]) -> None:
         """Store the accepted definitions of a server's tools. They replace the stored ones.
@@ -422,7 +451,7 @@ class Store:
             tools: The definitions by name.
         """
         check_tenant(tenant, shared=True)
-        listing = _listing(server, entry[:OF_SERVER])
+        listing = listing_records.listing(server, entry[:OF_SERVER])
         with self.qdrant.writing(tenant) as points:
             listing_records.note_accepted(points, tenant, {**listing_records.accepted(points, tenant), listing: tools})
 
@@ -452,10 +481,6 @@ class Store:
         if self.accepted(tenant, name, entry):
             self.note_accepted(tenant, name, entry, {})
         return self.replace_servers(tenant, {server: None})[server]
-
-
-def _listing(server: str, entry: str) -> str:
-    return f"{server}:{entry}" if entry else server
 
 
 def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
