@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.output import console
-from orchestrator.cli.place import store_tools
-from orchestrator.cli.show import show_decision, show_run
-from orchestrator.cli.temporal import Target, clean_stdout, connect
-from orchestrator.cli.worker import make_worker
+from orchestrator.cli.routing.views import show_decision, show_run
+from orchestrator.cli.runs.temporal import Target, clean_stdout, connect
+from orchestrator.cli.runs.worker import make_worker
+from orchestrator.cli.shared.output import console
+from orchestrator.cli.shared.workspace import store_tools
 from orchestrator.errors import Unavailable
 from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config.parse import McpConfig

@@ -374,9 +374,13 @@ def test_the_list_of_commands_says_what_each_help_begins_with() -> None:
 
 def test_the_list_of_commands_loads_none_of_them() -> None:
     listing = "import orchestrator.cli as c; c.cli(['--help'], standalone_mode=False)"
-    assert not {"orchestrator.cli.options", "orchestrator.cli.place", "numpy", "pydantic", "rich"} & loaded(
-        listing, whole=True
-    )
+    assert not {
+        "orchestrator.cli.shared.command_options",
+        "orchestrator.cli.shared.workspace",
+        "numpy",
+        "pydantic",
+        "rich",
+    } & loaded(listing, whole=True)
 
 
 # --- standard output

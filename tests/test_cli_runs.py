@@ -17,8 +17,8 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from orchestrator.cli.temporal import Target, ui_pages
-from orchestrator.cli.worker import make_worker, released
+from orchestrator.cli.runs.temporal import Target, ui_pages
+from orchestrator.cli.runs.worker import make_worker, released
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options

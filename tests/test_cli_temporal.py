@@ -13,7 +13,7 @@ from temporalio.client import Client
 
 from examples import nexus
 from orchestrator import OrchestratorPlugin
-from orchestrator.cli.temporal import Target, connect, target
+from orchestrator.cli.runs.temporal import Target, connect, target
 from orchestrator.errors import InvalidConfig
 from orchestrator.options import Options
 from tests.catalogues import EXAMPLES

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from orchestrator.cli.temporal import connect, temporal_server
+from orchestrator.cli.runs.temporal import connect, temporal_server
 from orchestrator.options import Options
 from orchestrator.temporal.client.devserver import dev_server
 from tests.servers.start import until

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from orchestrator.cli.temporal import target
+from orchestrator.cli.runs.temporal import target
 from orchestrator.errors import InvalidConfig, MissingExtra
 from orchestrator.options import Options
 from orchestrator.temporal.worker.storage import external_storage

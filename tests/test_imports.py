@@ -44,7 +44,6 @@ WHEN_CALLED = {
     ("orchestrator.runtime.router", "orchestrator.llm.client"),
     ("orchestrator.runtime.router", "orchestrator.llm.rerank"),
     # To be untangled: what is decided is in trust, what is asked of a client is in server.
-    ("orchestrator.store.notes", "orchestrator.trust.definition_changes"),
     ("orchestrator.store.store", "orchestrator.trust.definition_changes"),
     ("orchestrator.trust.approvals", "orchestrator.client_setup.products"),
     ("orchestrator.trust.approver", "orchestrator.server.gateway"),

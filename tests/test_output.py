@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from orchestrator.cli.output import note, progress
+from orchestrator.cli.shared.output import note, progress
 
 
 class Terminal(io.StringIO):

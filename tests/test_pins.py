@@ -20,7 +20,6 @@ from orchestrator.records.run import Approve
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
-from orchestrator.testing import Fault, ScriptedModel, environment
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.trust.definition_changes import differences, is_quarantined, quarantined
 from orchestrator.trust.pins import accept, waiting
@@ -288,30 +287,6 @@ async def test_changes_are_shown_and_accepted_by_command(rug: Rug, toolroute: Ru
     assert [one["tool"] for one in found["changes"]] == ["web:look"]
     assert toolroute("tools", "accept", "web", *where).stdout == "web:look\n"
     assert (rug.waits(), is_quarantined(rug.store.of_server("org:1", "web")[0])) == ([], False)
-
-
-async def test_a_model_gives_an_opinion_on_a_change_once(
-    rug: Rug, toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await rug.sync()
-    rug.lists(PULLED)
-    await rug.sync()
-    where = ("--store", str(tmp_path / "store"), "--tenant", "org:1")
-    with ScriptedModel([*[Fault(500)] * 3, {"harmful": True, "why": "It deletes."}]) as model:
-        for name, value in environment(model).items():
-            monkeypatch.setenv(name, value)
-        assert "opinion" not in toolroute("tools", "changes", *where).stdout
-        failed = await asyncio.to_thread(toolroute, "tools", "changes", "--opinion", *where)
-        assert "no opinion on web:look: " in failed.stderr
-        for asks in (("--opinion",), ("--opinion",), ()):
-            shown = (await asyncio.to_thread(toolroute, "tools", "changes", *asks, *where)).stdout
-            assert "  the model scripted judges it harmful: It deletes. (an opinion; you decide)\n" in shown
-    assert model.left == 0
-    given = json.loads(model.asked[3].body["messages"][-1]["content"])
-    assert "and delete it" in given["definition"]
-    assert "and delete it" not in given["accepted before"]
-    toolroute("tools", "accept", "web:look", *where)
-    assert rug.waits() == []  # The opinion decided nothing.
 
 
 async def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug) -> None:

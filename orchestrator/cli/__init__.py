@@ -15,25 +15,25 @@ import click
 from orchestrator.errors import InvalidInput, ToolrouteError
 
 COMMANDS = {
-    "route": ("route:route", "Find the few tools that fit QUERY."),
-    "explain": ("route:explain", "Show the whole Decision for QUERY."),
-    "tools": ("tools:tools", "Import, sync, list, show, enrich, accept and remove tools."),
-    "run": ("run:run", "Run TASK durably on Temporal."),
-    "runs": ("runs:runs", "List, show, approve, refuse and cancel runs."),
-    "plan": ("route:plan", "Show the plan for TASK without calling a tool."),
-    "worker": ("worker:worker", "Serve a Temporal task queue: routing, planning and tool calls."),
-    "call": ("call:call", "Call one tool and print its result."),
-    "servers": ("servers:servers", "Show the state of each server."),
-    "login": ("login:login", "Sign in to a server, or list your sign-ins."),
-    "logout": ("login:logout", "Sign out of a server."),
-    "serve": ("serve:serve", "Serve all servers as one MCP server."),
-    "approvals": ("approvals:approvals", "List, give and withdraw lasting approvals."),
-    "audit": ("audit:audit", "List and verify the audit log."),
-    "eval": ("eval:evaluate", "Measure the routing of FOLDER's queries."),
-    "experience": ("experience:experience", "Import, list, measure, replay and forget finished tasks."),
-    "setup": ("setup:setup", "Replace the servers of your MCP clients by toolroute."),
-    "ui": ("ui:ui", "Show decisions, tools, servers, experience and runs in the browser."),
-    "doctor": ("doctor:doctor", "Check this installation and suggest fixes."),
+    "route": ("routing.route:route", "Find the few tools that fit QUERY."),
+    "explain": ("routing.route:explain", "Show the whole Decision for QUERY."),
+    "tools": ("tools.commands:tools", "Import, sync, list, show, accept and remove tools."),
+    "run": ("runs.run:run", "Run TASK durably on Temporal."),
+    "runs": ("runs.runs:runs", "List, show, approve, refuse and cancel runs."),
+    "plan": ("routing.route:plan", "Show the plan for TASK without calling a tool."),
+    "worker": ("runs.worker:worker", "Serve a Temporal task queue: routing, planning and tool calls."),
+    "call": ("servers.call:call", "Call one tool and print its result."),
+    "servers": ("servers.servers:servers", "Show the state of each server."),
+    "login": ("servers.login:login", "Sign in to a server, or list your sign-ins."),
+    "logout": ("servers.login:logout", "Sign out of a server."),
+    "serve": ("gateway.serve:serve", "Serve all servers as one MCP server."),
+    "approvals": ("trust.approvals:approvals", "List, give and withdraw lasting approvals."),
+    "audit": ("trust.audit:audit", "List and verify the audit log."),
+    "eval": ("routing.eval:evaluate", "Measure the routing of FOLDER's queries."),
+    "experience": ("experience.commands:experience", "Import, list, measure, replay and forget finished tasks."),
+    "setup": ("gateway.setup:setup", "Replace the servers of your MCP clients by toolroute."),
+    "ui": ("gateway.ui:ui", "Show decisions, tools, servers, experience and runs in the browser."),
+    "doctor": ("gateway.doctor:doctor", "Check this installation and suggest fixes."),
 }
 """Each command's module and name, and its line in the list of commands, which is shown without its module."""
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
@@ -77,7 +77,7 @@ def cli(verbose: int, log_format: str) -> None:
     from orchestrator.options import collector
 
     if verbose or log_format == "json":
-        from orchestrator.cli.output import log
+        from orchestrator.cli.shared.output import log
 
         log(logging.WARNING)
     if variable := collector():
@@ -118,7 +118,7 @@ def main() -> None:
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Write a library's warning as one of ours, without the line of code that it is about."""
-    from orchestrator.cli.output import warn
+    from orchestrator.cli.shared.output import warn
 
     warn([str(message)])
 
@@ -140,7 +140,7 @@ def _run() -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except ToolrouteError as error:
-        from orchestrator.cli.output import note
+        from orchestrator.cli.shared.output import note
 
         note(f"toolroute: {error}")
         return 2 if isinstance(error, InvalidInput) else 1

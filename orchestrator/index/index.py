@@ -92,9 +92,6 @@ class Index:
         self.always = AlwaysIndex(catalogue, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places, spread)
         self._embedding = threading.Lock()
-        self.written: Mapping[str, Mapping[str, Any]] = {}
-        """Texts that the user's model wrote about tools (`store.notes`), by key. They are searched and never shown to a
-        model."""
         self._derived: dict[Hashable, Any] = {}
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:

@@ -22,7 +22,6 @@ from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.refiners.clauses import cover_clauses
 from orchestrator.pipeline.refiners.decide import decide
 from orchestrator.pipeline.refiners.demote import append_flagged, note_deprecated, spread_duplicates
-from orchestrator.pipeline.refiners.enriched import enriched
 from orchestrator.pipeline.refiners.floors import floor_always, lift_named
 from orchestrator.pipeline.refiners.related import related
 from orchestrator.pipeline.refiners.together import together
@@ -176,7 +175,6 @@ PRESETS: Mapping[str, Pipeline] = {
             fallback=(semantic, experience),
             fusion=fuse,
             refiners=(
-                enriched,
                 learnt,
                 calibrate,
                 together,

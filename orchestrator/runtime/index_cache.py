@@ -17,7 +17,6 @@ from orchestrator.index.always import Capability
 from orchestrator.index.index import Index
 from orchestrator.runtime import index_file
 from orchestrator.runtime.large_tenant import LargeTenant
-from orchestrator.store.notes import notes
 from orchestrator.store.sources import Sources
 from orchestrator.store.store import Store, Stored
 
@@ -134,7 +133,7 @@ class IndexCache:
         if known:
             known.loading = not isinstance(self._store, Store)
         try:
-            now = await asyncio.to_thread(self._read_all, tenant, known)
+            now = await asyncio.to_thread(self._read, tenant, known)
         except (StoreUnavailable, Unauthorised, InvalidConfig) as error:
             if known is None:
                 raise
@@ -153,14 +152,6 @@ class IndexCache:
         self._kept.move_to_end(tenant)
         while len(self._kept) > self._most:
             self._kept.popitem(last=False)
-
-    def _read_all(self, tenant: str, known: _Kept | None) -> _Kept:
-        """Read the current tools. A new index also gets the texts that the user's model wrote about its tools."""
-        now = self._read(tenant, known)
-        is_new = known is None or now.index is not known.index
-        if is_new and isinstance(self._store, Store) and isinstance(now.index, Index):
-            now.index.written = notes(self._store, tenant, "enriched", now.index.catalogue.tools)
-        return now
 
     def _read(self, tenant: str, known: _Kept | None) -> _Kept:
         """Read the current tools. Unchanged parts of a known index are used again."""

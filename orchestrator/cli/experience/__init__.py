@@ -1,0 +1,1 @@
+"""`toolroute experience`: the remembered tasks of a tenant."""

@@ -1,0 +1,1 @@
+"""Commands that put toolroute to work on a machine: `setup`, `serve`, `ui`, `doctor`."""

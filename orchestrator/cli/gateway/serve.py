@@ -1,0 +1,184 @@
+"""`toolroute serve`: the servers of an mcpServers file as one."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrator.cli.shared.command_options import FILE, taking, typed
+from orchestrator.cli.shared.output import log, note
+from orchestrator.cli.shared.workspace import Place
+from orchestrator.errors import InvalidInput
+from orchestrator.mcp.calls import MAX_RESULT_TOKENS
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.options import Options
+from orchestrator.records.call import Approve
+from orchestrator.runtime.router import Router
+from orchestrator.telemetry import flush
+from orchestrator.trust.audit import Audit
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+    from orchestrator.server.gateway import Gateway
+    from orchestrator.server.http import BearerTokens
+
+_TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
+
+
+@click.command()
+@taking("config", "sources")
+@click.option(
+    "--profile",
+    metavar="NAME",
+    default="",
+    show_default=False,
+    help="Show only the tools of this profile of the mcpServers file.",
+)
+@click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
+@click.option("--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]")
+@click.option(
+    "--port", metavar="N", type=click.IntRange(0, 65535), help="The port (http). 0: any free port. [default: 8765]"
+)
+@click.option("--tokens", type=FILE, help=_TOKENS)
+@click.option(
+    "--allow-host", metavar="NAME", multiple=True, help="Another host name that clients may use (http). Repeatable."
+)
+@click.option(
+    "--allow-origin", metavar="ORIGIN", multiple=True, help="An origin whose web pages may call (http). Repeatable."
+)
+@click.option(
+    "--max-result-tokens",
+    metavar="N",
+    type=click.IntRange(100),
+    default=MAX_RESULT_TOKENS,
+    show_default=True,
+    help="Cut tool results after N tokens. `read_result` reads the rest.",
+)
+@taking("approve", "calibration", "warm")
+async def serve(
+    place: Place,
+    options: Options,
+    profile: str,
+    transport: str,
+    host: str | None,
+    port: int | None,
+    tokens: Path | None,
+    allow_host: tuple[str, ...],
+    allow_origin: tuple[str, ...],
+    max_result_tokens: int,
+    approve: Approve,
+    warm: int,
+) -> int:
+    """Serve all servers as one MCP server.
+
+    It has two tools, `search` and `call_tool`. Before it calls a tool that needs approval, it asks the client's user.
+    If the client cannot ask, the call is refused, and the user can allow the tool with `toolroute approvals allow`.
+    """
+    from orchestrator.mcp.extra import check_extra
+
+    check_extra()
+    from orchestrator.mcp.config.watch import WatchedConfig
+    from orchestrator.server.gateway import Gateway
+    from orchestrator.server.protocol import make_server, serve_stdio
+
+    if transport == "stdio":
+        _check_for_stdio()
+    log(logging.WARNING)
+    same = ["--config", str(place.config_file().absolute())]
+    same += [text for store in place.store[:1] for text in ("--store", store)]
+    watched, router = WatchedConfig(place.config_file(), profile), Router(stores=place.stores, options=options)
+    if audit := Audit.named(options.audit):
+        audit.check()
+    gateway = Gateway(
+        watched.config,
+        router,
+        warm=warm,
+        changed=watched.changed,
+        note=note,
+        max_result_tokens=max_result_tokens,
+        audit=audit,
+    )
+    interrupted = False
+    async with gateway:
+        server = partial(make_server, gateway, approve=approve, options=same, profile=profile)
+        if transport == "stdio":
+            interrupted = await serve_stdio(gateway, server(place.tenant))
+        else:
+            known, token = _tokens(tokens, place, watched.config)
+            app = _app(gateway, server, known, allow_host, allow_origin, profile)
+            address = host if host is not None else "127.0.0.1", 8765 if port is None else port
+            await _serve_http(app, gateway, *address, lambda at: _started(at, place.tenant, token))
+    if interrupted:
+        # Python would wait for the thread that reads standard input, which only the client can end.
+        await asyncio.get_running_loop().shutdown_default_executor()
+        flush()
+        os._exit(0)
+    return 0
+
+
+def _tokens(file: Path | None, place: Place, config: McpConfig) -> "tuple[BearerTokens, str]":
+    """Return the tokens that clients may use, and the new token, or "" if a file names the tokens."""
+    from orchestrator.server.http import BearerTokens, new_token
+
+    if file is None:
+        token = new_token()
+        return BearerTokens({token: place.tenant}), token
+    known = BearerTokens.read(file)
+    if unknown := sorted(known.profiles - config.profiles.keys()):
+        raise InvalidInput(f"{file}: no profile {unknown[0]!r} in {place.config_file()}: add it there")
+    return known, ""
+
+
+def _app(
+    gateway: "Gateway",
+    server: "Callable[..., Server[Any]]",
+    known: "BearerTokens",
+    hosts: Sequence[str],
+    origins: Sequence[str],
+    profile: str,
+) -> Any:
+    from orchestrator.server.concurrency_limit import most_pending
+    from orchestrator.server.http import make_app
+
+    # Of the sockets for requests under way a tenant's calls take half at most, its sessions' streams a quarter.
+    most = most_pending()
+    return make_app(
+        server(most_calls=most),
+        known,
+        hosts,
+        origins,
+        most_sessions=most // 2,
+        profiles=lambda: gateway.config.profiles,
+        only=profile,
+        ready=gateway.ready,
+    )
+
+
+async def _serve_http(app: Any, gateway: "Gateway", host: str, port: int, started: Callable[[str], None]) -> None:
+    from orchestrator.server.http import serve_http
+
+    async def stop(after_s: float) -> None:
+        await app.state.end_sessions()
+        await gateway.stop(after_s)
+
+    await serve_http(app, host, port, started, stop)
+
+
+def _started(at: str, tenant: str, token: str) -> None:
+    note(f"serving {at}")
+    if token:
+        note(f"for {tenant}: Authorization: Bearer {token}")
+
+
+def _check_for_stdio() -> None:
+    """Refuse HTTP options with stdio. A token file that is not used would give a false sense of safety."""
+    for name in ("host", "port", "tokens", "allow_host", "allow_origin"):
+        if typed(name) not in (None, ()):
+            option = name.replace("_", "-")
+            raise InvalidInput(f"--{option} works with HTTP only: add --transport http, or leave it out")

@@ -1,0 +1,42 @@
+"""`toolroute ui`: pages on loopback for a person."""
+
+import logging
+
+import click
+
+from orchestrator.cli.runs.runs import open_desk
+from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.output import log, note
+from orchestrator.cli.shared.workspace import Place
+from orchestrator.options import Options
+
+
+@click.command()
+@taking("catalogue", "listed", "sources", "calibration", "temporal server")
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="The port. 0: any free port.")
+async def ui(place: Place, options: Options, port: int) -> None:
+    """Show decisions, tools, servers, experience and runs in the browser.
+
+    The pages are served on this machine only, for anyone who has the printed link. Ctrl-C ends the server.
+    """
+    from orchestrator.mcp.extra import check_extra
+
+    check_extra()
+    from orchestrator.server.http import new_token, serve_http
+    from orchestrator.ui.app import make_app
+    from orchestrator.ui.scope import Scope
+
+    log(logging.WARNING)
+    async with await place.open_router(options) as router:
+        await router._index(place.tenant)  # An error in the tools is reported here.
+        scope = Scope(
+            router=router,
+            tenant=place.tenant,
+            options=options,
+            stores=() if router.store is None else place.stores,
+            servers=place.servers(),
+            run_client=lambda: open_desk(place, options),
+        )
+        token = new_token()
+        app = make_app(scope, token)
+        await serve_http(app, "127.0.0.1", port, lambda at: note(f"open {at}?token={token}"), path="/")

@@ -1,0 +1,1 @@
+"""Commands that find tools for a task: `route`, `explain`, `plan`, `eval`."""

@@ -1,0 +1,227 @@
+"""Shared by the commands that use Temporal: the server, the plugin, and a clean standard output."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestrator import errors
+from orchestrator.cli.shared.command_options import typed
+from orchestrator.cli.shared.output import note
+from orchestrator.cli.shared.workspace import Place
+from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
+from orchestrator.mcp.config.parse import find_config
+from orchestrator.options import Options, set_variables
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowFailureError
+
+    from orchestrator.temporal.worker.executors import Registered
+    from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+
+DEFAULT_ADDRESS, DEFAULT_NAMESPACE = "localhost:7233", "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A Temporal server: TLS, keys and headers are in `more`. `named`: something names the address."""
+
+    address: str
+    namespace: str = DEFAULT_NAMESPACE
+    more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    named: bool = True
+    converting: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+def target(options: Options) -> Target:
+    """Return the server of the options, completed by the variables and the file that Temporal's own programs read."""
+    from temporalio.envconfig import ClientConfig
+
+    variables = set_variables()
+    if (named := variables.get("TEMPORAL_CONFIG_FILE")) and not Path(named).is_file():  # It would be left unread.
+        raise InvalidConfig(f"TEMPORAL_CONFIG_FILE={named!r} is not a file: name one, or leave the variable empty")
+    try:
+        found: dict[str, Any] = {**ClientConfig.load_client_connect_config(override_env_vars=variables)}
+    except OSError as error:
+        raise InvalidConfig(f"Temporal's settings name {str(error.filename)!r}: {error.strerror}") from None
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).partition("\n")[0]  # What follows shows the line, and the key that it may hold.
+        raise InvalidConfig(f"Temporal's settings cannot be read: {reason}; see TEMPORAL_CONFIG_FILE") from None
+    address = options.temporal_address or found.pop("target_host", "")
+    namespace = options.temporal_namespace or found.pop("namespace", "") or DEFAULT_NAMESPACE
+    if "://" in address:
+        raise InvalidConfig(f"Temporal's address {address!r}: give HOST:PORT, without a scheme")
+    more = {name: value for name, value in found.items() if name not in ("target_host", "namespace")}
+    return Target(
+        address=address or DEFAULT_ADDRESS,
+        namespace=namespace,
+        more=more,
+        named=bool(address),
+        converting=_converting(options),
+    )
+
+
+def ui_pages(to: Target, options: Options) -> str:
+    """Return the address of the namespace's workflows in Temporal's web UI, or "" if it is unknown.
+
+    A dev server serves its UI on its own port plus 1,000, unless it was started without UI.
+    """
+    host, _, port = to.address.rpartition(":")
+    base = options.temporal_ui
+    if not base and host.endswith((".tmprl.cloud", ".temporal.io")):
+        base = "https://cloud.temporal.io"
+    if not base and host in ("localhost", "127.0.0.1") and port.isdecimal():
+        with suppress(OSError, OverflowError), socket.create_connection((host, int(port) + 1000), timeout=0.2):
+            base = f"http://{host}:{int(port) + 1000}"
+    return f"{base.rstrip('/')}/namespaces/{to.namespace}/workflows" if base else ""
+
+
+@asynccontextmanager
+async def temporal_server(options: Options, *, dev: bool = False) -> AsyncIterator[Target]:
+    """Yield the Temporal server that the settings name. With `dev` and without an address, start one."""
+    from orchestrator.temporal.client.devserver import dev_server
+
+    if options.temporal_address or not dev:
+        yield target(options)
+        return
+    namespace = options.temporal_namespace or DEFAULT_NAMESPACE
+    async with dev_server(namespace=namespace, say=note) as address:
+        yield Target(address=address, namespace=namespace, converting=_converting(options))
+
+
+def _converting(options: Options) -> dict[str, Any]:
+    """Return the data converter with the options' external storage, as an argument of `Client.connect`."""
+    if not options.external_storage:
+        return {}
+    from temporalio.converter import DataConverter
+
+    from orchestrator.temporal.worker.storage import external_storage
+
+    return {
+        "data_converter": replace(DataConverter.default, external_storage=external_storage(options.external_storage))
+    }
+
+
+async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Client":
+    """Connect to the server and namespace. The error names the cause and the remedy."""
+    from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
+    from temporalio.client import Client
+    from temporalio.service import RPCError
+
+    plugins = [plugin] if plugin else []
+    try:
+        async with asyncio.timeout(10):
+            settings = {**to.more, **to.converting}
+            client = await Client.connect(to.address, namespace=to.namespace, plugins=plugins, **settings)
+            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=to.namespace))
+            return client
+    except RPCError as error:
+        raise _refusal(to, error.status.name, error.message) from None
+    except (RuntimeError, ValueError, TimeoutError) as error:
+        raise _refusal(to, "", str(error)) from None
+
+
+def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
+    server = f"the Temporal server at {to.address}"
+    if status == "NOT_FOUND":
+        remedy = "use another with --namespace or TEMPORAL_NAMESPACE, or create it: temporal operator namespace create"
+        return InvalidInput(f"{server} has no namespace {to.namespace!r}: {remedy}")
+    denied = status in ("UNAUTHENTICATED", "PERMISSION_DENIED")
+    if denied or "code: PermissionDenied" in text or "code: Unauthenticated" in text:
+        remedy = "check the namespace's full name, and TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH"
+        return Unauthorised(f"{server} refuses access to namespace {to.namespace!r}: {remedy}")
+    if status:
+        return Unavailable(f"{server} refuses requests ({text[:200]}): check its state, then try again")
+    if "InvalidContentType" in text:
+        remedy = "set TEMPORAL_TLS=false, or use another server with --address or TEMPORAL_ADDRESS"
+        return InvalidConfig(f"{server} does not speak TLS: {remedy}")
+    quoted = text.split('"')[1::2]  # The SDK's text nests its causes. The last one is the reason.
+    reason = quoted[-1] if quoted else text or "no answer within 10 s"
+    remedy = "start one, or give its address with --address or TEMPORAL_ADDRESS"
+    if typed("dev") is not None:
+        remedy += ", or let --dev start one here"
+    if not to.more:
+        remedy += "; if it requires TLS or an API key, set TEMPORAL_TLS=true or TEMPORAL_API_KEY"
+    return Unavailable(f"no Temporal server answers at {to.address} ({reason[:200]}): {remedy}")
+
+
+async def make_plugin(
+    place: Place,
+    options: Options,
+    *,
+    every_tenant: bool = False,
+    warm: int = 0,
+    executors: "Mapping[str, Registered] | None" = None,
+    nexus: bool | Collection[str] = False,
+) -> "OrchestratorPlugin":
+    """Make the plugin over a catalogue file or the store. Servers that the store does not know are listed first.
+
+    The store is checked at the start, because activities retry an unavailable store for ten minutes. A worker for one
+    tenant fails at once if the store does not answer. A worker for every tenant starts without it.
+    """
+    from orchestrator.catalogue.catalogue import Catalogue
+    from orchestrator.index.calibration import Fit
+    from orchestrator.temporal.worker.plugin import OrchestratorPlugin
+
+    # A worker for every tenant does not offer the servers of the user that starts it.
+    servers = None if every_tenant and not (place.config or find_config()) else place.servers()
+    if options.calibration:
+        Fit.read(options.calibration)  # A broken file is reported here, not by every route.
+    place.check(lists=False)
+    make = partial(
+        OrchestratorPlugin, options=options, mcp_servers=servers, warm=warm, executors=executors, nexus=nexus
+    )
+    if place.catalogue is not None:
+        catalogue = Catalogue.read(place.catalogue)
+        if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
+            remedy = "without --catalogue they are listed once and routed to as well"
+            note(f"{place.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
+        return make(catalogue=catalogue)
+    try:
+        await place.fill(None if every_tenant else servers, options)
+    except StoreUnavailable as error:
+        if not every_tenant:
+            raise
+        note(f"toolroute: {error}. Until it answers, routing waits for it")
+    callable_here = None if every_tenant or servers is None else servers.servers
+    return make(stores=place.stores, only_servers=callable_here, entries=servers.entries if servers else None)
+
+
+def quiet() -> None:
+    """Keep the SDK's warnings off the user's screen: a query that came too late, a connection tried again."""
+    from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+    errors_only = TelemetryFilter(core_level="ERROR", other_level="ERROR")
+    runtime = Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=errors_only)))
+    Runtime.set_default(runtime, error_if_already_set=False)
+
+
+@contextmanager
+def clean_stdout() -> Iterator[None]:
+    """Send the standard output of native code and child processes to standard error."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    try:
+        os.dup2(2, 1)
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def unwrap(failure: "WorkflowFailureError") -> ToolrouteError:
+    """Return the error that made a workflow fail, as the class that it was, with its message."""
+    from orchestrator.temporal.workflow.call import why_failed
+
+    kind, message = why_failed(failure.cause)
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, ToolrouteError):
+        return found(message)
+    return ToolrouteError(f"the run failed: {kind}: {message}")

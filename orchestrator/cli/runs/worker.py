@@ -1,0 +1,196 @@
+"""`toolroute worker`: a process that serves a task queue until a signal stops it."""
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from orchestrator.cli.runs.temporal import connect, make_plugin, target, temporal_server
+from orchestrator.cli.shared.command_options import derived, ending_signals, taking
+from orchestrator.cli.shared.output import log, note
+from orchestrator.cli.shared.workspace import Place
+from orchestrator.common.tenant import check_tenant
+from orchestrator.errors import InvalidInput
+from orchestrator.options import Options
+from orchestrator.records import durable_names as names
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+    from temporalio.worker import Worker, WorkerDeploymentConfig
+
+    from orchestrator.temporal.worker.executors import Registered
+
+_POSITIVE = click.IntRange(min=1)
+
+
+@click.command()
+@taking("catalogue", "config", "sources", "temporal", "model", "calibration", "warm")
+@click.option("--task-queue", default=names.TASK_QUEUE, metavar="NAME", help="The task queue to serve.")
+@click.option(
+    "--concurrency", metavar="N", type=_POSITIVE, default=100, help="Maximum number of concurrent activities."
+)
+@derived(Options, "cached_tenants", "Maximum number of tenants with tools in memory. [default: 256]", type=_POSITIVE)
+@click.option("--executors", metavar="MODULE:NAME", help="A mapping of executors by tool key, server:* or kind.")
+@click.option(
+    "--nexus",
+    metavar="TENANT",
+    multiple=True,
+    help="Serve the Nexus service `toolroute` for this tenant, e.g. org:acme, or for `all`. Repeatable.",
+)
+@click.option(
+    "--grace", metavar="SECONDS", type=click.FloatRange(0), default=30.0, help="Time for calls to end at shutdown."
+)
+@click.option("--deployment", metavar="NAME", help="Use Worker Versioning with this deployment name.")
+@click.option("--build-id", metavar="ID", help="The build id of this worker. [default: toolroute's version]")
+@click.option("--pinned", is_flag=True, help="Keep each run on the version that started it.")
+@click.option(
+    "--check", is_flag=True, help="Only check whether a worker on this machine polls the queue (exit code 0 or 1)."
+)
+async def worker(
+    place: Place,
+    options: Options,
+    dev: bool,
+    task_queue: str,
+    concurrency: int,
+    executors: str | None,
+    nexus: tuple[str, ...],
+    grace: float,
+    deployment: str | None,
+    build_id: str | None,
+    pinned: bool,
+    check: bool,
+    warm: int,
+) -> int:
+    """Serve a Temporal task queue: routing, planning and tool calls.
+
+    If a tenant is given, its unknown servers of the configuration are listed first. For other tenants, list them with
+    `toolroute tools sync`.
+
+    With --deployment the worker receives runs when its version is the deployment's current version: `temporal worker
+    deployment set-current-version`.
+    """
+    from orchestrator.temporal.client.devserver import settle
+
+    if not deployment and (build_id or pinned):
+        raise InvalidInput("--build-id and --pinned are for Worker Versioning: give --deployment NAME, too")
+    log(logging.WARNING, "%(asctime)s %(name)s: %(message)s")
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(settle)
+        if check:
+            return await _check(await connect(target(options)), task_queue)
+        own, others = _executors(executors) if executors else None, _nexus(nexus)
+        every = not place.given
+        plugin = await make_plugin(place, options, every_tenant=every, warm=warm, executors=own, nexus=others)
+        where = await stack.enter_async_context(temporal_server(options, dev=dev))
+        client = await connect(where, plugin)
+        release = released(deployment, build_id, pinned=pinned)
+        serving = make_worker(client, task_queue, release, grace_s=grace, max_concurrent_activities=concurrency)
+        await stack.enter_async_context(serving)
+        note(f"toolroute worker serves {task_queue!r} of {where.namespace!r} at {where.address}")
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, *ending_signals()):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await stop.wait()
+        note("stopping ...")
+    return 0
+
+
+def _executors(named: str) -> "Mapping[str, Registered]":
+    """Import the mapping MODULE:NAME. Modules in the working folder are found."""
+    module, _, name = named.partition(":")
+    if not (module and name):
+        raise InvalidInput(f"--executors {named!r}: give MODULE:NAME, such as desk.tools:EXECUTORS")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(import_module(module), name)
+    except Exception as error:
+        raise InvalidInput(f"--executors {named!r} cannot be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(found, Mapping):
+        raise InvalidInput(f"--executors {named!r} is a {type(found).__name__}: give a dict of functions by tool key")
+    return found
+
+
+def _nexus(tenants: Sequence[str]) -> bool | Sequence[str]:
+    """Return the tenants that other namespaces may use, True for all."""
+    named = [tenant for tenant in tenants if tenant != "all"]
+    for tenant in named:
+        check_tenant(tenant)
+    return len(named) < len(tenants) or named
+
+
+def released(
+    deployment: str | None = None, build_id: str | None = None, *, pinned: bool = False
+) -> "WorkerDeploymentConfig":
+    """Return the worker's deployment version. Without a deployment the worker takes any run.
+
+    Without a build id the SDK would hash every imported module first, which takes 1 s.
+
+    Args:
+        deployment: The deployment's name, or None.
+        build_id: The build id, or None.
+        pinned: Runs stay on the version that started them.
+    """
+    from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+    from temporalio.worker import WorkerDeploymentConfig
+
+    moves = VersioningBehavior.PINNED if pinned else VersioningBehavior.AUTO_UPGRADE
+    name, build = deployment or "toolroute", build_id or version("toolroute")
+    return WorkerDeploymentConfig(
+        version=WorkerDeploymentVersion(deployment_name=name, build_id=build),
+        use_worker_versioning=bool(deployment),
+        default_versioning_behavior=moves if deployment else VersioningBehavior.UNSPECIFIED,
+    )
+
+
+def make_worker(
+    client: "Client",
+    task_queue: str,
+    release: "WorkerDeploymentConfig | None" = None,
+    *,
+    grace_s: float = 10.0,
+    **limits: int,
+) -> "Worker":
+    """Make a worker for toolroute's workflows and activities, which the client's plugin adds.
+
+    Args:
+        client: A client with an `OrchestratorPlugin`.
+        task_queue: The task queue to serve.
+        release: The worker's deployment version, from `released`.
+        grace_s: Seconds that running activities have to end at shutdown.
+    """
+    from temporalio.worker import Worker
+
+    return Worker(
+        client,
+        task_queue=task_queue,
+        graceful_shutdown_timeout=timedelta(seconds=max(grace_s, 0.001)),  # For zero the plugin has a default.
+        deployment_config=release or released(),
+        **limits,  # type: ignore[arg-type]
+    )
+
+
+async def _check(client: "Client", task_queue: str) -> int:
+    """Return 0 if a worker on this machine or container polled in the last minutes, otherwise 1."""
+    if any(identity.endswith(f"@{socket.gethostname()}") for identity in await pollers(client, task_queue)):
+        return 0
+    note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
+    return 1
+
+
+async def pollers(client: "Client", task_queue: str) -> list[str]:
+    """Return the identities of the workers that asked a queue for workflow tasks in the last minutes."""
+    from temporalio.api.taskqueue.v1 import TaskQueue
+    from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+
+    asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=task_queue))
+    return [poller.identity for poller in (await client.workflow_service.describe_task_queue(asked)).pollers]

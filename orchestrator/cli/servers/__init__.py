@@ -1,0 +1,1 @@
+"""Commands for MCP servers: `servers`, `call`, `login`, `logout`."""

@@ -1,0 +1,1 @@
+"""Options, output and sources that all commands share."""

@@ -1,0 +1,362 @@
+"""Command line options that several commands share."""
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from functools import cache, wraps
+from inspect import iscoroutine
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import click
+from click import option
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from orchestrator.cli.shared.output import note
+from orchestrator.cli.shared.workspace import Place
+from orchestrator.common.json_input import numbered_lines, reading
+from orchestrator.common.tenant import check_tenant, tenant_of
+from orchestrator.errors import InvalidInput
+from orchestrator.mcp.config.parse import FILE_NAMES
+from orchestrator.options import Options, options_over
+from orchestrator.pipeline.presets import PRESETS
+from orchestrator.records.request import RouteRequest, Turn
+from orchestrator.records.run import RunRequest
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class _Given(click.Path):
+    """Refuses "", which an unset variable leaves: as a path it would be the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail(
+                "the value is empty. Is an environment variable unset? Give a value, or leave the option out",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
+class _Read(_Given):
+    """Takes `-` for standard input."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
+
+
+class _Tools(_Read):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and "://" in value:
+            remedy = "give a file; `toolroute tools list --store URL -o jsonl` writes the tools of a store"
+            self.fail(f"a URL is not a file of tools: {remedy}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Date(click.ParamType[float]):
+    """Makes a date the seconds since 1970."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from orchestrator.experience.logs import seconds
+
+        try:
+            return float(str(seconds(value)))
+        except ValueError:
+            self.fail(f"{value!r}: give a date, e.g. 2026-11-24 or 2026-11-24T10:00", param, ctx)
+
+
+DATE, TEXT, PATH, FILE = _Date(), _Given(readable=False), _Given(path_type=Path), _Given(path_type=Path, dir_okay=False)
+LOG, TOOLS = _Read(path_type=Path, dir_okay=False), _Tools(path_type=Path)
+"""A date; a name or an address; a file or folder; a file; and where `-` is standard input, a file that is read, and a
+file or folder of tools."""
+
+
+@cache
+def _hints(record: Any) -> dict[str, Any]:
+    return get_type_hints(record)
+
+
+def derived(record: Any, name: str, text: str, spelt: str = "", **more: Any) -> Callable[[Any], Any]:
+    """Return a click option for a field of a record, with the field's name, type and default.
+
+    Args:
+        record: The record that is made from the options. Fields of `Options` have no default, because an
+            environment variable may set them.
+        name: The field's name.
+        text: The help text.
+        spelt: The option's name, if it differs from the field's name.
+        more: Settings of `click.option` that take precedence.
+    """
+    own = next(own for own in fields(record) if own.name == name)
+    of = _hints(record)[name]  # type: ignore[arg-type, unused-ignore]  # mypy takes some classes for unhashable
+    kind = next(kind for kind in (*get_args(of), of) if kind is not NoneType)
+    made: dict[str, Any] = {"help": text, "type": _Given() if kind is str else kind}
+    if record is not Options and own.default is not MISSING:
+        made["default"] = str(own.default) if isinstance(own.default, StrEnum) else own.default
+    if get_origin(of) is dict:
+        made |= {"multiple": True, "metavar": "NAME=VALUE", "callback": _as_pairs}
+    elif get_origin(of) is Literal:
+        made["type"] = click.Choice(get_args(of))
+    elif issubclass(kind, StrEnum):
+        made |= {"type": click.Choice([*map(str, kind)]), "callback": lambda _, __, given: given and kind(given)}
+    else:
+        made["metavar"] = _METAVARS.get(kind, "NAME")
+    return option(spelt or f"--{name.replace('_', '-')}", name, **{**made, **more})
+
+
+_METAVARS = {int: "N", float: "P"}
+
+
+def pairs(name: str, given: tuple[str, ...], example: str, form: str = "NAME=VALUE") -> dict[str, str]:
+    """Parse NAME=VALUE options into a dictionary.
+
+    Args:
+        name: The option's name, for the error.
+        given: The values as typed.
+        example: A correct value, for the error.
+        form: The expected form, for the error.
+
+    Raises:
+        InvalidInput: A value has another form, or a name is given twice.
+    """
+    if wrong := [item for item in given if "=" not in item]:
+        raise InvalidInput(f"{name} {wrong[0]!r}: write {form}, {example}")
+    found = [item.partition("=")[::2] for item in given]
+    if twice := [key for key, number in Counter(key for key, _ in found).items() if number > 1]:
+        raise InvalidInput(f"{name} {twice[0]} is given twice. Give it once")
+    return dict(found)
+
+
+def _as_pairs(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    return pairs(parameter.opts[0], given, _EXAMPLES[parameter.opts[0]])
+
+
+_EXAMPLES = {
+    "--filter": "for example kind=agent or domain=finance",
+    "--context": "e.g. language=python",
+    "--arg": "e.g. timezone=Europe/Berlin",
+}
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="ignore", defer_build=True)
+    text: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("text", "content"))]
+    role: Literal["user", "assistant", "system", "developer", "tool"] = "user"
+    tools: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
+
+
+def _conversation(_: click.Context, __: click.Parameter, path: Path | None) -> tuple[Turn, ...]:
+    """Read the turns of the file, oldest first."""
+    if path is None:
+        return ()
+    form = 'write one turn a line: {"role": "user", "text": "...", "tools": ["server:name"]}'
+    with reading(f"--conversation {path}", form):
+        text = path.read_text(encoding="utf-8-sig")
+    turns = []
+    for number, line in numbered_lines(text):
+        with reading(f"--conversation {path}:{number}", form):
+            turns.append(Turn(**dict(_Line.model_validate_json(line))))
+    return tuple(turns)
+
+
+def _once(_: click.Context, parameter: click.Parameter, given: tuple[Any, ...]) -> Any:
+    """Refuse an option that is given twice. Click would silently take the last value."""
+    if len(given) > 1:
+        raise click.BadParameter(f"{', '.join(map(str, given))}: {_ONCE[str(parameter.name)]}", param=parameter)
+    return given if parameter.name == "store" else next(iter(given), None)
+
+
+_ONCE = {
+    "store": "this command takes one store; route, run and serve search several",
+    "config": "give one file that names all servers",
+}
+_CATALOGUE = "A file or folder of tools to use instead of a store. - is standard input."
+_CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder, or the file that `setup` wrote]"
+_WRITTEN = (
+    "The mcpServers file to write. [default: the file that a client already uses, or mcp.json in your settings folder]"
+)
+_LISTED = "An mcpServers file. Servers that the store does not know are listed first."
+_DATA = "[default: TOOLROUTE_STORE, or your data folder]"
+_STORE = f"A folder, or the URL of a Qdrant server. {_DATA}"
+_STORES = (
+    "A folder, or the URL of a Qdrant server. Repeat the option to search several stores. STORE#TENANT adds that "
+    f"tenant's tools. {_DATA}"
+)
+_SEARCHED = (
+    "auto: keyword search, plus semantic search if the keyword search is not confident. keyword: only keyword search. "
+    "semantic: always both. vector, graph: only that list of a preset."
+)
+_TURNS = (
+    'A file of earlier turns, one JSON object per line: {"role", "text", "tools", "offered"}. Only text is required.'
+)
+_CONTEXT = "A preferred label, most important first. A label that would leave no tool is ignored."
+_APPROVE = (
+    "Which calls need approval. changes: tools not known to be read-only. destructive: tools that may destroy data."
+)
+_WARM = "Connect up to N probably needed servers (2 if N is omitted) while the model thinks."
+_ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, or localhost:7233]"
+_NAMESPACE = "The Temporal namespace. [default: TEMPORAL_NAMESPACE, or default]"
+_DEV = "Start a local Temporal server if neither --address nor TEMPORAL_ADDRESS is set."
+_MODEL = "The language model. Uses OPENAI_BASE_URL and OPENAI_API_KEY. [default: TOOLROUTE_MODEL]"
+_FIT = "A file written by `eval --fit --write`. [default: TOOLROUTE_CALIBRATION]"
+_PIPELINE = "The pipeline preset. [default: TOOLROUTE_PIPELINE, or default]"
+_UNDERSTAND = "model: a language model describes the tools that a task needs. [default: TOOLROUTE_UNDERSTAND, or plain]"
+_DECIDE = (
+    "A second stage that reads the first 20 candidates: a language model or a reranker. "
+    "[default: TOOLROUTE_DECIDE, or off]"
+)
+_OWNER = [
+    option("--tenant", metavar="TENANT", help="The tenant: org:ID, user:ID or local. [default: local]"),
+    option("--organization", metavar="ID", help="Short for --tenant org:ID."),
+    option("--user", metavar="ID", help="Short for --tenant user:ID."),
+]
+_SERVER = [
+    derived(Options, "temporal_address", _ADDRESS, "--address", metavar="HOST:PORT"),
+    derived(Options, "temporal_namespace", _NAMESPACE, "--namespace"),
+]
+_TASK = [
+    derived(RouteRequest, "limit", "Maximum number of matches, 1 to 50."),
+    derived(RouteRequest, "route_hint", _SEARCHED),
+    derived(
+        RouteRequest, "filters", "Only tools with this kind, server, name or label, for example kind=agent.", "--filter"
+    ),
+    derived(RouteRequest, "conversation", _TURNS, type=PATH, metavar="FILE", default=None, callback=_conversation),
+]
+_PLAN = [
+    derived(RunRequest, "arguments", "An argument for the tools of all steps. s1.NAME is for step s1.", "--arg"),
+    derived(RunRequest, "min_confidence", "Plan no step if the confidence is lower."),
+]
+_OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
+    "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
+    "config": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_CONFIG)],
+    "written": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_WRITTEN)],
+    "listed": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_LISTED)],
+    "owner": _OWNER,
+    "tenant": [
+        option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, callback=_once, help=_STORE),
+        *_OWNER,
+    ],
+    "sources": [option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, help=_STORES), *_OWNER],
+    "request": [
+        *_TASK,
+        derived(RouteRequest, "context", _CONTEXT),
+        derived(
+            RouteRequest,
+            "fusion",
+            "How the results of the searches are merged. rrf: by reciprocal ranks. [default: learnt]",
+        ),
+        derived(RouteRequest, "token_cap", "Maximum number of tokens of the matches' definitions."),
+    ],
+    "plan": _PLAN,
+    "run": [*_TASK, *_PLAN],
+    "approve": [derived(RunRequest, "approve", _APPROVE)],
+    "temporal server": _SERVER,
+    "temporal": [*_SERVER, option("--dev", is_flag=True, help=_DEV)],
+    "model": [derived(Options, "model", _MODEL)],
+    "calibration": [
+        derived(Options, "calibration", _FIT, metavar="FILE"),
+        derived(Options, "pipeline", _PIPELINE, type=click.Choice([*PRESETS]), metavar=None),
+        derived(Options, "understand", _UNDERSTAND),
+        derived(Options, "decide", _DECIDE),
+    ],
+    "warm": [
+        option("--warm", metavar="[N]", type=click.IntRange(0), is_flag=False, flag_value="2", default=0, help=_WARM)
+    ],
+    "output": [option("-o", "--output", type=click.Choice(["table", "json"]), default="table")],
+}
+
+
+def taking(*groups: str) -> Callable[[Command], Command]:
+    """Add these groups of options to a command, which receives `place`, `request` and `options` accordingly.
+
+    A command may be a coroutine. Ctrl-C, SIGTERM and SIGHUP then cancel it, so that everything it started ends.
+    """
+    record: Any = RunRequest if "run" in groups else RouteRequest if "request" in groups else None
+
+    def decorate(body: Command) -> Command:
+        @wraps(body)
+        def command(**given: Any) -> Any:
+            made: dict[str, Any] = {}
+            if {"tenant", "sources", "owner"} & set(groups):
+                made["place"] = _place(
+                    **_taken(given, ("catalogue", "store", "config", "tenant", "organization", "user"))
+                )
+            if {"model", "calibration", "temporal server", "temporal"} & set(groups):
+                made["options"] = _settings(**_taken(given, [own.name for own in fields(Options)]))
+            if record is not None:
+                made["request"] = _request(record, made["place"].tenant, given)
+            answer = body(**made, **given)
+            return asyncio.run(_until_ended(answer)) if iscoroutine(answer) else answer
+
+        for add in reversed([add for group in groups for add in _OPTIONS[group]]):
+            command = add(command)
+        return command  # type: ignore[return-value]
+
+    return decorate
+
+
+async def _until_ended(body: Coroutine[Any, Any, int]) -> int:
+    """Run the body. SIGTERM and SIGHUP cancel it as Ctrl-C does, so that its servers end with it."""
+    loop, task, received = asyncio.get_running_loop(), asyncio.current_task(), list[int]()
+
+    def stop(number: int, _: object) -> None:
+        if task is not None and not received:  # A second one would cut short what the first one ends.
+            loop.call_soon_threadsafe(task.cancel)
+        received.append(number)
+
+    # Not the loop's own handlers: they would report a first Ctrl-C, too, while it listens for a second one.
+    before = {number: signal.signal(number, stop) for number in ending_signals()}
+    try:
+        return await body
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        if received:
+            raise SystemExit(128 + received[0])
+
+
+def ending_signals() -> list[int]:
+    """Return SIGTERM, and SIGHUP unless it is ignored (`nohup`)."""
+    hangup: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none.
+    return [signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) is not signal.SIG_IGN)]
+
+
+def _taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: given.pop(name) for name in names if name in given}
+
+
+def typed(name: str) -> Any:
+    """Return the text that the user typed for an option of the running command, or None."""
+    return click.get_current_context().params.get(name)
+
+
+def _place(tenant: str | None, organization: str | None, user: str | None, **given: Any) -> Place:
+    if tenant is not None:
+        if organization is not None or user is not None:
+            raise InvalidInput(f"--tenant {tenant}: leave out --organization and --user")
+        check_tenant(tenant, shared=True)
+    elif organization is not None and user is not None:
+        note(f"--user {user} ignored, because --organization {organization} is given")
+    return Place(given=tenant or tenant_of(organization, user), **given)
+
+
+def _settings(**given: Any) -> Options:
+    """Merge the environment's settings and the given ones. A model given by name is used for every purpose."""
+    if given.get("model"):
+        given |= {"model_route": "", "model_plan": ""}
+    return options_over(given)
+
+
+def _request(record: Any, tenant: str, given: dict[str, Any]) -> Any:
+    """Return the valid request that the options make."""
+    request = record(tenant=tenant, **_taken(given, [own.name for own in fields(record)]))
+    request.validate()
+    return request

@@ -1,0 +1,1 @@
+"""`toolroute tools`: the tools of a tenant."""

@@ -1,0 +1,1 @@
+"""`toolroute approvals` and `toolroute audit`: who allowed a call, and what was called."""
