@@ -48,7 +48,7 @@ WHEN_CALLED = {
     ("orchestrator.trust.approvals", "orchestrator.client_setup.products"),
     ("orchestrator.trust.approver", "orchestrator.server.gateway"),
     ("orchestrator.trust.approver", "orchestrator.server.sessions.client_profile"),
-    ("orchestrator.trust.approver", "orchestrator.server.sessions.clients"),
+    ("orchestrator.trust.approver", "orchestrator.server.sessions.asker"),
     ("orchestrator.trust.approver", "orchestrator.server.sessions.outcome_recorder"),
     ("orchestrator.trust.pins", "orchestrator.mcp.calls"),
 }

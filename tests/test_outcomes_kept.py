@@ -1,6 +1,7 @@
 """Outcomes in a store: each is stored once, by any writer and without secrets, and forgotten ones are gone."""
 
 import asyncio
+import gc
 import json
 import threading
 import time
@@ -18,7 +19,7 @@ from orchestrator.records.outcome import Use
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from orchestrator.store.vectors import collection_of
-from tests.catalogues import sample
+from tests.catalogues import sample, tool
 from tests.past import JARGON, MEANT, filled, keys, outcome, stored
 from tests.servers.start import until
 from tests.stores import CountingEmbedder, shipped, smaller_model
@@ -40,6 +41,24 @@ async def test_a_store_keeps_what_was_recorded_once_each_for_whoever_opens_it(st
     assert store.outcomes.forget_all("local") == 2
     assert store.outcomes.read("local").outcomes == ()
     assert len(store.load("local").tools) == len(sample())
+
+
+async def test_recording_for_many_tenants_leaves_no_locks_behind(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped())
+    tenants = [f"org:{number}" for number in range(12)]
+    for tenant in tenants:
+        store.replace_servers(tenant, {"files": [tool("files:read", "Read a file")]})
+
+    def locks() -> int:
+        gc.collect()
+        return sum(isinstance(found, asyncio.Lock) for found in gc.get_objects())
+
+    async with Router(store=store, options=Options(cached_tenants=2)) as router:
+        await router.record("read a file", used=["files:read"], tenant=tenants[0])
+        before = locks()
+        for tenant in tenants[1:]:
+            await router.record("read a file", used=["files:read"], tenant=tenant)
+        assert locks() <= before + 2
 
 
 class _Interrupted(CountingEmbedder):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -461,6 +462,15 @@ async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(
             await served.call("org:1", "quick:add", SUM)
         assert [state["server"] for state in await served.states("org:1")] == ["library"]
         await until(lambda: not alive(pid))
+
+
+async def test_the_file_is_looked_at_beside_the_event_loop(tmp_path: Path) -> None:
+    threads = list[str]()
+    looked: Any = lambda: threads.append(threading.current_thread().name)  # noqa: E731
+    async with gateway(tmp_path, config(quick=QUICK), changed=looked) as served:
+        await served.states("org:1")
+    assert threads
+    assert threading.main_thread().name not in threads
 
 
 async def test_a_file_that_cannot_be_read_takes_nothing_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,8 +12,13 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters, stdio_client, types
 from mcp.client.streamable_http import streamable_http_client
 
+from orchestrator import Router
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.records.call import Approve
+from orchestrator.server.gateway import Gateway
+from orchestrator.server.protocol import make_server
 from tests.servers.real import node_entry
-from tests.servers.start import entry, text_of, until
+from tests.servers.start import config, entry, text_of, until
 from tests.test_real_servers import needs_node
 from tests.test_serve_process import SERVE, TOKENS, name, over_http
 
@@ -241,3 +246,48 @@ async def test_one_tenant_reads_no_other_tenants_resources(file: Path, monkeypat
             await asyncio.sleep(0.05)
         assert "toolroute://talking/memo://private" in await uris("org:1")
         assert "toolroute://talking/memo://private" not in await uris("org:2")
+
+
+# --- subscriptions of clients before 2026-07-28, which no request holds open
+
+
+@asynccontextmanager
+async def behind(tmp_path: Path, **env: str) -> AsyncIterator[Gateway]:
+    parsed = McpConfig.parse(config(talking=entry("talking.py", **env)))
+    async with Gateway(parsed, Router(store=str(tmp_path / "store"))) as gateway:
+        yield gateway
+
+
+async def subscribe(client: Client) -> None:
+    request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=FIRST))
+    await client.session.send_request(request, types.EmptyResult)
+
+
+async def test_a_client_that_leaves_ends_its_subscriptions(tmp_path: Path) -> None:
+    async with behind(tmp_path) as gateway:
+
+        async def requests() -> int:
+            [state] = await gateway.states("local")
+            return int(state["calls_in_flight"])
+
+        async with Client(make_server(gateway, "local"), mode="legacy") as client:
+            await subscribe(client)
+            assert await requests() == 1
+        async with asyncio.timeout(60):
+            while await requests():  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+
+async def test_a_subscription_that_failed_is_made_anew(tmp_path: Path) -> None:
+    heard = Heard()
+    async with (
+        behind(tmp_path, REFUSED_SUBSCRIPTIONS="1") as gateway,
+        Client(make_server(gateway, "local"), mode="legacy") as first,
+        Client(make_server(gateway, "local", Approve.NEVER), mode="legacy", message_handler=heard.note) as second,
+    ):
+        await first.list_resources()
+        refused = await asyncio.gather(subscribe(first), subscribe(second), return_exceptions=True)
+        assert [type(error) for error in refused] == [MCPError, MCPError]
+        await subscribe(second)
+        await call(second, "touch")
+        await until(lambda: heard.got(types.ResourceUpdatedNotification, FIRST))

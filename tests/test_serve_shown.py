@@ -11,6 +11,7 @@ from mcp import Client, MCPError, types
 
 from orchestrator import Router
 from orchestrator.catalogue.tokens import count_tokens
+from orchestrator.errors import InvalidArguments
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.run import Approve
 from orchestrator.server.gateway import Gateway
@@ -65,7 +66,7 @@ async def test_the_first_match_is_whole_and_others_are_described_on_request(tmp_
         assert (nothing.is_error, "query" in text_of(nothing)) == (True, True)
 
 
-async def test_the_rest_of_a_cut_result_is_read_by_offset_path_and_text(tmp_path: Path) -> None:
+async def test_the_rest_of_a_cut_result_is_read_by_offset_and_text(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
         await search(client, query="rows")
         whole = await rows(client, 3)
@@ -82,8 +83,8 @@ async def test_the_rest_of_a_cut_result_is_read_by_offset_path_and_text(tmp_path
             part, _, mark = (await read_on(client, result, offset=offset)).rpartition("\n[")
             text, offset = text + part, int(mark.rpartition("offset ")[2].rstrip("]"))
         assert "\n".join(f"word {number}" for number in range(2_000)).startswith(text)
-        assert (await read_on(client, result, path="rows[1998:].word")).startswith('["word 1998","word 1999"]\n')
         assert "offset " in (await read_on(client, result, find="WORD 1234"))
+        assert '{"id":1234,' in (await read_on(client, result, find='{"id":1234,'))
         by_call = {"tool": "read_result", "arguments": {"handle": "result-of-nobody"}}
         unknown = await client.call_tool("call_tool", by_call)
         assert (unknown.is_error, "unknown result 'result-of-nobody'" in text_of(unknown)) == (True, True)
@@ -99,7 +100,7 @@ async def test_links_that_a_call_needs_first_reach_the_client(tmp_path: Path) ->
 
 
 def test_a_kept_result_is_read_by_nobody_else_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.server.sessions.kept_results._MOST", 2)
+    monkeypatch.setattr("orchestrator.server.sessions.kept_results._MAX_RESULTS_PER_TENANT", 2)
     kept = KeptResults()
     handles = [kept.keep(("org:1", "me"), f"text {number}", None) for number in range(3)]
     assert kept.read(("org:1", "me"), ReadArguments(handle=handles[2])).startswith("text 2\n")
@@ -108,29 +109,33 @@ def test_a_kept_result_is_read_by_nobody_else_and_the_oldest_goes(monkeypatch: p
             kept.read(who, ReadArguments(handle=handle))
 
 
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        ("$.a.b[0]", "1"),
-        ("a.b[-1]", '"two words"'.strip('"')),
-        ("a['c d'][*].e", "[5,6]"),
-        ("a.b[0:1]", "[1]"),
-        ("a.text.rows[1].id", "7"),
-    ],
-)
-def test_a_path_leads_to_a_part(path: str, found: str) -> None:
+def kept_results(tenant: str, *, results: int, structured: Any) -> tuple[KeptResults, list[str]]:
     kept = KeptResults()
-    value = {"a": {"b": [1, "two words"], "c d": [{"e": 5}, {"e": 6}, {}], "text": '{"rows": [1, {"id": 7}]}'}}
-    handle = kept.keep(("local", ""), json.dumps(value), None)
-    assert kept.read(("local", ""), ReadArguments(handle=handle, path=path)).partition("\n")[0] == found
+    return kept, [kept.keep((tenant, "me"), "a short text", structured) for _ in range(results)]
 
 
-@pytest.mark.parametrize("path", ["a.x", "a.b[7]", "a.b.c[0]", "a]["])
-def test_a_path_to_nothing_says_what_is_there(path: str) -> None:
-    kept = KeptResults()
-    handle = kept.keep(("local", ""), '{"a": {"b": [1]}}', None)
-    with pytest.raises(Exception, match="path"):
-        kept.read(("local", ""), ReadArguments(handle=handle, path=path))
+def is_kept(kept: KeptResults, tenant: str, handle: str) -> bool:
+    try:
+        kept.read((tenant, "me"), ReadArguments(handle=handle))
+    except InvalidArguments:
+        return False
+    return True
+
+
+def test_structured_content_counts_as_kept_memory() -> None:
+    kept, handles = kept_results("org:1", results=20, structured={"blob": "x" * 5 * 2**20})
+    still = [is_kept(kept, "org:1", handle) for handle in handles]
+    assert 10 <= sum(still) <= 13, "64 MiB are kept"
+    assert still == sorted(still), "the oldest go first"
+
+
+def test_one_tenants_results_push_out_no_other_tenants() -> None:
+    kept, [first] = kept_results("org:2", results=1, structured=None)
+    for _ in range(300):
+        kept.keep(("org:1", "me"), "another text", None)
+    for _ in range(20):
+        kept.keep(("org:1", "me"), "x" * 5 * 2**20, None)
+    assert is_kept(kept, "org:2", first)
 
 
 def test_the_places_with_a_text_stay_within_the_limit_and_lead_on() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +67,8 @@ class ExperienceCache:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._pending: dict[str, dict[str, _Row]] = {}
-        self._writing: dict[str, asyncio.Lock] = {}
+        self._writing = WeakValueDictionary[str, asyncio.Lock]()
+        """The locks of tenants that are being written."""
 
     def clear(self) -> None:
         for task in self._reading.values():
@@ -110,12 +112,13 @@ class ExperienceCache:
             vector: The vector of its task.
         """
         await self.get(tenant)
-        known, pending = self._kept(tenant), self._pending.setdefault(tenant, {})
-        if outcome.id in known.ids and outcome.id not in pending:
+        known = self._kept(tenant)
+        if outcome.id in known.ids and outcome.id not in self._pending.get(tenant, {}):
             return
-        known.add(row := _Row(outcome, vector))
+        row = _Row(outcome, vector)
+        known.add(row)
         if self._store is not None:
-            pending[outcome.id] = row
+            self._pending.setdefault(tenant, {})[outcome.id] = row
             await self._write(self._store, tenant, row)
 
     def _is_current(self, tenant: str, known: _Known) -> bool:
@@ -151,22 +154,27 @@ class ExperienceCache:
     async def _write(self, store: Store, tenant: str, row: _Row) -> None:
         """Write the row, together with the rows that arrived during another write."""
         async with self._writing.setdefault(tenant, asyncio.Lock()):
-            pending = self._pending[tenant]
+            pending = self._pending.get(tenant, {})
             if row.error is not None:
                 raise row.error
             if pending.get(row.outcome.id) is not row:
                 return
-            rows, known, before = [*pending.values()], self._kept(tenant), store.outcomes.stamp(tenant)
-            outcomes, vectors = [one.outcome for one in rows], np.array([one.vector for one in rows])
+            rows = [*pending.values()]
+            known = self._kept(tenant)
+            before = store.outcomes.stamp(tenant)
+            outcomes = [row.outcome for row in rows]
+            vectors = np.array([row.vector for row in rows])
             try:
                 await asyncio.to_thread(store.outcomes.add, tenant, outcomes, vectors, self._days)
             except Exception as error:
-                for one in rows:
-                    one.error = error
+                for failed in rows:
+                    failed.error = error
                 raise
-            for one in rows:
-                if pending.get(one.outcome.id) is one:
-                    del pending[one.outcome.id]
+            for written in rows:
+                if pending.get(written.outcome.id) is written:
+                    del pending[written.outcome.id]
+            if not pending:
+                self._pending.pop(tenant, None)
             if before == known.stamp:  # No other process wrote in between.
                 known.stamp = store.outcomes.stamp(tenant)
 

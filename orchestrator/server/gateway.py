@@ -42,9 +42,10 @@ from orchestrator.server import search_answer as shown_tools
 from orchestrator.server.initial_sync import InitialSync, Note
 from orchestrator.server.masking import masked_progress, masking
 from orchestrator.server.sessions.client_profile import current, fitting
-from orchestrator.server.sessions.clients import Questions, Sessions
+from orchestrator.server.sessions.clients import Clients
 from orchestrator.server.sessions.kept_results import KeptResults
 from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
+from orchestrator.server.sessions.questions import Questions
 from orchestrator.server.sessions.sign_in_links import SignInLink, SignInLinks
 from orchestrator.server.sessions.subscriptions import Subscriptions
 from orchestrator.server.uris import shown_uri, with_shown_links
@@ -101,10 +102,12 @@ class Gateway:
         self._initial_syncs: dict[str, InitialSync] = {}
         self._offered: OrderedDict[tuple[str, str], Tool] = OrderedDict()
         self._links = SignInLinks()
-        self.sessions, self.questions = Sessions(), Questions()
+        self.sessions = Clients()
+        self.questions = Questions()
         self.results = KeptResults(max_result_tokens)
         self._subscriptions: dict[str, Subscriptions] = {}
         self._watching: asyncio.Task[None] | None = None
+        self._following = asyncio.Lock()
         self._outcomes = OutcomeRecorder(router, note)
         self._named_as_missing: set[str] = set()
 
@@ -289,9 +292,9 @@ class Gateway:
                 answered = masked(await self.pool(tenant)._exchange(call))
             line["result"] = TOOL_ERROR  # Unless it is an answer.
             _raise_if_links(answered)
-            first = not self.results.of((tenant, actor))
+            first = not self.results.has_any((tenant, actor))
             result = as_mcp_result(answered, partial(self.results.keep, (tenant, actor)))
-            if first and self.results.of((tenant, actor)):
+            if first and self.results.has_any((tenant, actor)):
                 await self._tell(tenant, ToolsListChanged())  # `read_result` is there now.
             result.content = [with_shown_links(tool.server, block) for block in result.content]
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
@@ -456,17 +459,22 @@ class Gateway:
 
     async def _follow(self) -> None:
         """Use a changed configuration. New servers are listed before the next search."""
-        config = self._changed()
-        if config is not None:
-            was, self.config = self.config, config
-            self._audit_changes(was, config)
-            self._router.see(config.entries)
-            for pool in self._pools.values():
-                pool.renew(config)
-            outdated, self._initial_syncs = self._initial_syncs, {}
-            await asyncio.gather(*(initial.close() for initial in outdated.values()))
-            for tenant in self.sessions.tenants:
-                await self.sessions.publish(tenant, ToolsListChanged(), ResourcesListChanged(), PromptsListChanged())
+        async with self._following:
+            # In a thread, because the file may be on a network drive.
+            config = await asyncio.to_thread(self._changed)
+            if config is not None:
+                await self._take_over(config)
+
+    async def _take_over(self, config: McpConfig) -> None:
+        was, self.config = self.config, config
+        self._audit_changes(was, config)
+        self._router.see(config.entries)
+        for pool in self._pools.values():
+            pool.renew(config)
+        outdated, self._initial_syncs = self._initial_syncs, {}
+        await asyncio.gather(*(initial.close() for initial in outdated.values()))
+        for tenant in self.sessions.tenants:
+            await self.sessions.publish(tenant, ToolsListChanged(), ResourcesListChanged(), PromptsListChanged())
 
     async def _watch(self) -> None:
         """Use a changed configuration also between requests, so that connected clients are notified."""
@@ -529,7 +537,7 @@ class Gateway:
                 self._store, tenant, at_hand, self._entry, partial(self._tell, tenant, ToolsListChanged())
             )
             host = Host(
-                fallback=self.sessions.alone,
+                fallback=self.sessions.over_stdio,
                 on_offer=keep_offer(self._store, tenant, self._entry, partial(self._offer_changed, tenant)),
                 on_updated=partial(self._updated, tenant),
             )

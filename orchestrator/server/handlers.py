@@ -34,7 +34,8 @@ from mcp.types import (
 from orchestrator.errors import ToolrouteError
 from orchestrator.server import offers
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.sessions.clients import ClientAsker, Context
+from orchestrator.server.sessions.asker import ClientAsker, Context
+from orchestrator.server.sessions.clients import ServerResource
 from orchestrator.server.sessions.outcome_recorder import Conversation
 from orchestrator.trust.audit import Entry, arguments_digest
 
@@ -92,7 +93,7 @@ class Handlers:
             params: The request's parameters.
             answer: Makes the answer.
         """
-        asker = ClientAsker(context, self._who_of(context), self._gateway.sessions.level(context))
+        asker = ClientAsker(context, self._who_of(context), self._gateway.sessions.log_level(context))
         return await self._gateway.questions.answered(asker, params, answer)
 
     def _audited(self, context: Context, event: str, **asked: Any) -> AbstractContextManager[dict[str, Any]]:
@@ -148,43 +149,43 @@ class Handlers:
         return await _raising_mcp(lambda: offers.complete(self._gateway.pool(tenant), params, found))()
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        tenant, wanted = self._tenant_of(context), self._gateway.sessions.wanted(context)
-        if params.uri not in wanted:
-            await self._follow(tenant, params.uri)
-            wanted.add(params.uri)
+        tenant = self._tenant_of(context)
+        subscribed = self._gateway.sessions.subscribed(context, lambda resource: self._unfollow(tenant, resource))
+        if params.uri not in subscribed:
+            subscribed[params.uri] = await self._follow(tenant, params.uri)
         return EmptyResult()
 
     async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        tenant, wanted = self._tenant_of(context), self._gateway.sessions.wanted(context)
-        if params.uri in wanted:
-            wanted.remove(params.uri)
-            await self._unfollow(tenant, params.uri)
+        tenant = self._tenant_of(context)
+        subscribed = self._gateway.sessions.subscribed(context, lambda resource: self._unfollow(tenant, resource))
+        if params.uri in subscribed:
+            await self._unfollow(tenant, subscribed.pop(params.uri))
         return EmptyResult()
 
     async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         """Send the events that a client of 2026-07-28 asks for, for as long as it listens."""
-        tenant, followed = self._tenant_of(context), list[str]()
+        tenant = self._tenant_of(context)
+        followed = list[ServerResource]()
         if tenant not in self._listening:
             self._listening[tenant] = ListenHandler(self._gateway.sessions.bus(tenant))
         try:
             for uri in params.notifications.resource_subscriptions or ():
-                await self._follow(tenant, uri)
-                followed.append(uri)
+                followed.append(await self._follow(tenant, uri))
             return await self._listening[tenant](context, params)
         finally:
-            for uri in followed:
-                await self._unfollow(tenant, uri)
+            for resource in followed:
+                await self._unfollow(tenant, resource)
 
-    async def _follow(self, tenant: str, uri: str) -> None:
-        server, own = offers.located(uri, await self._gateway.offers(tenant))
-        await _raising_mcp(lambda: self._gateway.subscriptions(tenant).add(server, own))()
+    async def _follow(self, tenant: str, uri: str) -> ServerResource:
+        resource = offers.located(uri, await self._gateway.offers(tenant))
+        await _raising_mcp(lambda: self._gateway.subscriptions(tenant).add(*resource))()
+        return resource
 
-    async def _unfollow(self, tenant: str, uri: str) -> None:
-        server, own = offers.located(uri, await self._gateway.offers(tenant))
-        self._gateway.subscriptions(tenant).remove(server, own)
+    async def _unfollow(self, tenant: str, resource: ServerResource) -> None:
+        self._gateway.subscriptions(tenant).remove(*resource)
 
     async def set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
-        self._gateway.sessions.set_level(context, params.level)
+        self._gateway.sessions.set_log_level(context, params.level)
         await self._gateway.pool(self._tenant_of(context)).each_open(lambda one: one.set_log_level(params.level))
         return EmptyResult()
 

@@ -52,8 +52,8 @@ from orchestrator.records.tool import Tool
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.handlers import GatewayServer, Handlers
 from orchestrator.server.sessions import client_profile as profiles
+from orchestrator.server.sessions.asker import Context
 from orchestrator.server.sessions.client_profile import RateLimit, current
-from orchestrator.server.sessions.clients import Context
 from orchestrator.server.sessions.kept_results import ReadArguments
 from orchestrator.server.sessions.outcome_recorder import Conversation
 from orchestrator.trust.approver import Approver, InputRequired
@@ -165,7 +165,7 @@ def make_server(
         pinned = await gateway.pinned(tenant_of(context))
         await gateway.note_missing(tenant_of(context))
         # A longer list costs tokens in each request, so the tool is listed only if there is something to read.
-        has_more = gateway.results.of((tenant_of(context), _client_of(context)))
+        has_more = gateway.results.has_any((tenant_of(context), _client_of(context)))
         own = [_pinned(name, current().shown(tool)) for name, tool in pinned.items()]
         return ListToolsResult(tools=[*_TOOLS, *([_READ_RESULT] if has_more else []), *own])
 

@@ -18,8 +18,8 @@ from orchestrator.index.flags import QUARANTINED
 from orchestrator.records.call import Approve
 from orchestrator.records.tool import Tool
 from orchestrator.server.gateway import Gateway
+from orchestrator.server.sessions.asker import Context
 from orchestrator.server.sessions.client_profile import current
-from orchestrator.server.sessions.clients import Context
 from orchestrator.server.sessions.outcome_recorder import Conversation
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.trust.approvals import Approvals, mark

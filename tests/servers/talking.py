@@ -15,6 +15,8 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Res
 
 Context = ServerRequestContext[Any, Any]
 BUS = InMemorySubscriptionBus()
+REFUSALS = int(os.environ.get("REFUSED_SUBSCRIPTIONS", "0"))
+"""The number of subscriptions that are refused, each after a moment."""
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 QUESTIONS: dict[str, Any] = {
     "ask": types.ElicitRequest(params=types.ElicitRequestFormParams(message="Your name?", requested_schema=FORM)),
@@ -35,6 +37,7 @@ RESULTS: dict[str, Any] = {
     "roots": types.ListRootsResult,
 }
 notes = ["memo://first"]
+LISTENERS = ListenHandler(BUS)
 
 
 async def list_tools(_: Context, __: Any) -> types.ListToolsResult:
@@ -114,6 +117,15 @@ async def read_resource(_: Context, params: types.ReadResourceRequestParams) -> 
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text)])
 
 
+async def listen(context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+    global REFUSALS
+    if REFUSALS:
+        REFUSALS -= 1
+        await asyncio.sleep(0.3)
+        raise MCPError(types.INTERNAL_ERROR, "no subscriptions yet")
+    return await LISTENERS(context, params)
+
+
 async def subscribe(_: Context, __: Any) -> types.EmptyResult:
     return types.EmptyResult()
 
@@ -146,7 +158,7 @@ server: Server[Any] = Server(
     on_read_resource=read_resource,
     on_subscribe_resource=subscribe,
     on_unsubscribe_resource=subscribe,
-    on_subscriptions_listen=ListenHandler(BUS),
+    on_subscriptions_listen=listen,
     on_list_prompts=list_prompts,
     on_get_prompt=get_prompt,
     on_completion=complete,

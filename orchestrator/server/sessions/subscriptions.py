@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,62 +11,91 @@ from mcp.types import EmptyResult, SubscribeRequest, SubscribeRequestParams
 
 from orchestrator.mcp.connections import Connections
 
-_LOOK_S = 2.0
+_CHECK_INTERVAL_S = 2.0
 """Seconds between two checks whether a connection still exists."""
-_AGAIN_S = 5.0
+_RENEW_AFTER_S = 5.0
 """Seconds before a lost subscription is renewed."""
 
 logger = logging.getLogger(__name__)
 
 
+class _Subscription:
+    """The subscription to one resource, which all clients that want it share.
+
+    `accepted` ends when the server has answered the first attempt, with its error if it refused.
+    """
+
+    def __init__(self) -> None:
+        self.clients = 0
+        self.accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task: asyncio.Task[None] | None = None
+
+
 class Subscriptions:
-    """One tenant's subscriptions, each with the number of clients that want it."""
+    """One tenant's subscriptions by server and URI."""
 
     def __init__(self, pool: Connections) -> None:
-        self._pool, self._wanted = pool, Counter[tuple[str, str]]()
-        self._following: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._pool = pool
+        self._open: dict[tuple[str, str], _Subscription] = {}
 
     async def add(self, server: str, uri: str) -> None:
-        """Subscribe to a server's resource. Returns after the server accepted, and raises the server's error
-        otherwise.
+        """Subscribe one more client to a server's resource.
+
+        Returns after the server accepted, and raises the server's error otherwise.
         """
-        self._wanted[server, uri] += 1
-        if (server, uri) not in self._following:
-            accepted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._following[server, uri] = asyncio.create_task(self._follow(server, uri, accepted))
-            try:
-                await accepted
-            except BaseException:
-                self.remove(server, uri)
-                raise
+        resource = server, uri
+        subscription = self._open.get(resource)
+        if subscription is None:
+            subscription = self._open[resource] = _Subscription()
+            subscription.task = asyncio.create_task(self._hold(resource, subscription))
+        subscription.clients += 1
+        try:
+            await asyncio.shield(subscription.accepted)
+        except BaseException:
+            self._release(resource, subscription)
+            raise
 
     def remove(self, server: str, uri: str) -> None:
-        self._wanted[server, uri] -= 1
-        if self._wanted[server, uri] <= 0:
-            del self._wanted[server, uri]
-            if (task := self._following.pop((server, uri), None)) is not None:
-                task.cancel()
+        """Take one client's subscription back. The last one ends it at the server."""
+        subscription = self._open.get((server, uri))
+        if subscription is not None:
+            self._release((server, uri), subscription)
 
     async def close(self) -> None:
-        tasks = [*self._following.values()]
+        tasks = [subscription.task for subscription in self._open.values() if subscription.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _follow(self, server: str, uri: str, accepted: "asyncio.Future[None]") -> None:
+    def _release(self, resource: tuple[str, str], subscription: _Subscription) -> None:
+        subscription.clients -= 1
+        if subscription.clients == 0 and subscription.task is not None:
+            subscription.task.cancel()
+            self._forget(resource, subscription)
+
+    def _forget(self, resource: tuple[str, str], subscription: _Subscription) -> None:
+        """Let the next client begin anew. Another subscription to the resource may have begun since."""
+        if self._open.get(resource) is subscription:
+            del self._open[resource]
+
+    async def _hold(self, resource: tuple[str, str], subscription: _Subscription) -> None:
+        """Subscribe, and again whenever the connection was lost. Ends if the first attempt fails."""
+        server, uri = resource
+        accepted = subscription.accepted
         while True:
             try:
                 async with self._pool.using(server) as connection, _subscribed(connection.client, uri):
                     if not accepted.done():
                         accepted.set_result(None)
                     while connection.usable:  # noqa: ASYNC110
-                        await asyncio.sleep(_LOOK_S)
-            except Exception as error:
+                        await asyncio.sleep(_CHECK_INTERVAL_S)
+            except Exception as error:  # A server's transport may raise anything.
                 if not accepted.done():
+                    self._forget(resource, subscription)
                     accepted.set_exception(error)
                     return
                 logger.info("server %s: a subscription ended and will be renewed: %s", server, type(error).__name__)
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RENEW_AFTER_S)
 
 
 @asynccontextmanager

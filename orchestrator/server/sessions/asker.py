@@ -1,0 +1,161 @@
+"""A client of the gateway with a request in progress, as the servers that work for it may ask it."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable
+from typing import Any
+
+from mcp import MCPError
+from mcp.server.context import ServerRequestContext
+from mcp.shared.message import ServerMessageMetadata
+from mcp.types import (
+    INVALID_REQUEST,
+    CreateMessageRequest,
+    CreateMessageResult,
+    CreateMessageResultWithTools,
+    ElicitRequest,
+    ElicitRequestURLParams,
+    ElicitResult,
+    ErrorData,
+    InputRequest,
+    InputResponse,
+    ListRootsResult,
+    LoggingLevel,
+    LoggingMessageNotification,
+    ServerNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from orchestrator.common.redact import Secrets
+from orchestrator.server.masking import masked_model
+from orchestrator.server.sessions.outcome_recorder import Conversation
+
+Context = ServerRequestContext[Any, Any]
+
+_LEVELS: tuple[str, ...] = LoggingLevel.__args__  # type: ignore[attr-defined]
+_WITHOUT_URL_ELICITATION = "2025-06-18"
+"""The protocol version that has elicitation, but not by URL."""
+_NOTIFY_TIMEOUT_S = 5.0
+"""Seconds that a client has to accept a notification. A client that does not read loses the notification."""
+
+logger = logging.getLogger(__name__)
+
+
+def is_modern(context: Context) -> bool:
+    """Return True if the client uses protocol 2026-07-28 or later, where questions are part of answers."""
+    return context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+class ClientAsker:
+    """A client with a request in progress (an `Asker` of `mcp.server_requests`).
+
+    Attributes:
+        context: The request. It is replaced when a client of 2026-07-28 sends it again with answers.
+        who: The client's conversation.
+        tenant: Its tenant.
+        log_level: The lowest level of log messages that the client wants, or "".
+        is_open: True until the request has been answered.
+        fixed: Values that the client never reads.
+        asked: Is set while a question waits for the client.
+        questions: The questions of a client of 2026-07-28 by id, with their answers.
+    """
+
+    def __init__(self, context: Context, who: Conversation, log_level: str) -> None:
+        self.context = context
+        self.who: object = who
+        self.tenant = who.tenant
+        self.log_level = log_level
+        self.is_open = True
+        self.fixed = Secrets()
+        self.asked = asyncio.Event()
+        self.questions: dict[str, tuple[InputRequest, asyncio.Future[InputResponse]]] = {}
+
+    async def ask(self, request: InputRequest) -> InputResponse | ErrorData:
+        """Ask the client, in the way of its protocol."""
+        request = masked_model(request, self.fixed)
+        lacking = _lacking_capability(self.context, request)
+        if lacking:
+            return ErrorData(code=INVALID_REQUEST, message=f"the client of toolroute does not support {lacking}")
+        if is_modern(self.context):
+            return await self._answer_in_next_request(request)
+        try:
+            return await self.context.session.send_request(
+                _with_elicitation_id(request),
+                _result_type(request),
+                metadata=ServerMessageMetadata(related_request_id=self.context.request_id),
+            )
+        except MCPError as error:
+            return error.error
+
+    async def tell(self, notification: ServerNotification) -> None:
+        """Pass a notification on. Of log messages, only those that the client wants."""
+        if isinstance(notification, LoggingMessageNotification) and not self._wants(notification):
+            return
+        related = self.context.request_id if self.is_open else None
+        notification = masked_model(notification, self.fixed)
+        await deliver(self.context.session.send_notification(notification, related))
+
+    async def _answer_in_next_request(self, request: InputRequest) -> InputResponse:
+        """Let the client's request be answered by this question, and wait until it comes again with the answer."""
+        question_id = f"question-{len(self.questions) + 1}-{secrets.token_hex(4)}"
+        answer: asyncio.Future[InputResponse] = asyncio.get_running_loop().create_future()
+        self.questions[question_id] = request, answer
+        self.asked.set()
+        try:
+            return await answer
+        finally:
+            self.questions.pop(question_id, None)
+
+    def _wants(self, notification: LoggingMessageNotification) -> bool:
+        if self.log_level:
+            return _LEVELS.index(notification.params.level) >= _LEVELS.index(self.log_level)
+        return not is_modern(self.context)
+
+
+async def deliver(sending: Awaitable[None]) -> None:
+    """Send a notification. A client that does not take it in time, or has gone, loses it."""
+    try:
+        await asyncio.wait_for(sending, _NOTIFY_TIMEOUT_S)
+    except Exception as error:  # The client's transport may raise anything.
+        logger.debug("a client did not take a notification: %s", type(error).__name__)
+
+
+def _lacking_capability(context: Context, request: InputRequest) -> str:
+    """Return the capability that the client lacks for a request, or ""."""
+    capabilities = context.session.client_capabilities
+    if isinstance(request, ElicitRequest):
+        return _lacking_elicitation(context, request)
+    if isinstance(request, CreateMessageRequest):
+        sampling = capabilities.sampling if capabilities else None
+        wants_tools = request.params.tools is not None or request.params.tool_choice is not None
+        can = sampling and (sampling.tools or not wants_tools)
+        return "" if can else "sampling"
+    return "" if capabilities and capabilities.roots else "roots"
+
+
+def _lacking_elicitation(context: Context, request: ElicitRequest) -> str:
+    capabilities = context.session.client_capabilities
+    elicitation = capabilities.elicitation if capabilities else None
+    if isinstance(request.params, ElicitRequestURLParams):
+        can_ask_by_url = elicitation and elicitation.url and context.protocol_version != _WITHOUT_URL_ELICITATION
+        return "" if can_ask_by_url else "elicitation by URL"
+    # A client that declares neither mode has the form, as before there were modes.
+    can_ask_by_form = elicitation and (elicitation.form or not elicitation.url)
+    return "" if can_ask_by_form else "elicitation by form"
+
+
+def _with_elicitation_id(request: InputRequest) -> InputRequest:
+    """Return the request with the id that clients before 2026-07-28 require, and newer servers do not give."""
+    if not isinstance(request, ElicitRequest) or not isinstance(request.params, ElicitRequestURLParams):
+        return request
+    elicitation_id = request.params.elicitation_id or secrets.token_hex(8)
+    return ElicitRequest(params=request.params.model_copy(update={"elicitation_id": elicitation_id}))
+
+
+def _result_type(request: InputRequest) -> Any:
+    if isinstance(request, ElicitRequest):
+        return ElicitResult
+    if isinstance(request, CreateMessageRequest):
+        return CreateMessageResultWithTools if request.params.tools else CreateMessageResult
+    return ListRootsResult
