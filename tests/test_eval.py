@@ -143,6 +143,28 @@ async def test_a_query_that_no_tool_fits_counts_for_confidence_and_refusals_alon
     )["metrics"]  # fmt: skip
 
 
+def test_any_relevant_tool_is_enough_where_a_query_says_so(folder: Path, toolroute: Run) -> None:
+    relevant = ["mail:send_email", "files:delete_file", "fax:send"]
+    queries = [{"query": "send an email to a person", "relevant": relevant, "any": True}]
+    _write(folder, queries=queries)
+    result = json.loads(toolroute("eval", folder, "-o", "json").stdout)
+    assert set(result["metrics"].values()) == {1.0}
+    assert set(result["ceiling"].values()) == {1.0}
+
+
+def test_queries_that_nothing_fits_are_counted(folder: Path, toolroute: Run) -> None:
+    unfit = [
+        {"query": "send an email to a person", "without": ["mail:send_email", "mail:search_inbox"]},
+        {"query": "read the text of a file"},
+    ]
+    _write(folder, none=unfit)
+    ran = toolroute("eval", folder, "-o", "json")
+    counts = json.loads(ran.stdout)["nothing_fits"]
+    assert counts["queries"] == 2
+    assert counts["recommended"] >= counts["resolved"] == 1
+    assert "2 queries that no tool fits" in toolroute("eval", folder).stdout
+
+
 def test_refusals_are_counted_by_whether_a_tool_was_there(folder: Path, tmp_path: Path, toolroute: Run) -> None:
     unfit = {"id": "q6", "query": "zzqx vrrm plonk", "relevant": ["fax:send"], "category": "none"}
     asked = [{**QUERIES[3], "query": "zzqx plonk vrrm"}, *QUERIES[:3], QUERIES[4], unfit]

@@ -45,7 +45,6 @@ WHEN_CALLED = {
     ("orchestrator.runtime.router", "orchestrator.llm.rerank"),
     # To be untangled: what is decided is in trust, what is asked of a client is in server.
     ("orchestrator.store.store", "orchestrator.trust.definition_changes"),
-    ("orchestrator.trust.approvals", "orchestrator.client_setup.products"),
     ("orchestrator.trust.approver", "orchestrator.server.gateway"),
     ("orchestrator.trust.approver", "orchestrator.server.sessions.client_profile"),
     ("orchestrator.trust.approver", "orchestrator.server.sessions.asker"),

@@ -4,11 +4,9 @@ Everything else in a file is preserved: comments, order, whitespace, line ending
 """
 
 import json
-import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -241,35 +239,6 @@ def copies(path: Path, kind: str = "before") -> tuple[list[Path], Path]:
     while (place := path.with_name(f"{first}.{len(found) + 1}" if found else first)).is_file():
         found.append(place)
     return found, place
-
-
-def write(path: Path, text: str, *, private: bool = False) -> None:
-    """Replace a file atomically, following a link to its target.
-
-    The file keeps its permissions. Only the owner can read a new file or a `private` one.
-
-    Args:
-        path: The file.
-        text: The new content.
-        private: Restrict reading to the owner.
-
-    Raises:
-        InvalidConfig: The file cannot be written. It is unchanged.
-    """
-    target = path.resolve()
-    fresh = target.with_name(f"{target.name}.{os.getpid()}.new")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o777 if target.exists() and not private else 0o600
-        fresh.touch(mode=0o600)
-        fresh.write_bytes(text.encode("utf-8", "backslashreplace"))  # As JSON escapes half of a surrogate pair.
-        fresh.chmod(mode)
-        fresh.replace(target)
-    except OSError as error:
-        raise InvalidConfig(f"{path}: cannot be written ({error.strerror})") from None
-    finally:
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
 
 
 def _whole(client: Client, text: str) -> dict[str, Any]:

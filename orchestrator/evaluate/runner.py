@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import compress
 from operator import not_
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -30,20 +30,47 @@ CUTS = (1, 3, 5, 10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A labelled task. `relevant` has the keys of its right tools, or is empty if no tool matches."""
+    """A labelled task.
+
+    Attributes:
+        id: Its name in the file.
+        text: The task.
+        relevant: The keys of its right tools, or empty if no tool matches.
+        any: True if one of the right tools is enough. Otherwise all are needed.
+    """
 
     id: str
     text: str
     relevant: frozenset[str]
+    any: bool = False
+
+    def needed(self, ranked: Sequence[str], known: Collection[str]) -> frozenset[str]:
+        """Return the right tools that this order has to contain.
+
+        If one right tool is enough, this is the best placed one, otherwise a known one.
+
+        Args:
+            ranked: The keys, best first.
+            known: The keys of the tools that can be found.
+        """
+        if not self.any:
+            return self.relevant
+        candidates = [key for key in ranked if key in self.relevant]
+        candidates += sorted(self.relevant, key=lambda key: key not in known)
+        return frozenset(candidates[:1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuerySet:
-    """A catalogue and the queries asked of it."""
+    """A catalogue and the queries asked of it.
+
+    `nothing_fits` has the requests that no tool fits, with the catalogue that they are asked of.
+    """
 
     name: str
     catalogue: Catalogue
     queries: tuple[Query, ...]
+    nothing_fits: "QuerySet | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,36 +100,83 @@ class Answer:
         }
 
 
+_Id = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)]
+
+
 class _Line(BaseModel):
     model_config = ConfigDict(extra="ignore")
-    id: Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)] = ""
+    id: _Id = ""
     query: str = Field(min_length=1, max_length=MAX_QUERY_CHARS, pattern=r"\S")
+
+
+class _LabelledLine(_Line):
+    """A line of `queries.jsonl`."""
+
     relevant: list[str]
+    any: bool = False
+
+    def to_query(self, name: str) -> Query:
+        relevant = frozenset(key_of(*split_key(key)) for key in self.relevant)  # ":name" is a tool without a server.
+        return Query(id=name, text=self.query, relevant=relevant, any=self.any)
+
+
+class _UnfitLine(_Line):
+    """A line of `none.jsonl`. `without` names the tools that would fit."""
+
+    without: list[str] = []
+
+
+Line = TypeVar("Line", bound=_Line)
 
 
 def read_set(folder: Path) -> QuerySet:
-    """Read FOLDER/tools.jsonl and FOLDER/queries.jsonl."""
-    queries, catalogue = read_queries(folder / "queries.jsonl"), Catalogue(read_tools(folder / "tools.jsonl"))
-    return QuerySet(name=folder.resolve().name, catalogue=catalogue, queries=tuple(queries))
+    """Read FOLDER/tools.jsonl, FOLDER/queries.jsonl and, where it exists, FOLDER/none.jsonl.
+
+    A line of `none.jsonl` is a request that no tool fits, or none after the tools in `without` are removed:
+
+        {"id": "n1", "query": "what does a share of ACME cost?", "without": ["bank:get_stock_price"]}
+
+    The tools that are removed for one line are removed for all.
+    """
+    queries = read_queries(folder / "queries.jsonl")
+    catalogue = Catalogue(read_tools(folder / "tools.jsonl"))
+    name = folder.resolve().name
+    nothing_fits = None
+    if (folder / "none.jsonl").exists():
+        nothing_fits = _read_unfit(folder / "none.jsonl", name, catalogue)
+    return QuerySet(name=name, catalogue=catalogue, queries=tuple(queries), nothing_fits=nothing_fits)
 
 
 def read_queries(path: Path) -> list[Query]:
     """Read a queries.jsonl. Raises InvalidInput with the file and line that cannot be used."""
     form = 'give one JSON object per line: {"id", "query", "relevant": ["server:name", ...]}'
+    return [line.to_query(name) for name, line in _read_lines(path, _LabelledLine, form).items()]
+
+
+def _read_unfit(path: Path, set_name: str, catalogue: Catalogue) -> QuerySet:
+    lines = _read_lines(path, _UnfitLine, 'give one JSON object per line: {"id", "query", "without": ["server:name"]}')
+    removed = {key_of(*split_key(key)) for line in lines.values() for key in line.without}
+    return QuerySet(
+        name=set_name,
+        catalogue=Catalogue(tool for tool in catalogue if tool.key not in removed),
+        queries=tuple(Query(id=name, text=line.query, relevant=frozenset()) for name, line in lines.items()),
+    )
+
+
+def _read_lines(path: Path, kind: type[Line], form: str) -> dict[str, Line]:
     with reading(path, form):
         text = path.read_text(encoding="utf-8-sig")
-    queries: dict[str, Query] = {}
-    for number, line in numbered_lines(text):
+    lines: dict[str, Line] = {}
+    for number, content in numbered_lines(text):
         with reading(f"{path}:{number}", form):
-            own = _Line.model_validate(read_json(line))
-        name = own.id or str(number)
-        if name in queries:
+            line = kind.model_validate(read_json(content))
+        name = line.id or str(number)
+        if name in lines:
             raise InvalidInput(f"{path}:{number}: the id {name!r} is already on an earlier line: change one of them")
-        relevant = frozenset(key_of(*split_key(key)) for key in own.relevant)  # ":name" is a tool without a server.
-        queries[name] = Query(id=name, text=own.query, relevant=relevant)
-    if not queries:
+        lines[name] = line
+    if not lines:
         raise InvalidInput(f"{path}: the file has no queries; {form}")
-    return list(queries.values())
+    return lines
 
 
 async def answer_all(
@@ -187,7 +261,9 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -
         known: The keys of the tools that can be found.
         gate: The confidence from which an answer counts as resolved.
     """
-    labelled = [(answer.ranked, answer.query.relevant) for answer in answers if answer.query.relevant]
+    labelled = [
+        (answer.ranked, answer.query.needed(answer.ranked, known)) for answer in answers if answer.query.relevant
+    ]
     right = [bool(metrics.hit(answer.ranked, answer.query.relevant)) for answer in answers]
     confidences = [answer.decision.confidence for answer in answers]
     ended = [answer.decision.stage is Stage.NONE for answer in answers]
@@ -215,6 +291,21 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -
             "wrongly": _mean(list(compress(ended, fits))),
             "rightly": _mean(list(compress(ended, map(not_, fits)))),
         },
+    }
+
+
+def unfit(answers: Sequence[Answer], *, gate: float) -> dict[str, int]:
+    """Return how many of the requests that no tool fits got a recommendation.
+
+    Args:
+        answers: The answers to such requests.
+        gate: The confidence from which an answer counts as resolved.
+    """
+    confidences = [answer.decision.confidence for answer in answers if answer.decision.stage is not Stage.NONE]
+    return {
+        "queries": len(answers),
+        "recommended": len(confidences),
+        "resolved": sum(confidence >= gate for confidence in confidences),
     }
 
 

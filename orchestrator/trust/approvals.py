@@ -1,10 +1,11 @@
 """Approvals that last: the tools that a tenant's user has allowed, in a file among the user's settings."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 from pydantic import TypeAdapter
 
-from orchestrator.client_setup.products import write
+from orchestrator.common.atomic_file import LOCK_WAIT_S, LockException, lock_of, replace_settings
 from orchestrator.common.digests import OF_SERVER, digest
 from orchestrator.common.json_input import read_json, reading
 from orchestrator.common.lines import as_json
@@ -40,14 +41,30 @@ class Approvals:
 
     def allow(self, tools: Iterable[Tool], entry: str) -> None:
         """Allow these tools of a server with their present definitions, until the approval is withdrawn."""
-        self._write({**self.read(), **{tool.key: mark(tool, entry) for tool in tools}})
+        with self._locked():
+            self._write(self.read() | {tool.key: mark(tool, entry) for tool in tools})
 
     def withdraw(self, names: Collection[str]) -> list[str]:
         """Withdraw the approvals of these tools or servers, and return their keys."""
-        kept = self.read()
-        gone = [key for key in kept if key in names or key.partition(":")[0] in names]
-        self._write({key: own for key, own in kept.items() if key not in gone})
-        return gone
+        with self._locked():
+            approvals = self.read()
+            withdrawn = [key for key in approvals if key in names or key.partition(":")[0] in names]
+            self._write({key: value for key, value in approvals.items() if key not in withdrawn})
+        return withdrawn
 
-    def _write(self, kept: dict[str, str]) -> None:
-        write(self.path, as_json(kept, indent=1) + "\n", private=True)
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold back other writers, so that none undoes the change of another."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidConfig(f"{self.path}: cannot be written ({error.strerror})") from None
+        try:
+            with lock_of(self.path):
+                yield
+        except LockException:
+            why = f"another process has been changing it for {LOCK_WAIT_S:g} s"
+            raise InvalidConfig(f"{self.path}: not changed: {why}; try again") from None
+
+    def _write(self, approvals: dict[str, str]) -> None:
+        replace_settings(self.path, as_json(approvals, indent=1) + "\n", private=True)

@@ -15,8 +15,9 @@ from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import console, note, present, table, warn
 from orchestrator.cli.shared.workspace import Place, connecting
 from orchestrator.cli.trust.audit import audited
-from orchestrator.client_setup.products import CLIENTS, OURS, UNREAD, Client, ClientFile, copies, write
+from orchestrator.client_setup.products import CLIENTS, OURS, UNREAD, Client, ClientFile, copies
 from orchestrator.client_setup.takeover import Taken, served, take_over, with_usable_entry
+from orchestrator.common.atomic_file import replace_settings
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.parse import PROFILES, McpConfig, own_config
@@ -123,7 +124,9 @@ def _check_not_in_a_project(config: Path) -> None:
 def _keep(config: Path, own: ClientFile | None, servers: dict[str, Any], sets: dict[str, Any]) -> None:
     """Write the configuration, which its owner alone can read."""
     if own is None:
-        write(config, json.dumps({"mcpServers": servers, PROFILES: sets}, indent=2, ensure_ascii=False) + "\n")
+        replace_settings(
+            config, json.dumps({"mcpServers": servers, PROFILES: sets}, indent=2, ensure_ascii=False) + "\n"
+        )
         return
     named = replace(own, client=replace(own.client, key=PROFILES), text=own.with_entries(servers))
     if (text := named.with_entries(sets)) != own.text:
@@ -180,8 +183,8 @@ def _own(config: Path) -> ClientFile | None:
 
 def _save(file: ClientFile, text: str, *, private: bool = False) -> None:
     """Write a file, and a copy of it as it was."""
-    write(copies(file.path)[1], file.text)
-    write(file.path, text, private=private)
+    replace_settings(copies(file.path)[1], file.text)
+    replace_settings(file.path, text, private=private)
 
 
 async def _sync(place: Place, config: McpConfig, taken: Sequence[Taken]) -> list[str]:
@@ -247,7 +250,7 @@ def _undo(clients: Sequence[Client]) -> int:
             before = [ClientFile.read(client, copy) for copy in kept]
             now = ClientFile.read(client, path) if path.is_file() else before[-1]
             file = reduce(ClientFile.undone, reversed(before), now)
-            write(path, file.text)
+            replace_settings(path, file.text)
         except InvalidConfig as error:
             failed = True
             warn([f"{client.title} is not changed; its own servers are in {kept[0]}: {error}"])

@@ -14,7 +14,7 @@ from orchestrator.cli.experience.commands import check_learns, read_log, show_gu
 from orchestrator.cli.shared.command_options import FILE, LOG, PATH, derived, taking, typed
 from orchestrator.cli.shared.output import console, counted, dim, note, present, progress, table, warn
 from orchestrator.errors import InvalidInput
-from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report
+from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report, unfit
 from orchestrator.experience.logs import Past
 from orchestrator.index.guarantee import guarantees
 from orchestrator.options import Options
@@ -67,7 +67,10 @@ def evaluate(
 
     The queries of FOLDER/queries.jsonl are routed among the tools of FOLDER/tools.jsonl. Each line is one query:
     {"query": "...", "relevant": ["server:tool"]}. An empty list means that no tool matches. A line may
-    also have an "id".
+    also have an "id", and "any": true if one of the relevant tools is enough.
+
+    Each line of FOLDER/none.jsonl is a query that no tool fits: {"query": "...", "without": ["server:tool"]}. The tools
+    named in "without" are removed for these queries.
 
     With --decide, everything is measured twice: without and with the second stage.
 
@@ -94,6 +97,9 @@ def evaluate(
         result["decided"] = decided = report(found, answers, gate=options.gate)
         decided["usage"] = asdict(sum((answer.decision.usage for answer in answers), Usage()))
         _warn_of_undecided(answers)
+    if found.nothing_fits is not None:
+        answers_to_unfit = asyncio.run(_answer(found.nothing_fits, past, options, route_hint))
+        result["nothing_fits"] = unfit(answers_to_unfit, gate=options.gate)
     present(output, result, lambda: _show(result))
     if per_query is not None:
         _write_lines(per_query, answers)
@@ -177,7 +183,16 @@ def _show(result: dict[str, Any]) -> None:
         f"tokens of definitions: {tokens['before']:,} before routing, {tokens['after_mean']:,.0f} after (mean)",
         f"semantic search ran for {result['semantic_share']:.0%} of queries; milliseconds p50 / p95 / p99: {times}",
     )
-    out.print(dim("", *lines, *_cost(result.get("decided"))))
+    out.print(dim("", *lines, *_unfit_line(result.get("nothing_fits")), *_cost(result.get("decided"))))
+
+
+def _unfit_line(counts: dict[str, int] | None) -> list[str]:
+    """Return the line about the queries of `none.jsonl`."""
+    if counts is None:
+        return []
+    queries = counted(counts["queries"], "query", "queries")
+    recommended = counts["recommended"]
+    return [f"{queries} that no tool fits: {recommended} with a recommendation, {counts['resolved']} resolved"]
 
 
 def _cost(decided: dict[str, Any] | None) -> list[str]:

@@ -10,10 +10,9 @@ from typing import Any
 
 import anyio.to_thread
 from platformdirs import user_config_path
-from portalocker import Lock, LockException, LockFlags
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from orchestrator.client_setup.products import write
+from orchestrator.common.atomic_file import LOCK_WAIT_S, LockException, lock_of, replace_settings
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
 from orchestrator.errors import InvalidConfig, ServerUnavailable
@@ -22,7 +21,6 @@ from orchestrator.mcp.config.parse import ServerSpec
 
 _EARLY_S = 30.0
 """A token that expires within these seconds is renewed before it is used."""
-_LOCK_WAIT_S = 15.0
 
 
 class SignIn(BaseModel):
@@ -77,7 +75,7 @@ class SignInFile:
 
     def write(self, sign_in: SignIn) -> None:
         _make_folder()
-        write(self._path, sign_in.model_dump_json(), private=True)
+        replace_settings(self._path, sign_in.model_dump_json(), private=True)
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -86,12 +84,11 @@ class SignInFile:
     async def locked(self) -> AsyncIterator[None]:
         """Prevent other tasks and processes from renewing the sign-in meanwhile."""
         _make_folder()
-        flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
-        lock = Lock(self._path.with_suffix(".lock"), "ab", timeout=_LOCK_WAIT_S, check_interval=0.1, flags=flags)
+        lock = lock_of(self._path)
         try:
             await anyio.to_thread.run_sync(lock.acquire)
         except LockException:
-            why = f"another process has renewed the sign-in {self._path} for {_LOCK_WAIT_S:g} s"
+            why = f"another process has renewed the sign-in {self._path} for {LOCK_WAIT_S:g} s"
             raise ServerUnavailable(f"{why}; try again") from None
         try:
             yield
