@@ -9,7 +9,6 @@ import pytest
 from orchestrator.trust.approvals import Approvals
 from tests.catalogues import tool
 
-
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the settings are found by XDG_CONFIG_HOME")
 
 
