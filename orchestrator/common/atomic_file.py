@@ -12,6 +12,7 @@ import os
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from portalocker import Lock, LockException, LockFlags
 
@@ -79,7 +80,7 @@ def replace_settings(path: Path, text: str, *, private: bool = False) -> None:
         raise InvalidConfig(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def lock_of(path: Path, timeout_s: float = LOCK_WAIT_S) -> Lock:
+def lock_of(path: Path, timeout_s: float = LOCK_WAIT_S) -> "Lock[IO[bytes]]":
     """Return the lock of a file, as a context manager. It raises LockException after `timeout_s` seconds.
 
     It holds back other threads and other processes. The folder must exist.
