@@ -1,6 +1,7 @@
 """Executors: functions, Executors of the user's own, HTTP endpoints over real HTTP, and real MCP servers."""
 
 import asyncio
+import gzip
 import logging
 import threading
 from collections.abc import Iterator
@@ -230,6 +231,13 @@ def test_a_header_that_http_cannot_carry_is_refused_without_being_shown(value: s
     with pytest.raises(InvalidConfig, match="Authorization") as failure:
         HttpExecutor("https://agents.example/call", headers={"Authorization": value})
     assert "bc" not in str(failure.value)
+
+
+async def test_a_reply_that_unpacks_to_too_much_is_refused(endpoint: Endpoint) -> None:
+    packed = gzip.compress(bytes(65 * 2**20))
+    endpoint.reply = Response(packed, headers={"content-encoding": "gzip", "content-type": "text/plain"})
+    with pytest.raises(ToolFailed, match="the answer has more than 64 MiB"):
+        await endpoint.ask(call(AGENT, question="why"))
 
 
 async def test_an_endpoint_that_is_not_there_was_sent_nothing() -> None:

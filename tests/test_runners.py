@@ -29,7 +29,8 @@ def npx(folder: Path, *script: str, **own: float) -> dict[str, Any]:
     program = folder / "npx"
     program.write_text("\n".join(("#!/bin/sh", *script)))
     program.chmod(stat.S_IRWXU)
-    return {"command": str(program), "args": ["-y", "some-server"], "toolroute": own}
+    env = {"npm_config_cache": str(folder.parent)}
+    return {"command": str(program), "args": ["-y", "some-server"], "env": env, "toolroute": own}
 
 
 @pytest.mark.parametrize(
@@ -103,9 +104,21 @@ async def test_a_half_installed_package_is_installed_again_by_the_one_retry(tmp_
 def test_a_folder_that_another_npx_fills_now_stays(tmp_path: Path) -> None:
     half = tmp_path / "_npx" / "15b07286cbcc3329"
     (half / "concurrency.lock").mkdir(parents=True)
-    assert not mend_cache(HALF.format(folder=half))
-    assert not mend_cache(f"Error: no token\n    at {half}/node_modules/x/index.js:3:1")
+    assert not mend_cache(HALF.format(folder=half), tmp_path)
+    assert not mend_cache(f"Error: no token\n    at {half}/node_modules/x/index.js:3:1", tmp_path)
     assert half.exists()
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_folder_that_only_the_server_names_stays(linked: bool, tmp_path: Path) -> None:
+    precious = tmp_path / "precious" / "_npx" / "15b07286cbcc3329"
+    precious.mkdir(parents=True)
+    cache = tmp_path / "cache"
+    (cache / "_npx").mkdir(parents=True)
+    if linked:
+        (cache / "_npx" / precious.name).symlink_to(precious)
+    assert not mend_cache(HALF.format(folder=precious), cache)
+    assert precious.exists()
 
 
 async def test_closing_lets_a_runner_take_its_install_back(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from mcp import Client, MCPError, StdioServerParameters, stdio_client, types
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 from orchestrator import Router
 from orchestrator.mcp.config.parse import McpConfig
@@ -110,6 +111,19 @@ def read(result: types.ReadResourceResult) -> str:
     content = result.contents[0]
     assert isinstance(content, types.TextResourceContents)
     return content.text
+
+
+async def test_a_server_that_ignores_the_log_level_delays_no_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"talking": entry("faulty.py", "voiceless")}}))
+    async with connected("stdio 2025-11-25", file, monkeypatch) as (client, _):
+        assert text_of(await call(client, "it")) == "fine"
+        async with asyncio.timeout(20):
+            with pytest.warns(MCPDeprecationWarning):
+                await client.session.set_logging_level("debug")
+            assert text_of(await call(client, "it")) == "fine"
 
 
 @pytest.mark.slow

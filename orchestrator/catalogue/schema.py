@@ -18,7 +18,6 @@ from urllib.parse import unquote
 
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import read_json
-from orchestrator.errors import FAULTS
 
 STEPS, STEPS_A_CHARACTER = 10_000, 10
 """The number of keywords that are checked for one value, and the additional number for each character of its JSON.
@@ -125,7 +124,7 @@ def _faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None)
         if parameter is not None:  # References in it still point into the whole schema.
             validator = validator.evolve(schema=validator.schema.get("properties", {}).get(parameter, True))
         return sorted(validator.iter_errors(value), key=lambda fault: fault.json_path)
-    except (SchemaError, UnknownType, Unresolvable, RecursionError, *FAULTS) as error:
+    except (SchemaError, UnknownType, Unresolvable, RecursionError, ArithmeticError, ValueError) as error:
         raise UnusableSchema(f"the schema is not valid ({' '.join(str(error).split())[:200]})") from None
     finally:
         _left.reset(before)

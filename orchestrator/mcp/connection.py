@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import partial
@@ -22,7 +23,7 @@ from orchestrator.mcp.config.parse import ServerLimits, ServerSpec
 from orchestrator.mcp.list_changes import Changes
 from orchestrator.mcp.listing import Listing, tools_page
 from orchestrator.mcp.offers import Offer, read_offer
-from orchestrator.mcp.runners import Work, mend_cache, work_of
+from orchestrator.mcp.runners import Work, mend_cache, npm_cache, work_of
 from orchestrator.mcp.server_requests import ASKER, Asker, Host, ServerRequests
 from orchestrator.mcp.transport import Pace, Watched, http, sse
 from orchestrator.records.tool import Tool
@@ -205,18 +206,17 @@ class Connection:
         return self._child.last_words(self.secrets)
 
     async def call(self, call: "Call") -> "Answer":
-        """Return the server's result, or an error result.
+        """Return the server's result, its own error, or a RuntimeError if its answer is unusable.
 
         Raises:
             CallLost: There was no answer.
-            RuntimeError: The tool ran, but its answer is unusable.
         """
         from mcp import MCPError
         from pydantic import ValidationError
 
         if self._client is None or self.death:
             raise CallLost(self.death or "it is not connected", sent=False)
-        limit_s, meta = call.seconds_left(self.limits.call_timeout_s), await self._meta(call.meta)
+        limit_s = call.seconds_left(self.limits.call_timeout_s)
         within, pass_on = asyncio.timeout(limit_s), call.progress(self.secrets)
         patient = self.requests.patient(within, limit_s) if call.deadline is None else nullcontext()
         longest = asyncio.get_running_loop().time() + _PROGRESS_TIMES * limit_s
@@ -232,6 +232,7 @@ class Connection:
         try:
             async with within:
                 with patient:
+                    meta = await self._meta(call.meta)
                     return await self._client.call_tool(
                         call.name, call.arguments, progress_callback=keep_alive, meta=meta
                     )
@@ -431,7 +432,8 @@ class Connection:
             again = not self.handshake or launch.runner
             older = bool(again) and not self._child.flaw and faults.is_end(error)
             if older:
-                if launch.runner and (mended := mend_cache(self._child.said)):
+                cache = npm_cache({**os.environ, **launch.env})
+                if launch.runner and (mended := mend_cache(self._child.said, cache)):
                     logger.warning(
                         "server %s: %s was installed incompletely and is installed again", self.spec.name, mended
                     )

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import difflib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
@@ -115,7 +115,7 @@ class Connections:
         self._owners: dict[asyncio.Task[None], Connection] = {}
         self._max_open, self._turns = max_open, asyncio.Semaphore(max_connecting)
         self._installing = asyncio.Semaphore(max_installing)
-        self._starting: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -130,7 +130,7 @@ class Connections:
         for connection in self._owners.values():
             connection.close()
         # Each owner ends within a limited time. A cancelled caller waits for it, or a process would be left behind.
-        ended = asyncio.gather(*self._owners, *self._starting, return_exceptions=True)
+        ended = asyncio.gather(*self._owners, *self._background, return_exceptions=True)
         try:
             await asyncio.shield(ended)
         except asyncio.CancelledError:
@@ -271,10 +271,13 @@ class Connections:
         async with self.using(server) as connection:
             return await connection.request(send), connection.secrets
 
-    async def each_open(self, do: Callable[[Connection], Awaitable[None]]) -> None:
-        """Do the same with each connection that is ready."""
-        ready = [connection for connection in self._owners.values() if connection.was_ready and connection.usable]
-        await asyncio.gather(*map(do, ready), return_exceptions=True)
+    def tell_open(self, tell: Callable[[Connection], Coroutine[Any, Any, None]]) -> None:
+        """Send a message to each server that is ready, without waiting for the servers."""
+        for connection in self._owners.values():
+            if connection.was_ready and connection.usable:
+                task = asyncio.create_task(_told(connection, tell))
+                self._background.add(task)
+                task.add_done_callback(self._background.discard)
 
     def warm(self, servers: Iterable[str]) -> None:
         """Start to connect servers, and return at once. Unknown, open and failing servers are skipped."""
@@ -392,8 +395,8 @@ class Connections:
         task.add_done_callback(partial(self._on_ended, server))
         if in_turn:
             waiting = asyncio.create_task(self._begin_in_turn(connection))
-            self._starting.add(waiting)
-            waiting.add_done_callback(self._starting.discard)
+            self._background.add(waiting)
+            waiting.add_done_callback(self._background.discard)
         return connection
 
     async def _begin_in_turn(self, connection: Connection) -> None:
@@ -442,3 +445,10 @@ class Connections:
         if name not in self._servers:
             raise UnknownTool(self.config.lacks(name))
         return self._servers[name]
+
+
+async def _told(connection: Connection, tell: Callable[[Connection], Coroutine[Any, Any, None]]) -> None:
+    try:
+        await tell(connection)
+    except Exception as error:  # Of any kind: the server may have ended meanwhile, in each of the library's ways.
+        logger.debug("server %s: a message was not delivered: %s", connection.spec.name, type(error).__name__)

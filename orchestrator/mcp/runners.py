@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
@@ -27,7 +27,7 @@ _LEAST_CPU, _LEAST_BYTES = 0.02, 4096
 """Share of CPU time, and bytes read or written. Below both a process counts as waiting."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
-_IN_NPX = re.compile(r"(/[^\s'\"]*/_npx/[0-9a-f]{16})(?=[/'\"\s]|$)")
+_IN_NPX = re.compile(r"/_npx/([0-9a-f]{16})(?=[/'\"\s]|$)")
 _BROKEN = re.compile(r"MODULE_NOT_FOUND|ENOTEMPTY|ECOMPROMISED|ERR_INVALID_PACKAGE_CONFIG")
 _LOCK_S = 30.0
 """Seconds after which a lock counts as abandoned. `npx` touches its lock every second."""
@@ -79,15 +79,30 @@ def work_of(session: int) -> Work | None:
     return Work(processes, ticks / _TICKS, moved, time.monotonic())
 
 
-def mend_cache(said: str) -> str:
-    """Remove the folder of npx's cache that an interrupted install left half full, where its words name it.
+def npm_cache(environ: Mapping[str, str]) -> Path:
+    """Return the folder of npm's cache for a process with these variables."""
+    stated = environ.get("npm_config_cache") or environ.get("NPM_CONFIG_CACHE")
+    return Path(stated) if stated else Path(environ.get("HOME", Path.home()), ".npm")
 
-    Return the folder, "" where there is nothing to mend. npx itself never mends it.
+
+def mend_cache(stderr: str, cache: Path) -> str:
+    """Remove the folder of npx's cache that an interrupted install left half full. npx itself never mends it.
+
+    A server writes its own standard error. So only the folder's name is taken from there, and never a path.
+
+    Args:
+        stderr: The standard error of npx.
+        cache: The folder of npm's cache.
+
+    Returns:
+        The folder, or "" if there is nothing to mend.
     """
-    found = _IN_NPX.search(said)
-    if not found or not _BROKEN.search(said):
+    found = _IN_NPX.search(stderr)
+    if not found or not _BROKEN.search(stderr):
         return ""
-    folder = Path(found[1])
+    folder = cache / "_npx" / found[1]
+    if folder.is_symlink() or not folder.is_dir():
+        return ""
     lock = folder / "concurrency.lock"
     if lock.exists() and time.time() - lock.stat().st_mtime < _LOCK_S:
         return ""  # Another npx is installing there now.

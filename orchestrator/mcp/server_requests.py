@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 ANSWER_S = 600.0
 """Seconds that a server waits for the answer to its question. A person answers, so the call's timeout is too short."""
 
+_SET_LEVEL_S = 1.0
+"""Seconds that a call waits for the answer to `logging/setLevel`. Some servers never answer it."""
+
 
 class Asker(Protocol):
     """A client with a request in progress, which a server may therefore ask.
@@ -189,13 +192,16 @@ class ServerRequests:
         """Request log messages from a server with a protocol before 2026-07-28. Newer servers are asked with each
         request.
         """
+        from mcp import MCPError
         from mcp.types import EmptyResult, SetLevelRequest, SetLevelRequestParams
+        from pydantic import ValidationError
 
         if level and client.server_capabilities.logging is not None and client.session.initialize_result is not None:
             params = SetLevelRequestParams.model_validate({"level": level})
             try:
-                await client.session.send_request(SetLevelRequest(params=params), EmptyResult)
-            except Exception as error:
+                async with asyncio.timeout(_SET_LEVEL_S):
+                    await client.session.send_request(SetLevelRequest(params=params), EmptyResult)
+            except (MCPError, TimeoutError, ValidationError) as error:
                 logger.debug("server %s: its log level was not set: %s", self._server, type(error).__name__)
 
     async def roots_changed(self, client: "Client") -> None:

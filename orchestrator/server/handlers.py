@@ -186,7 +186,8 @@ class Handlers:
 
     async def set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
         self._gateway.sessions.set_log_level(context, params.level)
-        await self._gateway.pool(self._tenant_of(context)).each_open(lambda one: one.set_log_level(params.level))
+        pool = self._gateway.pool(self._tenant_of(context))
+        pool.tell_open(lambda connection: connection.set_log_level(params.level))
         return EmptyResult()
 
     async def initialized(self, context: Context, _: Any) -> None:
@@ -195,9 +196,8 @@ class Handlers:
     async def roots_changed(self, context: Context, _: Any) -> None:
         """Notify the servers if this is the only client. The roots of other clients are requested with each request."""
         if context.request is None:
-            await self._gateway.pool(self._tenant_of(context)).each_open(
-                lambda one: one.requests.roots_changed(one.client)
-            )
+            pool = self._gateway.pool(self._tenant_of(context))
+            pool.tell_open(lambda connection: connection.requests.roots_changed(connection.client))
 
 
 def _raising_mcp(answer: Callable[[], Awaitable[R]]) -> Callable[[], Awaitable[R]]:

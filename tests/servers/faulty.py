@@ -73,6 +73,8 @@ class Faulty:
             return self.outcome("list", LISTINGS, {"tools": [tool("it")]}, params)
         if method == "tools/call":
             return self.outcome("call", ANSWERS, text("fine"))
+        if method == "logging/setLevel" and self.fault == "voiceless":
+            return None
         raise LookupError(method)
 
     def outcome(self, step: str, plain: dict[str, Any], usual: dict[str, Any], *params: Any) -> dict[str, Any] | None:
@@ -93,6 +95,8 @@ class Faulty:
     def hello(self) -> dict[str, Any]:
         if self.fault == "future":
             return {**HELLO, "protocolVersion": "2999-01-01"}
+        if self.fault == "voiceless":
+            return {**HELLO, "capabilities": {**HELLO["capabilities"], "logging": {}}}
         return {**HELLO, "capabilities": {} if self.fault == "toolless" else HELLO["capabilities"]}
 
     def list_toolless(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -219,8 +219,10 @@ class HttpExecutor(Executor):
         """Send the call and return the reply."""
         import httpx2
 
+        from orchestrator.common.bounded_http import AnswerTooLong, AsyncBoundedClient
+
         if self._client is None:
-            self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(self.timeout_s, connect=5.0))
+            self._client = AsyncBoundedClient(timeout=httpx2.Timeout(self.timeout_s, connect=5.0))
         body = {"tool": call.tool.key, "arguments": call.arguments, "tenant": call.tenant}
         key = quote(call.idempotency_key, safe=":/")
         try:
@@ -228,7 +230,9 @@ class HttpExecutor(Executor):
                 reply = await self._client.post(self.url, json=body, headers={**self._headers, "Idempotency-Key": key})
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise ServerUnavailable(f"{call.tool.key}: {address(self.url)} cannot be reached ({error})") from error
-        except httpx2.TransportError as error:
+        except AnswerTooLong as error:
+            raise ToolFailed(f"{call.tool.key}: {address(self.url)} cannot be used: {error}") from error
+        except httpx2.RequestError as error:
             raise OutcomeUnknown(
                 f"{call.tool.key}: {address(self.url)} did not answer ({type(error).__name__})"
             ) from error
