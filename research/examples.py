@@ -15,7 +15,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.index.calibration import CONFIDENCE, GATE, UNKNOWN_NO_TOOL_SIMILARITY, Calibration, from_json
 from orchestrator.index.embed import Embedder, no_tool_of, unfamiliar_to
-from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, places_among
+from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, rows_of
 from orchestrator.index.index import Index
 from orchestrator.pipeline.scoring import ClauseScores, Search
 from orchestrator.pipeline.understand import Understood, understand
@@ -188,7 +188,7 @@ def _example(
     search = Search(index=index, understood=understood, calibration=neutral(), width=WIDTH, allowed=allowed)
     found = search.by_meaning(index.semantic(embedder), vectors, no_tool_of(embedder))
     whole = found.whole
-    keys = [index.catalogue.tools[position].key for position in whole.chosen.tolist()]
+    keys = [index.catalogue.tools[position].key for position in whole.positions.tolist()]
     return Example(
         keyword=whole.rows[:, : len(KEYWORD)],
         semantic=whole.rows[:, len(KEYWORD) :],
@@ -196,14 +196,14 @@ def _example(
         overlap=whole.overlap,
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
-        parts=tuple(_part(clause, whole.chosen) for clause in found.clauses if len(clause.chosen)),
+        parts=tuple(_part(clause, whole.positions) for clause in found.clauses if len(clause.positions)),
         no_tool_similarity=found.no_tool_similarity,
         unfamiliar=unfamiliar_to(embedder, understood.asked) or 0.0,
     )
 
 
 def _part(clause: ClauseScores, chosen: Positions) -> Part:
-    places, known = places_among(chosen, clause.chosen)
+    places, known = rows_of(clause.positions, chosen)
     return Part(
         keyword=clause.rows[:, : len(KEYWORD)],
         semantic=clause.rows[:, len(KEYWORD) :],

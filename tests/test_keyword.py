@@ -94,7 +94,7 @@ def test_what_is_left_out_counts_nowhere_as_if_it_were_not_there() -> None:
     asked = {"pull": 1.0, "request": 1.0, "open": 1.0}
     whole = keyword_index(merge, other, mail).score(asked, pairs=pairs, among=np.array([True, False, True]))
     alone = keyword_index(merge, mail).score(asked, pairs=pairs)
-    assert (whole.tools, whole.says) == (alone.tools, alone.says)
+    assert (whole.tools, whole.known) == (alone.tools, alone.known)
     np.testing.assert_array_equal(whole.parts[0] > 0, [True, False, False])
     everything = keyword_index(merge, other, mail).score(asked, pairs=pairs, among=np.ones(3, np.bool_))
     np.testing.assert_allclose(everything.servers, keyword_index(merge, other, mail).score(asked).servers)

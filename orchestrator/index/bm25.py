@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress, pairwise
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +157,13 @@ class PositiveBM25(BM25Okapi):  # type: ignore[misc]
         self.idf = inverse_frequency(holders, self.corpus_size)
 
 
+class KnownWeight(NamedTuple):
+    """The summed weight of a query's known terms, and their summed weighted inverse document frequency."""
+
+    weight: float
+    idf: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Columns:
     """The postings of a query's words, gathered once.
@@ -200,11 +207,19 @@ class Columns:
         """The number of each pair's word."""
         return np.arange(len(self.words)).repeat(self.lengths)
 
-    def known(self, weighted: Mapping[str, float]) -> tuple[float, float]:
+    def known(self, weights: Mapping[str, float]) -> KnownWeight:
         """Return the summed weight of those terms that are known, and their summed weighted idf."""
-        idf = dict(zip(self.words, self.idf.tolist(), strict=True))
-        known = [(idf[word], weight) for word, weight in weighted.items() if word in idf]
-        return sum([weight for _, weight in known]), sum([own * weight for own, weight in known])
+        weight = 0.0
+        idf = 0.0
+        for word, word_weight in weights.items():
+            if word in self._idf_by_word:
+                weight += word_weight
+                idf += word_weight * self._idf_by_word[word]
+        return KnownWeight(weight, idf)
+
+    @cached_property
+    def _idf_by_word(self) -> dict[str, float]:
+        return dict(zip(self.words, self.idf.tolist(), strict=True))
 
     def asked(self, parts: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
         """Return the weight of each word in each part of a query [parts, words]."""
@@ -235,7 +250,7 @@ class Postings:
         """The number of searched documents, and whether only a part of the documents is in memory."""
         self.idf: NDArray[np.float64] = model.idf
         self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
-        self.one = self._saturated(np.ones(1), self._norm)
+        self.single_mention = self._saturated(np.ones(1), self._norm)
         """The weight of one mention in each document, by its length, shape [documents]."""
         impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
         self._impact = (self.idf[counts.term] * impact).astype(np.float32)

@@ -178,7 +178,8 @@ def top_features(
     """
     clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     both = rows.shape[1] > len(KEYWORD)
-    best, second = sorted([*clipped, ALONE if both and len(clipped) == 1 else 1e-6])[:-3:-1]
+    best, *others = sorted(clipped, reverse=True)
+    second = others[0] if others else min(best, ALONE if both else 1e-6)
     odds = _log_odds(best)
     own = rows[clipped.index(best)].tolist()
     held = own[_IN_TOOL] * query[_KNOWN]

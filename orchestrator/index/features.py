@@ -1,9 +1,19 @@
-"""Features: a row of numbers for each candidate, comparable between queries and catalogues, for the fitted maps."""
+"""Features: a row of numbers for each candidate, comparable between queries and catalogues, for the fitted maps.
+
+The task "list my repos" with two candidates gives, for the keyword leg, a matrix of two rows:
+
+                            kw_share_of_best  kw_share_of_ceiling  ...  kw_pairs
+    github:list_repos       1.0               0.41                 ...  0.3
+    github:list_issues      0.6               0.25                 ...  0.0
+
+To add a feature, append its name to `KEYWORD` or `SEMANTIC`, return its column from the function of that leg, and fit
+the maps again (`python -m research.confidence`).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,155 +25,244 @@ Positions = NDArray[np.int64]
 """Candidates as positions in the catalogue, shape [candidates]."""
 Rows = NDArray[np.float64]
 """Shape [candidates, features]."""
+Column = NDArray[Any]
+"""One value for each candidate, shape [candidates]."""
 
 QUERY = ("log_terms", "log_tools", "unknown")
 ASKED = (*QUERY, "known_weight")
 """The features of a query. The maps of the legs read only QUERY."""
-KEYWORD = tuple(
-    "kw_share_of_best kw_share_of_ceiling kw_margin kw_log_rank kw_best_clause kw_server name_in_query query_in_name "
-    "query_in_tool server_in_query kw_pairs".split()
+KEYWORD = (
+    "kw_share_of_best",
+    "kw_share_of_ceiling",
+    "kw_margin",
+    "kw_log_rank",
+    "kw_best_clause",
+    "kw_server",
+    "name_in_query",
+    "query_in_name",
+    "query_in_tool",
+    "server_in_query",
+    "kw_pairs",
 )
-SEMANTIC = tuple("cos cos_behind_best cos_margin cos_log_rank cos_z cos_best_clause cos_server cos_clause_rank".split())
+SEMANTIC = (
+    "cos",
+    "cos_behind_best",
+    "cos_margin",
+    "cos_log_rank",
+    "cos_z",
+    "cos_best_clause",
+    "cos_server",
+    "cos_clause_rank",
+)
+_LEAST = 1e-9
+"""The least divisor, for queries whose words no tool has."""
 
 
 def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) -> list[list[float]]:
     """Return ASKED of each part: its terms, the catalogue's tools, the weight of unknown words and of the known ones.
 
     The last is their summed inverse document frequency, in tens.
+
+    Args:
+        scores: The BM25 scores.
+        parts: The weighted terms of each part.
     """
-    size = math.log1p(scores.tools)
-    return [
-        [math.log1p(len(weighted)), size, 1 - known / (sum(weighted.values()) or 1.0), says / 10]
-        for weighted, (known, says) in zip(parts, scores.says, strict=True)
-    ]
+    log_tools = math.log1p(scores.tools)
+    rows = []
+    for weights, known in zip(parts, scores.known, strict=True):
+        total = sum(weights.values()) or 1.0
+        rows.append([math.log1p(len(weights)), log_tools, 1 - known.weight / total, known.idf / 10])
+    return rows
 
 
 class CandidateSet:
     """The candidates of each part of a query, part after part, the whole query first.
 
-    `clauses` are the parts directly after the whole, which also judge its candidates. `positions` [rows] has the tool
-    of each row of features. `rows` has the range of each part.
+    Attributes:
+        positions: The tool of each row of features [rows].
+        rows: The range of rows of each part.
+        clauses: The parts directly after the whole, which also judge its candidates.
     """
 
     def __init__(self, parts: Sequence[Positions], clauses: int) -> None:
+        sizes = [len(positions) for positions in parts]
         self.clauses = slice(1, 1 + clauses)
         self.positions = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        self.rows = [slice(*bounds) for bounds in pairwise([0, *accumulate(map(len, parts))])]
-        self._part = np.arange(len(parts)).repeat([len(own) for own in parts]) if len(parts) > 1 else None
+        self.rows = [slice(start, end) for start, end in pairwise([0, *accumulate(sizes)])]
+        self._part = np.arange(len(parts)).repeat(sizes) if len(parts) > 1 else None
 
     def __len__(self) -> int:
         return len(self.positions)
 
-    def own(self, of_parts: NDArray[Any]) -> NDArray[Any]:
+    @property
+    def whole(self) -> slice:
+        """The rows of the whole query."""
+        return self.rows[0]
+
+    def per_row(self, of_parts: NDArray[Any]) -> NDArray[Any]:
         """Return each row's part of an array: [parts, ...] to [rows, ...], or to [1, ...] for a single part."""
-        return of_parts if self._part is None else of_parts[self._part]
+        if self._part is None:
+            return of_parts
+        return of_parts[self._part]
 
-    def at(self, of_parts: NDArray[Any], columns: NDArray[np.int64]) -> NDArray[Any]:
+    def pick(self, of_parts: NDArray[Any], columns: NDArray[np.int64]) -> NDArray[Any]:
         """Return each row's value for its part and column, from [parts, columns] to [rows]."""
-        return of_parts[0][columns] if self._part is None else of_parts[self._part, columns]
+        part = 0 if self._part is None else self._part
+        return np.asarray(of_parts[part, columns])
 
 
-def keyword_features(index: KeywordIndex, scores: KeywordScores, chosen: CandidateSet) -> Rows:
-    """Return the KEYWORD features of the chosen candidates.
+def keyword_features(index: KeywordIndex, scores: KeywordScores, candidates: CandidateSet) -> Rows:
+    """Return the KEYWORD features of the candidates.
 
     Args:
         index: The index.
         scores: The BM25 scores.
-        chosen: The candidates.
+        candidates: The candidates.
     """
-    if not len(chosen):
+    if not len(candidates):
         return np.zeros((0, len(KEYWORD)))
-    positions = chosen.positions
-    own = chosen.at(scores.parts, positions).astype(np.float64)
-    best, margins, ranks = _ranked(own, chosen)
-    most = chosen.own(np.maximum(best, 1e-9))
+    positions = candidates.positions
     servers = index.server_of[positions]
-    held, named, said = _holdings(scores, chosen)
-    rows = np.empty((len(chosen), len(KEYWORD)))
-    rows[:, 0] = rows[:, 4] = own / most
-    rows[:, 1] = own / chosen.own(np.maximum(scores.ceilings, 1e-9))
-    rows[:, 2] = margins / most
-    rows[:, 3] = np.log1p(ranks)
-    rows[:, 5] = scores.servers[servers]
-    rows[:, 6] = said / np.maximum(index.name_weight[positions], 1e-9)
-    rows[:, 7] = named
-    rows[:, 8] = held
-    rows[:, 9] = chosen.at(scores.named, servers)
-    rows[:, 10] = chosen.at(scores.pairs, positions) * index.postings.one[positions] / 10
-    if len(clauses := scores.parts[chosen.clauses]):
-        whole = chosen.rows[0]
-        shares = clauses[:, positions[whole]] / np.maximum(clauses.max(axis=1, keepdims=True), 1e-9)
-        rows[whole, 4] = shares.max(axis=0)
-    return rows
+    score = candidates.pick(scores.parts, positions).astype(np.float64)
+    ranking = _ranking(score, candidates)
+    best = candidates.per_row(np.maximum(ranking.best, _LEAST))
+    ceiling = candidates.per_row(np.maximum(scores.ceilings, _LEAST))
+    held = _held_weight(scores, candidates)
+    share_of_best = score / best
+    columns: dict[str, Column] = {
+        "kw_share_of_best": share_of_best,
+        "kw_share_of_ceiling": score / ceiling,
+        "kw_margin": ranking.margins / best,
+        "kw_log_rank": np.log1p(ranking.ranks),
+        "kw_best_clause": _best_clause_share(scores, candidates, share_of_best),
+        "kw_server": scores.servers[servers],
+        "name_in_query": held.idf_in_name / np.maximum(index.name_weight[positions], _LEAST),
+        "query_in_name": held.in_name,
+        "query_in_tool": held.in_tool,
+        "server_in_query": candidates.pick(scores.named, servers),
+        "kw_pairs": candidates.pick(scores.pairs, positions) * index.postings.single_mention[positions] / 10,
+    }
+    return _matrix(columns, KEYWORD)
+
+
+def _best_clause_share(scores: KeywordScores, candidates: CandidateSet, share_of_best: Column) -> Column:
+    """Return the share of a clause's best score. Candidates of the whole query have that of their best clause."""
+    clauses = scores.parts[candidates.clauses]
+    if not len(clauses):
+        return share_of_best
+    column = share_of_best.copy()
+    best = np.maximum(clauses.max(axis=1, keepdims=True), _LEAST)
+    shares = clauses[:, candidates.positions[candidates.whole]] / best
+    column[candidates.whole] = shares.max(axis=0)
+    return column
 
 
 def semantic_features(
     index: SemanticIndex,
     cosines: NDArray[np.float32],
-    chosen: CandidateSet,
+    candidates: CandidateSet,
     among: NDArray[np.bool_] | None = None,
     spread: tuple[Rows, Rows] | None = None,
 ) -> Rows:
-    """Return the SEMANTIC features of the chosen candidates.
+    """Return the SEMANTIC features of the candidates.
 
     Args:
         index: The index.
         cosines: Cosines, shape [parts, tools].
-        chosen: The candidates.
+        candidates: The candidates.
         among: True for each searched tool [tools].
         spread: Mean and standard deviation of all tools' cosines [parts], if these are only some of the tools.
     """
-    if not len(chosen):
+    if not len(candidates):
         return np.zeros((0, len(SEMANTIC)))
-    positions = chosen.positions
     exact = cosines.astype(np.float64)
-    own = chosen.at(exact, positions)
-    best, margins, ranks = _ranked(own, chosen)
+    cosine = candidates.pick(exact, candidates.positions)
+    ranking = _ranking(cosine, candidates)
     mean, deviation = _spread(exact, among) if spread is None else spread
-    near, place_of = np.unique(index.server_of[positions], return_inverse=True)
-    servers = chosen.at(index.server_scores(exact, near, among), place_of)
-    rows = np.empty((len(chosen), len(SEMANTIC)))
-    rows[:, 0] = own
-    rows[:, 1] = rows[:, 5] = own - chosen.own(best)
-    rows[:, 2] = margins
-    rows[:, 3] = rows[:, 7] = np.log1p(ranks)
-    rows[:, 4] = (own - chosen.own(mean)) / chosen.own(deviation)
-    rows[:, 6] = servers
-    for place in chosen.rows:
-        rows[place, 6] -= servers[place].max(initial=-1)
-    if len(clauses := exact[chosen.clauses]):
-        whole = chosen.rows[0]
-        behind = clauses[:, positions[whole]] - clauses.max(axis=1, keepdims=True)
-        rows[whole, 5] = behind.max(axis=0)
-        rows[whole, 7] = _best_rank(behind)
-    return rows
+    behind_best = cosine - candidates.per_row(ranking.best)
+    log_rank = np.log1p(ranking.ranks)
+    best_clause = behind_best
+    clause_rank = log_rank
+    clauses = exact[candidates.clauses]
+    if len(clauses):
+        behind = clauses[:, candidates.positions[candidates.whole]] - clauses.max(axis=1, keepdims=True)
+        best_clause = behind_best.copy()
+        best_clause[candidates.whole] = behind.max(axis=0)
+        clause_rank = log_rank.copy()
+        clause_rank[candidates.whole] = _best_rank(behind)
+    columns: dict[str, Column] = {
+        "cos": cosine,
+        "cos_behind_best": behind_best,
+        "cos_margin": ranking.margins,
+        "cos_log_rank": log_rank,
+        "cos_z": (cosine - candidates.per_row(mean)) / candidates.per_row(deviation),
+        "cos_best_clause": best_clause,
+        "cos_server": _behind_best_server(index, exact, candidates, among),
+        "cos_clause_rank": clause_rank,
+    }
+    return _matrix(columns, SEMANTIC)
+
+
+def _behind_best_server(
+    index: SemanticIndex, cosines: Rows, candidates: CandidateSet, among: NDArray[np.bool_] | None
+) -> Column:
+    """Return the cosine of each candidate's server, less that of the best server among its part's candidates."""
+    servers, server_row = np.unique(index.server_of[candidates.positions], return_inverse=True)
+    column = candidates.pick(index.server_scores(cosines, servers, among), server_row)
+    for rows in candidates.rows:
+        column[rows] -= column[rows].max(initial=-1)
+    return column
+
+
+def _matrix(columns: Mapping[str, Column], names: Sequence[str]) -> Rows:
+    """Return columns side by side in the order of the names."""
+    matrix = np.empty((len(columns[names[0]]), len(names)))
+    for number, name in enumerate(names):
+        matrix[:, number] = columns[name]
+    return matrix
 
 
 def _spread(cosines: Rows, among: NDArray[np.bool_] | None) -> tuple[Rows, Rows]:
-    share = (np.ones(cosines.shape[1]) if among is None else among) / (
-        cosines.shape[1] if among is None else among.sum()
-    )
+    """Return mean and standard deviation of each part's cosines with the searched tools."""
+    tools = cosines.shape[1]
+    share = np.ones(tools) / tools if among is None else among / among.sum()
     mean = cosines @ share
-    return mean, np.sqrt(np.maximum((cosines * cosines) @ share - mean * mean, 1e-12))
+    variance = (cosines * cosines) @ share - mean * mean
+    return mean, np.sqrt(np.maximum(variance, 1e-12))
 
 
-def _ranked(values: Rows, chosen: CandidateSet) -> tuple[Rows, Rows, NDArray[np.int64]]:
-    """Return each part's best value, and each value's lead over its part's best other value and its rank in its part.
+class _Ranking(NamedTuple):
+    """Values compared within their part.
 
-    Leads are negative for all but the best. Ranks begin at 0. Equal values keep their order.
+    Attributes:
+        best: Each part's best value [parts].
+        margins: Each value's lead over its part's best other value, negative for all but the best [rows].
+        ranks: Each value's rank in its part, from 0 [rows]. Equal values keep their order.
     """
-    best = np.zeros(len(chosen.rows))
-    margins, ranks = np.empty(len(values)), np.empty(len(values), np.int64)
-    for part, rows in enumerate(chosen.rows):
-        own = values[rows]
-        order = (-own).argsort(kind="stable")
-        ranks[rows][order] = np.arange(len(own))
-        if len(own):
-            first, second = own[order[0]], own[order[1]] if len(own) > 1 else 0.0
-            best[part] = first
-            margins[rows] = own - first
-            margins[rows][order[0]] = first - second
-    return best, margins, ranks
+
+    best: Rows
+    margins: Column
+    ranks: NDArray[np.int64]
+
+
+def _ranking(values: Column, candidates: CandidateSet) -> _Ranking:
+    ranking = _Ranking(
+        best=np.zeros(len(candidates.rows)),
+        margins=np.empty(len(values)),
+        ranks=np.empty(len(values), np.int64),
+    )
+    for part, rows in enumerate(candidates.rows):
+        of_part = values[rows]
+        if not len(of_part):
+            continue
+        order = (-of_part).argsort(kind="stable")
+        best = of_part[order[0]]
+        second = of_part[order[1]] if len(order) > 1 else 0.0
+        ranking.best[part] = best
+        ranking.ranks[rows][order] = np.arange(len(order))
+        ranking.margins[rows] = of_part - best
+        ranking.margins[rows][order[0]] = best - second
+    return ranking
 
 
 def _best_rank(clauses: NDArray[Any]) -> Rows:
@@ -172,40 +271,62 @@ def _best_rank(clauses: NDArray[Any]) -> Rows:
     return np.asarray(np.log1p(ranks.min(axis=0)), np.float64)
 
 
-def _holdings(scores: KeywordScores, chosen: CandidateSet) -> tuple[Rows, Rows, Rows]:
-    """Return the share of its part's weight that each candidate holds, that its name holds, and its name's weight."""
+class _HeldWeight(NamedTuple):
+    """The weight of a part's words in its candidates.
+
+    Attributes:
+        in_tool: The share of the words' weight that the tool holds.
+        in_name: The share of the words' weight that the tool's name holds.
+        idf_in_name: The summed inverse document frequency of the words in the tool's name, as of the names' weights.
+    """
+
+    in_tool: Column
+    in_name: Column
+    idf_in_name: Column
+
+
+def _held_weight(scores: KeywordScores, candidates: CandidateSet) -> _HeldWeight:
     columns = scores.columns
     weight = columns.idf * scores.asked
-    share = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-9)
-    fields = columns.held.take(chosen.positions, axis=1)
-    held, named = (fields > 0).astype(np.float64), (fields & NAME_BIT > 0).astype(np.float64)
-    said = columns.idf_of_all * (scores.asked > 0)  # As the names' weights are.
-    rows = np.arange(len(chosen))
-    return chosen.at(share @ held, rows), chosen.at(share @ named, rows), chosen.at(said @ named, rows)
+    share = weight / np.maximum(weight.sum(axis=1, keepdims=True), _LEAST)
+    asked_idf = columns.idf_of_all * (scores.asked > 0)
+    fields = columns.held.take(candidates.positions, axis=1)
+    in_tool = (fields > 0).astype(np.float64)
+    in_name = (fields & NAME_BIT > 0).astype(np.float64)
+    rows = np.arange(len(candidates))
+    return _HeldWeight(
+        in_tool=candidates.pick(share @ in_tool, rows),
+        in_name=candidates.pick(share @ in_name, rows),
+        idf_in_name=candidates.pick(asked_idf @ in_name, rows),
+    )
 
 
 def union(size: int, *several: Positions) -> Positions:
     """Return all of these positions within `size`, in order, each once."""
-    there = np.zeros(size, np.bool_)
+    is_member = np.zeros(size, np.bool_)
     for positions in several:
-        there[positions] = True
-    return there.nonzero()[0]
+        is_member[positions] = True
+    return is_member.nonzero()[0]
 
 
-def places_among(chosen: Positions, positions: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the places of these positions among the chosen ones, which are ascending, and True for those found. Both
-    [positions].
+def rows_of(positions: Positions, candidates: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the row of each position among candidates, and whether it is one of them. Both [positions].
+
+    Args:
+        positions: The positions to find.
+        candidates: The candidates, ascending.
     """
-    if not len(chosen):
+    if not len(candidates):
         return np.zeros(len(positions), np.int64), np.zeros(len(positions), np.bool_)
-    places = chosen.searchsorted(positions).clip(max=len(chosen) - 1)
-    return places, chosen[places] == positions
+    rows = candidates.searchsorted(positions).clip(max=len(candidates) - 1)
+    return rows, candidates[rows] == positions
 
 
 def highest(scores: NDArray[np.float32], width: int) -> Positions:
     """Return the positions of the best `width` scores that are not 0, in no order."""
     # Selecting among thousands of equal values, and nonzero of floats, take ten times as long each.
-    found: Positions = (scores != 0).nonzero()[0]
-    if len(found) > width:
-        found = found[scores[found].argpartition(len(found) - width)[-width:]]
-    return found
+    scored: Positions = (scores != 0).nonzero()[0]
+    if len(scored) <= width:
+        return scored
+    best = scores[scored].argpartition(len(scored) - width)[-width:]
+    return scored[best]

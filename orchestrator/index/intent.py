@@ -28,7 +28,8 @@ def reads_only(tool: Tool) -> bool:
     A hint or label to the contrary takes precedence. The label comes from the user's own catalogue. Hints of an
     untrusted server are dropped before a tool is stored, unless they are stricter.
     """
-    hints, label = tool.annotations, tool.labels.get("read_only", "").lower()
+    hints = tool.annotations
+    label = tool.labels.get("read_only", "").lower()
     if hints.read_only is False or hints.destructive or label in {"false", "no"}:
         return False
     return bool(hints.read_only) or label in {"true", "yes"} or _named_for_reading(tool)
@@ -40,23 +41,25 @@ def _named_for_reading(tool: Tool) -> bool:
     "list_delete" (Delete a list), "get_user" (Wipes the user) and "set_display" of the server `set` are not read-only.
     Without a description the name alone decides.
     """
-    words, whole = name_words(tool), spaced(tool.name).lower().split()
-    if words[0] not in READING_VERBS or not _SECOND_ACTIONS.isdisjoint(words):
+    verb, *others = name_words(tool)
+    if verb not in READING_VERBS or not _SECOND_ACTIONS.isdisjoint(others):
         return False
-    others = {whole[0], *words[1:]}
-    return others.isdisjoint(known_actions() - READING_VERBS) and _says_reading(
-        tool.description, set(map(stem, words[1:]))
-    )
+    first_word = spaced(tool.name).lower().split()[0]
+    changing_actions = known_actions() - READING_VERBS
+    if not changing_actions.isdisjoint([first_word, *others]):
+        return False
+    return _describes_reading(tool.description, {stem(word) for word in others})
 
 
-def _says_reading(description: str, named: set[str]) -> bool:
+def _describes_reading(description: str, name_stems: set[str]) -> bool:
     """Return True if a description is empty, or begins with a reading verb and no other word of the name."""
-    said = [stemmed(word) for word in split_words(description[:60])][:3]
-    if not said:
+    stems = [stemmed(word) for word in split_words(description[:60])]
+    if not stems:
         return not description.strip()
-    if said[0] in named or said[0] not in _reading_stems():
+    if stems[0] in name_stems or stems[0] not in _reading_stems():
         return False
-    return len(said) < 3 or said[1] not in _SECOND_ACTIONS or said[2] in _reading_stems()
+    has_second_action = len(stems) >= 3 and stems[1] in _SECOND_ACTIONS
+    return not has_second_action or stems[2] in _reading_stems()
 
 
 @cache
@@ -66,9 +69,10 @@ def _reading_stems() -> frozenset[str]:
 
 def name_words(tool: Tool) -> list[str]:
     """Return the words of the tool's name in lower case, without its server's name at the start. At least one."""
-    words, prefix = spaced(tool.name).lower().split(), spaced(tool.server).lower().split()
-    if prefix and words[: len(prefix)] == prefix:
-        words = words[len(prefix) :]
+    words = spaced(tool.name).lower().split()
+    server_words = spaced(tool.server).lower().split()
+    if server_words and words[: len(server_words)] == server_words:
+        words = words[len(server_words) :]
     return words or [""]
 
 
@@ -78,13 +82,17 @@ def action_of(tool: Tool) -> str:
     It is an action if the description begins with it, too, or if the description begins with a known action and the
     name has several words.
     """
-    words, said = name_words(tool), stem(_first_word(tool.description))
-    named = said and (said == stem(words[0]) or (len(words) > 1 and said in action_stems()))
-    return words[0] if named and stem(words[0]) else ""
+    verb, *others = name_words(tool)
+    described = stem(_first_word(tool.description))
+    if not described or not stem(verb):
+        return ""
+    is_action = described == stem(verb) or (others and described in action_stems())
+    return verb if is_action else ""
 
 
 def _first_word(text: str) -> str:
-    return next(iter(text[:60].split(maxsplit=1)), "").lower().strip(".,:;")
+    words = text[:60].split(maxsplit=1)
+    return words[0].lower().strip(".,:;") if words else ""
 
 
 @cache
@@ -106,8 +114,10 @@ def thing_of(tool: Tool) -> tuple[tuple[str, ...], bool]:
     Tools that share the first are twins (`secret_create`, `secret_get`).
     """
     words = name_words(tool)
-    action = next((word for word in (words[0], words[-1]) if word in known_actions()), "")
-    return (tool.server, *(word for word in words if word != action)), action in READING_VERBS or reads_only(tool)
+    actions = [word for word in (words[0], words[-1]) if word in known_actions()]
+    action = actions[0] if actions else ""
+    things = (word for word in words if word != action)
+    return (tool.server, *things), action in READING_VERBS or reads_only(tool)
 
 
 def reads(text: str) -> bool:

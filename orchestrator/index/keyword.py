@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Bigrams, Columns, Counts, Pair, Postings, each
+from orchestrator.index.bm25 import Bigrams, Columns, Counts, KnownWeight, Pair, Postings, each
 from orchestrator.index.intent import known_actions
 from orchestrator.index.reading import FIELD_WEIGHTS, Reading
 from orchestrator.index.text import terms
@@ -30,7 +30,7 @@ class KeywordScores:
         asked: The weight of each word of `columns` in each part [parts, words].
         ceilings: The maximum score of a tool [parts].
         named: The share of each server's name in a part [parts, servers].
-        says: The weight of a part's known words, and their weighted idf.
+        known: The weight and the weighted idf of each part's known words [parts].
         tools: The number of searched tools.
     """
 
@@ -41,7 +41,7 @@ class KeywordScores:
     asked: NDArray[np.float64]
     ceilings: NDArray[np.float64]
     named: NDArray[np.float64]
-    says: list[tuple[float, float]]
+    known: list[KnownWeight]
     tools: int
 
 
@@ -99,11 +99,11 @@ class KeywordIndex:
         columns = columns if among is None else columns.among(among)
         servers = self._score_servers(parts[0], columns, among)
         asked = columns.asked(parts)
-        says = [columns.known(weighted) for weighted in parts]
+        known = [columns.known(weighted) for weighted in parts]
         tools = self.postings.searched if among is None or self.postings.partial else int(among.sum())
         ceilings = [
-            self.postings.ceiling(idf, sum(weighted.values()) - known, tools)
-            for weighted, (known, idf) in zip(parts, says, strict=True)
+            self.postings.ceiling(of_part.idf, sum(weighted.values()) - of_part.weight, tools)
+            for weighted, of_part in zip(parts, known, strict=True)
         ]
         return KeywordScores(
             parts=columns.scores(asked),
@@ -113,7 +113,7 @@ class KeywordIndex:
             asked=asked,
             ceilings=np.array(ceilings),
             named=np.array([self._share_of_names(weighted) for weighted in parts]),
-            says=says,
+            known=known,
             tools=tools,
         )
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.calibration import supported, vote
-from orchestrator.pipeline.scoring import Candidates
+from orchestrator.index.calibration import Probabilities, supported, vote
+from orchestrator.pipeline.scoring import Candidates, Chances, ClauseScores
 from orchestrator.pipeline.select import kept_of
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.request import Fusion
@@ -17,8 +17,14 @@ PART = 0.5
 LITTLE = 0.5
 """The share of its odds below which a tool that its server lowers gets a note."""
 ALWAYS_ONLY = 1.0
+LOWERED = "lowered, because other servers have more of the requested tools"
 
 RRF_K = 60
+
+Scores = Mapping[int, float]
+"""Scores by position, on any scale. 0 means not found."""
+Merge = Callable[[Mapping[str, Scores]], Scores]
+"""Makes one ranking, best first, from several lists."""
 
 
 def fuse(state: State, default: Fusion = Fusion.LEARNT) -> State:
@@ -29,19 +35,27 @@ def fuse(state: State, default: Fusion = Fusion.LEARNT) -> State:
     """
     state = calibrated(state, default)
     for leg, chances in state.lists.items():
-        if wrong := next((chance for chance in chances.values() if not 0 <= chance <= 1), None):
+        wrong = [chance for chance in chances.values() if not 0 <= chance <= 1]
+        if wrong:
             remedy = "the leg is ignored; return probabilities from 0 to 1, or use a fusion of your own"
-            state = replace(state, warnings=(*state.warnings, f"leg {leg!r} returned the score {wrong!r}: {remedy}"))
-            continue
-        led = next(iter(state.scores), None)
-        higher = {place: chance for place, chance in chances.items() if chance > state.scores.get(place, -1.0)}
-        state = state.rescored(higher).with_evidence(leg, chances)
-        state = state.noted({place: f"{leg}: probability {chance:.2f}" for place, chance in chances.items()})
-        first = next(iter(state.scores), None)
-        if first is not None and first in chances:  # The leg speaks for the first tool, which may be another one now.
-            before = state.confidence if first == led else 0.0
-            state = replace(state, confidence=max(before, chances[first]))
+            state = state.warned(f"leg {leg!r} returned the score {wrong[0]!r}: {remedy}")
+        else:
+            state = _with_leg(state, leg, chances)
     return state
+
+
+def _with_leg(state: State, leg: str, chances: Scores) -> State:
+    """Return the state with the probabilities of a further leg, where they are higher."""
+    first_before = state.first
+    higher = {position: chance for position, chance in chances.items() if chance > state.scores.get(position, -1.0)}
+    reasons = {position: f"{leg}: probability {chance:.2f}" for position, chance in chances.items()}
+    state = state.rescored(higher).with_evidence(leg, chances).noted(reasons)
+    first = state.first
+    if first is None or first not in chances:
+        return state
+    # The confidence of another first tool comes from this leg alone.
+    confidence = state.confidence if first == first_before else 0.0
+    return replace(state, confidence=max(confidence, chances[first]))
 
 
 def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
@@ -49,74 +63,98 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
     candidates = state.candidates
     if candidates is None:
         return _always_only(state)
-    fusion, whole = state.task.request.fusion or default, candidates.whole
-    chances = whole.keyword if whole.semantic is None else whole.chances
-    if fusion is Fusion.WEIGHTED and whole.semantic is not None:
-        chances = vote(whole.keyword, whole.semantic)
-    order = np.argsort(-chances, kind="stable")
-    kept = kept_of(state.task.index.catalogue.tools, whole.chosen.tolist())
-    worth = without_prior = chances * kept
+    fusion = state.task.request.fusion or default
+    whole = candidates.whole
+    positions = whole.positions.tolist()
+    chances = _chances(whole, fusion)
+    kept = kept_of(state.task.index.catalogue.tools, positions)
+    by_search = chances * kept
+    final = by_search
+    lowered: list[int] = []
     if fusion is not Fusion.RRF:
-        worth = _raised(_behind_best(chances, whole.support) * kept, candidates.of_clauses(whole.chosen) * kept)
-        without_prior = _raised(without_prior, candidates.of_clauses(whole.chosen, with_server_prior=False) * kept)
-    places = whole.chosen[order].tolist()
-    lowered = whole.chosen[worth * (1 - without_prior) < LITTLE * without_prior * (1 - worth)].tolist()
-    scores = dict(zip(places, worth[order].tolist(), strict=True))
+        for_clauses = candidates.of_clauses(whole.positions, with_server_prior=False) * kept
+        by_search = _raised(by_search, for_clauses)
+        for_clauses = candidates.of_clauses(whole.positions) * kept
+        final = _raised(_behind_best(chances, whole.support) * kept, for_clauses)
+        is_lowered = final * (1 - by_search) < LITTLE * by_search * (1 - final)
+        lowered = whole.positions[is_lowered].tolist()
+    order = np.argsort(-chances, kind="stable")
+    ranked = whole.positions[order].tolist()
     state = replace(
         state,
-        scores=best_first(scores),
-        evidence=dict(zip(places, _evidence(candidates, order), strict=True)),
+        scores=best_first(dict(zip(ranked, final[order].tolist(), strict=True))),
+        evidence=dict(zip(ranked, _evidence(candidates, order), strict=True)),
         confidence=candidates.confidence(),
-    ).noted(dict.fromkeys(lowered, "lowered, because other servers have more of the requested tools"))
-    if fusion is Fusion.RRF and whole.semantic is not None:
-        legs = {"keyword": whole.keyword, "semantic": whole.semantic}
-        lists = {leg: dict(zip(whole.chosen.tolist(), own.tolist(), strict=True)) for leg, own in legs.items()}
-        state = state.reordered(rrf(keyword=0.5, semantic=0.5)(lists))
-        # Refiners order by probability, so the best by rank takes the highest, and so on.
-        highest = sorted(state.scores.values(), reverse=True)
-        state = replace(state, scores=dict(zip(state.scores, highest, strict=True)))
-    return state
+    ).noted(dict.fromkeys(lowered, LOWERED))
+    return _by_ranks(state, whole) if fusion is Fusion.RRF else state
+
+
+def _chances(whole: ClauseScores, fusion: Fusion) -> Probabilities:
+    """Return the probabilities of the candidates by this fusion."""
+    if whole.semantic is None:
+        return whole.keyword
+    if fusion is Fusion.WEIGHTED:
+        return vote(whole.keyword, whole.semantic)
+    return whole.chances
+
+
+def _by_ranks(state: State, whole: ClauseScores) -> State:
+    """Return the state in the order of the legs' ranks.
+
+    Refiners order by probability, so the best tool by rank takes the highest probability, and so on.
+    """
+    if whole.semantic is None:
+        return state
+    positions = whole.positions.tolist()
+    lists = {
+        "keyword": dict(zip(positions, whole.keyword.tolist(), strict=True)),
+        "semantic": dict(zip(positions, whole.semantic.tolist(), strict=True)),
+    }
+    state = state.reordered(rrf(keyword=0.5, semantic=0.5)(lists))
+    descending = sorted(state.scores.values(), reverse=True)
+    return replace(state, scores=dict(zip(state.scores, descending, strict=True)))
 
 
 def _always_only(state: State) -> State:
-    scores = best_first({position: own.score for position, own in state.always.items()})
+    scores = best_first({position: match.score for position, match in state.always.items()})
     evidence = {position: {"always": ALWAYS_ONLY} for position in scores}
     return replace(state, scores=scores, evidence=evidence, confidence=1.0 if scores else 0.0)
 
 
-def _behind_best(chances: NDArray[np.float64], support: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the probabilities with their servers' support. The best is unchanged, because the confidence refers to
-    it.
+def _behind_best(chances: Probabilities, support: Probabilities) -> Probabilities:
+    """Return the probabilities with their servers' support.
+
+    The best is unchanged, because the confidence refers to it.
     """
     lower = supported(chances, support)
     if len(chances):
-        first = int(np.argmax(chances))
-        lower[first] = chances[first]
+        best = int(np.argmax(chances))
+        lower[best] = chances[best]
     return lower
 
 
-def _raised(scores: NDArray[np.float64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
+def _raised(scores: Probabilities, chances: Chances) -> Probabilities:
     """Return the scores, at least PART of a tool's best probability for a clause, but below the best score."""
     if len(chances) < 2 or not len(scores):
         return scores
     below_best = np.nextafter(scores.max(), 0)
-    return np.asarray(np.maximum(scores, np.minimum(PART * chances.max(axis=0), below_best)), np.float64)
+    for_clause = PART * chances.max(axis=0)
+    return np.asarray(np.maximum(scores, np.minimum(for_clause, below_best)), np.float64)
 
 
 def _evidence(candidates: Candidates, order: NDArray[np.int64]) -> list[dict[str, float]]:
     """Return each leg's probability, where the leg has found the tool."""
     whole = candidates.whole
-    overlap, keyword = whole.overlap[order].tolist(), whole.keyword[order].tolist()
-    if whole.semantic is None:
-        return [{"keyword": word} if held else {} for held, word in zip(overlap, keyword, strict=True)]
-    both = zip(overlap, keyword, whole.semantic[order].tolist(), strict=True)
-    return [{"keyword": word, "semantic": near} if held else {"semantic": near} for held, word, near in both]
-
-
-Scores = Mapping[int, float]
-"""Scores by position, on any scale. 0 means not found."""
-Merge = Callable[[Mapping[str, Scores]], Scores]
-"""Makes one ranking, best first, from several lists."""
+    evidence: list[dict[str, float]] = [{} for _ in order]
+    overlap = whole.overlap[order].tolist()
+    keyword = whole.keyword[order].tolist()
+    for of_tool, has_word, chance in zip(evidence, overlap, keyword, strict=True):
+        if has_word:
+            of_tool["keyword"] = chance
+    if whole.semantic is not None:
+        for of_tool, chance in zip(evidence, whole.semantic[order].tolist(), strict=True):
+            of_tool["semantic"] = chance
+    return evidence
 
 
 def rrf(*, k: int = RRF_K, **weights: float) -> Merge:
@@ -125,9 +163,10 @@ def rrf(*, k: int = RRF_K, **weights: float) -> Merge:
     def merge(lists: Mapping[str, Scores]) -> Scores:
         merged: dict[int, float] = {}
         for name, scores in lists.items():
-            found = best_first({place: score for place, score in scores.items() if score > 0})
-            for rank, place in enumerate(found, 1):
-                merged[place] = merged.get(place, 0.0) + weights.get(name, 1.0) / (k + rank)
+            weight = weights.get(name, 1.0)
+            scored = {position: score for position, score in scores.items() if score > 0}
+            for rank, position in enumerate(best_first(scored), 1):
+                merged[position] = merged.get(position, 0.0) + weight / (k + rank)
         return best_first(merged)
 
     return merge
@@ -140,16 +179,26 @@ def ranked_by(merge: Merge) -> Callable[[State], State]:
     """
 
     def fuse(state: State) -> State:
-        wanted = state.task.request.route_hint.ordered_by
-        own = state.lists.get(wanted)
-        scores = best_first(own) if own else merge(state.lists)
+        hint = state.task.request.route_hint.ordered_by
+        hinted = state.lists.get(hint)
+        order = best_first(hinted) if hinted else merge(state.lists)
         state = calibrated(state)
-        for name, found in state.lists.items():
-            best = max(found.values(), default=0.0) or 1.0
-            state = state.with_evidence(name, {place: score / best for place, score in found.items()})
-        if own and wanted == "graph":  # A tool is as likely as the tool that leads to it is right, and needs it.
-            chances = {place: state.confidence * chance for place, chance in own.items()}
-            state = state.rescored({at: new for at, new in chances.items() if new > state.scores.get(at, 0.0)})
-        return state.reordered(scores) if scores else state
+        for name, scores in state.lists.items():
+            best = max(scores.values(), default=0.0) or 1.0
+            shares = {position: score / best for position, score in scores.items()}
+            state = state.with_evidence(name, shares)
+        if hinted and hint == "graph":
+            state = _by_links(state, hinted)
+        return state.reordered(order) if order else state
 
     return fuse
+
+
+def _by_links(state: State, links: Scores) -> State:
+    """Return the state with tools as likely as the tool that leads to them is right, and needs them."""
+    higher: dict[int, float] = {}
+    for position, chance in links.items():
+        linked = state.confidence * chance
+        if linked > state.scores.get(position, 0.0):
+            higher[position] = linked
+    return state.rescored(higher)

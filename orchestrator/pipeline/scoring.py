@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,8 @@ from orchestrator.index.features import (
     Rows,
     highest,
     keyword_features,
-    places_among,
     query_features,
+    rows_of,
     semantic_features,
     union,
 )
@@ -58,15 +58,21 @@ Chances = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseScores:
-    """Findings for the whole task or one of its parts: candidates [rows] with features and probabilities.
+    """Findings for the whole task or one of its parts, with one row for each candidate.
 
     Attributes:
-        support: The factor from each candidate's server.
-        chances: The candidates' probabilities from the legs that ran.
-        sure: The probability that the best candidate is right.
+        positions: The candidates [rows].
+        rows: Their features [rows, features].
+        query: The features of the query.
+        overlap: Whether a candidate shares a word with the query [rows].
+        support: The factor from each candidate's server [rows].
+        keyword: The candidates' probabilities by the keyword leg [rows].
+        semantic: The candidates' probabilities by the semantic leg [rows]. None if it did not run.
+        chances: The candidates' probabilities from the legs that ran [rows].
+        confidence: The probability that the best candidate is right.
     """
 
-    chosen: Positions
+    positions: Positions
     rows: Rows
     query: list[float]
     overlap: NDArray[np.bool_]
@@ -74,7 +80,7 @@ class ClauseScores:
     keyword: Probabilities
     semantic: Probabilities | None
     chances: Probabilities
-    sure: float
+    confidence: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +88,9 @@ class Candidates:
     """Findings of a search for the whole task, and for its clauses if there are several.
 
     Attributes:
+        search: The search.
+        whole: The findings for the whole task.
+        clauses: The findings for each clause.
         no_tool_similarity: The task's cosine with requests that need no tool, if the embedder provides it.
     """
 
@@ -91,32 +100,72 @@ class Candidates:
     no_tool_similarity: float = UNKNOWN_NO_TOOL_SIMILARITY
 
     def of_clauses(self, positions: Positions, *, with_server_prior: bool = True) -> Chances:
-        """Return the probability of each of these tools for each clause alone, shape [clauses, positions]."""
-        chances = np.zeros((len(self.clauses), len(positions)))
-        for row, clause in zip(chances, self.clauses, strict=True):
-            places, known = places_among(clause.chosen, positions)
-            own = supported(clause.chances, clause.support) if with_server_prior else clause.chances
-            row[known] = own[places[known]]
-        return chances
+        """Return the probability of each of these tools for each clause alone, shape [clauses, positions].
+
+        Args:
+            positions: The tools.
+            with_server_prior: Multiply the odds with the support from the tool's server.
+        """
+        table = np.zeros((len(self.clauses), len(positions)))
+        for of_clause, clause in zip(table, self.clauses, strict=True):
+            chances = clause.chances
+            if with_server_prior:
+                chances = supported(chances, clause.support)
+            rows, is_candidate = rows_of(positions, clause.positions)
+            of_clause[is_candidate] = chances[rows[is_candidate]]
+        return table
 
     @property
     def gate_confidence(self) -> float:
         """The keyword leg's confidence in its best tool: the lowest of all clauses, limited by the words."""
-        every = (self.whole, *self.clauses)
-        words = min(most_by_words(own.chances, own.rows, own.query) for own in every)
-        return min(words, *(own.sure for own in every))
+        parts = (self.whole, *self.clauses)
+        limits = [most_by_words(part.chances, part.rows, part.query) for part in parts]
+        confidences = [part.confidence for part in parts]
+        return min(*limits, *confidences)
 
     def confidence(self, mask: NDArray[np.bool_] | None = None) -> float:
         """Return the confidence in the best candidate among those in the mask [candidates]."""
-        whole, kept = self.whole, slice(None) if mask is None else mask
-        chances, rows, maps = whole.chances[kept], whole.rows[kept], self.search.calibration
+        whole = self.whole
+        kept = slice(None) if mask is None else mask
+        chances = whole.chances[kept]
+        rows = whole.rows[kept]
+        calibration = self.search.calibration
         if whole.semantic is None:
-            return whole.sure if mask is None else _chance(maps.gate, chances, rows, whole.query)
+            return whole.confidence if mask is None else _chance(calibration.gate, chances, rows, whole.query)
         if not len(chances):
             return 0.0
-        clauses = self.of_clauses(whole.chosen, with_server_prior=False)[:, kept] if self.clauses else None
-        sure = maps.confidence.chance(top_features(chances, rows, whole.query, clauses, self.search.unfamiliar or 0.0))
-        return min(sure, most_by_meaning(chances, rows, whole.overlap[kept], self.no_tool_similarity))
+        clauses = None
+        if self.clauses:
+            clauses = self.of_clauses(whole.positions, with_server_prior=False)[:, kept]
+        features = top_features(chances, rows, whole.query, clauses, self.search.unfamiliar or 0.0)
+        limit = most_by_meaning(chances, rows, whole.overlap[kept], self.no_tool_similarity)
+        return min(calibration.confidence.chance(features), limit)
+
+
+class _Meaning(NamedTuple):
+    """The semantic leg's measurements.
+
+    Attributes:
+        semantic: The semantic side of the index.
+        cosines: The cosine of each tool with each part [parts, tools].
+        no_tool: The cosine of each part with requests that need no tool [parts], or None.
+        spread: Mean and standard deviation of all tools' cosines [parts], if only some tools are loaded.
+    """
+
+    semantic: SemanticIndex
+    cosines: NDArray[np.float32]
+    no_tool: NDArray[Any] | None
+    spread: tuple[Rows, Rows] | None
+
+
+class _Evidence(NamedTuple):
+    """The features and probabilities of the candidates of all parts [rows]."""
+
+    rows: Rows
+    overlap: NDArray[np.bool_]
+    keyword: Probabilities
+    semantic: Probabilities | None
+    chances: Probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,8 +173,13 @@ class Search:
     """One query against one Index.
 
     Attributes:
+        index: The index.
+        understood: The query.
+        calibration: The maps from features to probabilities.
+        width: The number of a leg's candidates for the whole task.
         allowed: False for tools that filters or the task exclude [tools]. They are ignored completely.
         named: The tools of servers that the query names. The best of them are always candidates.
+        unfamiliar_to: Returns the share of a text's tokens that the embedder hardly knows, or None.
     """
 
     index: Index
@@ -151,23 +205,28 @@ class Search:
         if not unknown:  # The words need not be looked up, which takes a tenth of the route of a long task.
             return 0.0
         words = self.understood.asked.split()[:_FIRST_WORDS]
-        return unknown * sum(bool(self.unfamiliar_to(word)) for word in words) / max(len(words), 1)
+        unfamiliar = [word for word in words if self.unfamiliar_to(word)]
+        return unknown * len(unfamiliar) / max(len(words), 1)
 
     @cached_property
     def words(self) -> KeywordScores:
         """The keyword leg's scores of the whole and of its parts."""
-        parts = (*self.understood.parts,)
-        terms = [self.understood.terms, *(part.terms for part in parts)]
-        pairs = [self.understood.pairs, *(part.pairs for part in parts)]
-        among = None if self.allowed is self.index.unflagged else self.allowed  # The index itself has no others.
+        task = self.understood
+        terms = [task.terms, *(part.terms for part in task.parts)]
+        pairs = [task.pairs, *(part.pairs for part in task.parts)]
+        # The keyword index has no flagged tools, so it need not be restricted to the others.
+        among = None if self.allowed is self.index.unflagged else self.allowed
         return self.index.keyword.score(*terms, pairs=pairs, among=among)
 
     @cached_property
     def _queries(self) -> list[list[float]]:
-        return query_features(self.words, [self.understood.terms, *(part.terms for part in self.understood.parts)])
+        """The features of the whole query and of each part."""
+        parts = self.understood.parts
+        return query_features(self.words, [self.understood.terms, *(part.terms for part in parts)])
 
     @cached_property
     def _by_words(self) -> list[Positions]:
+        """The keyword leg's candidates for each part."""
         return self._best(self.words.parts)
 
     def by_keyword(self) -> Candidates:
@@ -191,98 +250,118 @@ class Search:
             words: Include the keyword leg.
         """
         cosines = semantic.score(vectors, self.allowed)
-        chosen = self._best(cosines)
+        parts = self._best(cosines)
         if words:
-            chosen = [union(cosines.shape[1], *both) for both in zip(self._by_words, chosen, strict=True)]
+            tools = cosines.shape[1]
+            pairs = zip(self._by_words, parts, strict=True)
+            parts = [union(tools, by_words, by_meaning) for by_words, by_meaning in pairs]
         if self.allowed is not None:
-            chosen = [positions[self.allowed[positions]] for positions in chosen]
-        no_tool_similarity = np.full(len(vectors), UNKNOWN_NO_TOOL_SIMILARITY) if no_tool is None else vectors @ no_tool
-        spread = semantic.spread(vectors) if semantic.spread else None
-        return self._describe(
-            CandidateSet(chosen, len(self.understood.parts)), semantic, cosines, no_tool_similarity, spread, words=words
+            parts = [positions[self.allowed[positions]] for positions in parts]
+        meaning = _Meaning(
+            semantic=semantic,
+            cosines=cosines,
+            no_tool=None if no_tool is None else vectors @ no_tool,
+            spread=semantic.spread(vectors) if semantic.spread else None,
         )
+        return self._describe(CandidateSet(parts, len(self.understood.parts)), meaning, words=words)
 
-    def _best(self, parts: NDArray[np.float32]) -> list[Positions]:
+    def _best(self, scores: NDArray[np.float32]) -> list[Positions]:
         """Return the best tools of each part by one leg's scores [parts, tools].
 
         For the whole task these include the named servers' best tools, and the tools that provide required values.
         """
-        whole, clauses = parts[0], list(parts[1:])
-        of_clauses = [highest(part, _CLAUSE_WIDTH) for part in clauses]
-        wide = max(self.width // 3, 5)
-        wider = of_clauses if wide == _CLAUSE_WIDTH else [highest(part, wide) for part in clauses]
-        chosen = union(len(whole), highest(whole, self.width), *wider)
+        whole = scores[0]
+        tools = len(whole)
+        width = max(self.width // 3, 5)
+        of_clauses = [highest(clause, _CLAUSE_WIDTH) for clause in scores[1:]]
+        further = of_clauses if width == _CLAUSE_WIDTH else [highest(clause, width) for clause in scores[1:]]
+        positions = union(tools, highest(whole, self.width), *further)
         if self.named is not None and len(self.named):
-            named = self.named[highest(whole[self.named], _CLAUSE_WIDTH)]
-            chosen = union(len(whole), chosen, named)
-        if len(sources := self._sources(chosen[(-whole[chosen]).argsort(kind="stable")[:REQUIRING]])):
-            chosen = union(len(whole), chosen, sources)
-        return [chosen, *map(np.sort, of_clauses)]
+            best_named = self.named[highest(whole[self.named], _CLAUSE_WIDTH)]
+            positions = union(tools, positions, best_named)
+        order = (-whole[positions]).argsort(kind="stable")
+        sources = self._sources(positions[order[:REQUIRING]])
+        if len(sources):
+            positions = union(tools, positions, sources)
+        return [positions, *map(np.sort, of_clauses)]
 
     def _sources(self, best: Positions) -> Positions:
-        found = [source for position in best.tolist() for own in self.unmet(position) for source in own.sources]
-        found += [step.position for position in best.tolist() for step in self.index.graph.needed(position)]
-        sources = np.array(found, np.int64)
+        """Return the allowed tools that provide what these tools need."""
+        positions: list[int] = []
+        for position in best.tolist():
+            for requirement in self.unmet(position):
+                positions += requirement.sources
+            positions += [hop.position for hop in self.index.graph.needed(position)]
+        sources = np.array(positions, np.int64)
         return sources if self.allowed is None else sources[self.allowed[sources]]
 
     def unmet(self, position: int) -> tuple[Requirement, ...]:
         """Return the required values of this tool that the task does not give and other tools may provide."""
-        found = self.index.prerequisites.of(position)
-        return tuple(own for own in found if own.thing.isdisjoint(self._identified)) if found else found
+        requirements = self.index.prerequisites.of(position)
+        if not requirements:
+            return ()
+        return tuple(requirement for requirement in requirements if requirement.thing.isdisjoint(self._identified))
 
     @cached_property
     def _identified(self) -> frozenset[str]:
+        """The terms of the things that the task identifies by a number."""
         return identified_in(self.understood.asked)
 
-    def _describe(
-        self,
-        chosen: CandidateSet,
-        semantic: SemanticIndex | None = None,
-        cosines: NDArray[np.float32] | None = None,
-        no_tool_similarity: NDArray[Any] | None = None,
-        spread: tuple[Rows, Rows] | None = None,
-        *,
-        words: bool = True,
-    ) -> Candidates:
-        rows = keyword_features(self.index.keyword, self.words, chosen)
-        query = chosen.own(np.array(self._queries))
-        factor = self._odds_factor(chosen)
-        overlap = (chosen.at(self.words.parts, chosen.positions) > 0) & words
-        keyword = chances = supported(self.calibration.keyword(rows, query) * overlap, factor)
-        near = None
-        if semantic is not None and cosines is not None:
-            meaning = semantic_features(semantic, cosines, chosen, self.allowed, spread)
-            rows = np.concatenate([rows, meaning], axis=1)
-            near = supported(self.calibration.semantic(meaning, query), factor)
-            chances = blend(keyword, near, supported(self.calibration.merged(rows, query), factor)) if words else near
-            if no_tool_similarity is not None:
-                chances = supported(chances, chosen.own(self._asking(no_tool_similarity, cosines.max(axis=1))))
-        servers = self.index.keyword.server_of[chosen.positions]
-        support = _support(servers, chances, len(self.understood.terms))
-        sure = self.calibration.gate if near is None else self.calibration.confidence
-        unfamiliar = 0.0 if near is None else self.unfamiliar or 0.0
-        parts = [
-            ClauseScores(
-                chosen=chosen.positions[own],
-                rows=rows[own],
-                query=self._queries[number],
-                overlap=overlap[own],
-                support=support[own],
-                keyword=keyword[own],
-                semantic=None if near is None else near[own],
-                chances=chances[own],
-                sure=_chance(sure, chances[own], rows[own], self._queries[number], unfamiliar),
+    def _describe(self, candidates: CandidateSet, meaning: _Meaning | None = None, *, words: bool = True) -> Candidates:
+        """Return the candidates with features and probabilities, part by part."""
+        evidence = self._evidence(candidates, meaning, words)
+        servers = self.index.keyword.server_of[candidates.positions]
+        support = _support(servers, evidence.chances, len(self.understood.terms))
+        parts = []
+        for query, rows in zip(self._queries, candidates.rows, strict=True):
+            chances = evidence.chances[rows]
+            features = evidence.rows[rows]
+            part = ClauseScores(
+                positions=candidates.positions[rows],
+                rows=features,
+                query=query,
+                overlap=evidence.overlap[rows],
+                support=support[rows],
+                keyword=evidence.keyword[rows],
+                semantic=None if evidence.semantic is None else evidence.semantic[rows],
+                chances=chances,
+                confidence=self._part_confidence(chances, features, query, semantic=meaning is not None),
             )
-            for number, own in enumerate(chosen.rows)
-        ]
+            parts.append(part)
+        no_tool = None if meaning is None else meaning.no_tool
         return Candidates(
             search=self,
             whole=parts[0],
             clauses=tuple(parts[1:]),
-            no_tool_similarity=UNKNOWN_NO_TOOL_SIMILARITY
-            if no_tool_similarity is None
-            else float(no_tool_similarity[0]),
+            no_tool_similarity=UNKNOWN_NO_TOOL_SIMILARITY if no_tool is None else float(no_tool[0]),
         )
+
+    def _evidence(self, candidates: CandidateSet, meaning: _Meaning | None, words: bool) -> _Evidence:
+        """Return the features and probabilities of all candidates by the legs that ran."""
+        calibration = self.calibration
+        queries = candidates.per_row(np.array(self._queries))
+        factor = self._odds_factor(candidates)
+        overlap = (candidates.pick(self.words.parts, candidates.positions) > 0) & words
+        rows = keyword_features(self.index.keyword, self.words, candidates)
+        keyword = supported(calibration.keyword(rows, queries) * overlap, factor)
+        if meaning is None:
+            return _Evidence(rows=rows, overlap=overlap, keyword=keyword, semantic=None, chances=keyword)
+        by_meaning = semantic_features(meaning.semantic, meaning.cosines, candidates, self.allowed, meaning.spread)
+        rows = np.concatenate([rows, by_meaning], axis=1)
+        semantic = supported(calibration.semantic(by_meaning, queries), factor)
+        chances = semantic
+        if words:
+            merged = supported(calibration.merged(rows, queries), factor)
+            chances = blend(keyword, semantic, merged)
+        if meaning.no_tool is not None:
+            asking = self._asking(meaning.no_tool, meaning.cosines.max(axis=1))
+            chances = supported(chances, candidates.per_row(asking))
+        return _Evidence(rows=rows, overlap=overlap, keyword=keyword, semantic=semantic, chances=chances)
+
+    def _part_confidence(self, chances: Probabilities, rows: Rows, query: list[float], *, semantic: bool) -> float:
+        if semantic:
+            return _chance(self.calibration.confidence, chances, rows, query, self.unfamiliar or 0.0)
+        return _chance(self.calibration.gate, chances, rows, query)
 
     def _asking(self, no_tool_similarity: NDArray[Any], nearest: NDArray[np.float32]) -> Probabilities:
         """Return the factor for the odds of tools for the whole task and each part [1 + parts].
@@ -291,25 +370,32 @@ class Search:
         need no tool. Most such sentences only describe the task.
         """
         doubt = np.maximum(0.0, no_tool_similarity - nearest + NEARER)
+        factor = np.maximum(LEAST_ASKED, np.exp(-STEEPER * doubt))
         acts = [True, *(part.acts for part in self.understood.parts)]
-        return np.asarray(np.where(acts, 1.0, np.maximum(LEAST_ASKED, np.exp(-STEEPER * doubt))), np.float64)
+        return np.asarray(np.where(acts, 1.0, factor), np.float64)
 
-    def _odds_factor(self, chosen: CandidateSet) -> Probabilities:
+    def _odds_factor(self, candidates: CandidateSet) -> Probabilities:
         """Return the factor for each candidate's odds [rows].
 
         It is below 1 for a deprecated tool, and for a tool that may change something if its part only reads and a twin
         is read-only.
         """
-        said = self.understood
-        reading = chosen.own(np.array([said.reads, *(part.reads for part in said.parts)], np.bool_))
-        left = np.where(reading & self.index.keyword.write_variants[chosen.positions], CHANGES_UNASKED, 1.0)
-        return left if self.index.deprecation_factor is None else left * self.index.deprecation_factor[chosen.positions]
+        task = self.understood
+        part_reads = np.array([task.reads, *(part.reads for part in task.parts)], np.bool_)
+        is_unasked = candidates.per_row(part_reads) & self.index.keyword.write_variants[candidates.positions]
+        factor = np.where(is_unasked, CHANGES_UNASKED, 1.0)
+        if self.index.deprecation_factor is None:
+            return factor
+        return factor * self.index.deprecation_factor[candidates.positions]
 
 
 def _chance(
     map_: LogisticMap, chances: Probabilities, rows: Rows, query: list[float], unfamiliar: float = 0.0
 ) -> float:
-    return map_.chance(top_features(chances, rows, query, unfamiliar=unfamiliar)) if len(chances) else 0.0
+    """Return the probability that the best candidate is right, 0 without candidates."""
+    if not len(chances):
+        return 0.0
+    return map_.chance(top_features(chances, rows, query, unfamiliar=unfamiliar))
 
 
 def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> Probabilities:
@@ -323,4 +409,5 @@ def _support(servers: NDArray[np.int64], chances: Probabilities, terms: int) -> 
     weight = min(1.0, (terms - SHORT) / (LONG - SHORT))
     best = np.zeros(servers.max(initial=0) + 1)
     np.maximum.at(best, servers, chances)
-    return np.asarray(((best[servers] + LEAST) / (best.max() + LEAST)) ** weight, np.float64)
+    share = (best[servers] + LEAST) / (best.max() + LEAST)
+    return np.asarray(share**weight, np.float64)

@@ -179,9 +179,9 @@ def _best_of_clauses(state: State) -> tuple[str, ...]:
     first = [position for position in state.lifted if position in leading.values()]
     sure: dict[int, float] = {}
     for clause in state.candidates.clauses:
-        if len(clause.chosen):
+        if len(clause.positions):
             best = int(np.argmax(clause.chances))
-            tool, own = int(clause.chosen[best]), float(supported(np.array(clause.sure), clause.support[best]))
+            tool, own = int(clause.positions[best]), float(supported(np.array(clause.confidence), clause.support[best]))
             sure[tool] = max(own, sure.get(tool, 0.0))
     surest = sorted((place for place, own in sure.items() if own >= SURE_OF_CLAUSE), key=lambda place: -sure[place])
     return tuple(tools[position].key for position in (*(first if len(first) > 1 else ()), *surest))

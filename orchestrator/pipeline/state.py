@@ -163,6 +163,11 @@ class State:
     decision: Decision | None = None
 
     @property
+    def first(self) -> int | None:
+        """The best candidate, or None without candidates."""
+        return next(iter(self.scores), None)
+
+    @property
     def order(self) -> tuple[int, ...]:
         """The candidates, best first."""
         return tuple(self.scores)
@@ -175,6 +180,10 @@ class State:
     def allows(self, position: int) -> bool:
         """Return True if neither filters nor the task exclude the tool."""
         return self.allowed is None or bool(self.allowed[position])
+
+    def warned(self, *warnings: str) -> "State":
+        """Return the state with further warnings."""
+        return replace(self, warnings=(*self.warnings, *warnings))
 
     def restricted(self, allowed: NDArray[np.bool_]) -> "State":
         """Return the state with only these of the allowed tools allowed. The task is then always searched."""

@@ -142,10 +142,10 @@ def _part_written(task: Task, part: ClauseScores) -> PartEvidence:
     tools, arrays = task.index.catalogue.tools, {name: getattr(part, name) for name in _ARRAYS}
     lists: dict[str, Any] = {n: None if values is None else tuple(values.tolist()) for n, values in arrays.items()}
     return PartEvidence(
-        tools=tuple(tools[position].key for position in part.chosen.tolist()),
+        tools=tuple(tools[position].key for position in part.positions.tolist()),
         rows=base64.b64encode(part.rows.astype("<f8").tobytes()).decode(),
         query=tuple(part.query),
-        sure=part.sure,
+        sure=part.confidence,
         **lists,
     )
 
@@ -157,10 +157,10 @@ def _part_read(task: Task, part: PartEvidence) -> ClauseScores:
     }
     features = len(KEYWORD) if part.semantic is None else len(KEYWORD) + len(SEMANTIC)
     return ClauseScores(
-        chosen=np.array([positions[key] for key in part.tools], np.int64),
+        positions=np.array([positions[key] for key in part.tools], np.int64),
         rows=np.frombuffer(base64.b64decode(part.rows), "<f8").reshape(len(part.tools), features),
         query=list(part.query),
-        sure=part.sure,
+        confidence=part.sure,
         **arrays,
     )
 

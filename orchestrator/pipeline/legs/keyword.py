@@ -73,7 +73,7 @@ def gate(state: State) -> bool:
     if state.gate_confidence < state.task.options.gate:
         return False
     named, whole = state.candidates.search.named, state.candidates.whole
-    return named is None or not len(whole.chosen) or whole.chosen[np.argmax(whole.keyword)] in named
+    return named is None or not len(whole.positions) or whole.positions[np.argmax(whole.keyword)] in named
 
 
 def never(state: State) -> bool:

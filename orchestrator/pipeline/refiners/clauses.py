@@ -64,7 +64,7 @@ def _moved(state: State, by_score: Sequence[int], order: Sequence[int], chances:
     if state.candidates is None:
         return {}
     whole = state.candidates.whole
-    own = dict(zip(whole.chosen.tolist(), supported(whole.chances, whole.support).tolist(), strict=True))
+    own = dict(zip(whole.positions.tolist(), supported(whole.chances, whole.support).tolist(), strict=True))
     by_whole = sorted(by_score, key=lambda place: -own.get(place, state.scores[place]))
     before, now = ({place: rank for rank, place in enumerate(some)} for some in (by_whole, order))
     best, surest = chances.argmax(axis=0).tolist(), chances.max(axis=0).tolist()

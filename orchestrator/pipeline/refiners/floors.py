@@ -27,7 +27,7 @@ def lift_named(state: State) -> State:
         lifted |= {place: floor + (1 - floor) * state.scores[place] for place in strong}
     if not lifted:
         return state
-    mask = np.isin(state.candidates.whole.chosen, list(lifted))
+    mask = np.isin(state.candidates.whole.positions, list(lifted))
     confidence = max(state.confidence, state.candidates.confidence(mask))
     said = {m.server: m.said for m in reversed(state.explicit.mentions) if not m.unwanted}
     state = replace(state, lifted=tuple(lifted), confidence=confidence)
