@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 NODE := tests/node/node_modules/.package-lock.json
 
-.PHONY: demo test test-slow lint types docs pictures bench lock setup node-servers clean
+.PHONY: demo test test-slow lint types docs reference pictures bench lock setup node-servers clean
 
 demo: setup
 	$(BIN)/python -m examples.demo
@@ -28,6 +28,10 @@ types: setup node-servers
 # The site, in build/site: open build/site/index.html, or see it change with `.venv-docs/bin/mkdocs serve`.
 docs: .venv-docs/installed
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+
+# docs/reference/api.md, from the package's docstrings.
+reference: setup
+	$(BIN)/python -m docs.api_page
 
 .venv-docs/installed: requirements/docs.lock
 	$(PYTHON) -m venv .venv-docs

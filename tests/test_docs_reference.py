@@ -9,6 +9,7 @@ import click
 import pytest
 
 import orchestrator
+from docs import api_page
 from orchestrator import telemetry
 from orchestrator.cli import cli
 from orchestrator.mcp.config.parse import _FIELD_OF
@@ -50,9 +51,12 @@ def test_the_page_of_json_names_the_fields(record: str) -> None:
 
 
 def test_the_page_of_python_names_every_public_name() -> None:
-    assert (
-        set(orchestrator.__all__) - set(re.findall(r"::: orchestrator\.(\w+)$", PAGES["api.md"], re.MULTILINE)) == set()
-    )
+    headings = re.findall(r"^### (\w+)$", PAGES["api.md"], re.MULTILINE)
+    assert set(orchestrator.__all__) - set(headings) == set()
+
+
+def test_the_page_of_python_is_what_the_docstrings_say() -> None:
+    assert PAGES["api.md"] == api_page.page(), "run `make reference`"
 
 
 def test_the_pages_name_every_durable_name_and_metric() -> None:

@@ -144,7 +144,7 @@ them."""
 ALONE = 1e-3
 """The second probability for the confidence if only one tool can be meant. No set that the maps were fitted to is so
 small. On three sets that were not used for it, the calibration error is .06 to .07. With 1e-6, as for the gate, it is
-.20 to .42: the map takes the distance to the second tool for too large (`python -m research.alone`)."""
+.20 to .42: the map takes the distance to the second tool for too large."""
 
 _KEYWORD_COLUMNS = [KEYWORD.index(name) for name in BEST_KEYWORD]
 _BOTH_COLUMNS = [*_KEYWORD_COLUMNS, *((*KEYWORD, *SEMANTIC).index(name) for name in BEST_BOTH)]

@@ -151,8 +151,7 @@ def are_alike(one: Tool, other: Tool) -> bool:
 def are_twins(one: Tool, other: Tool) -> bool:
     """Return True if tools of two servers have the same name, and the text of one contains the text of the other.
 
-    Of 749 public tools of one registry 4 have a twin, of 13,165 tools of several thousand servers 16 %
-    (`python -m research.twins`).
+    Of 749 public tools of one registry 4 have a twin, of 13,165 tools of several thousand servers 16 %.
     """
     if one.server == other.server or bare(one.name) != bare(other.name):
         return False

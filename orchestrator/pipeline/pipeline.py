@@ -69,7 +69,7 @@ class Pipeline:
     Raises:
         InvalidInput: A stage cannot be called, or there is no leg at all.
 
-    Example:
+    Examples:
         >>> from dataclasses import replace
         >>> from orchestrator.pipeline.presets import preset
         >>> keywords_only = replace(preset("default"), name="keywords", fallback=())
