@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import openapi
-from benchmarks.large_tenant import SETS
 from benchmarks.quality import keys_of, recalls, spaced
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.files import read_tools
@@ -32,6 +31,8 @@ from orchestrator.options import Options
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
+
+SETS = "api_bank azure_mcp bfcl bfcl_multi_turn metatool restbench seal_tools toolalpaca toolbench_stable".split()
 
 WORKER = """
 import asyncio, json, sys, time

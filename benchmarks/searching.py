@@ -42,7 +42,7 @@ async def measure(data: Path, size: int, searches: int) -> None:
         servers.setdefault(tool.server, []).append(tool)
     config = McpConfig.parse({"mcpServers": {name: {"command": "never-started"} for name in servers if name}})
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(folder, embedder=embedder_for(Options()), timeout_s=60, index_limit=size)
+        store = Store(folder, embedder=embedder_for(Options()), timeout_s=60)
         store.replace_servers(TENANT, servers)
         router = Router(store=store)
         async with Gateway(config, router) as gateway:

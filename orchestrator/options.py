@@ -84,9 +84,6 @@ class Options:
     """Seconds to wait for a locked folder or a Qdrant server."""
     cached_tenants: Count = 256
     """The number of tenants whose indexes a process keeps. The least recently used index is dropped first."""
-    index_limit: Count = 50_000
-    """The size of a large tenant. A tenant with more tools is searched inside Qdrant, and no process keeps its index.
-    """
     exact_tokens: Annotated[bool, Give("True or False")] = False
     """Count tokens with o200k_base instead of the estimate. Needs the extra `tokens`."""
     experience: Annotated[Literal["texts", "no-texts", "off"], Give("texts, no-texts or off")] = "texts"
@@ -122,7 +119,7 @@ class Options:
 
 
 _OWN = (
-    "store index_limit embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
+    "store embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
     "temporal_ui external_storage changes audit model model_route model_plan model_timeout_s understand decide "
     "rerank_url rerank_model route_timeout_s"
 )

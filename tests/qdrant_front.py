@@ -50,7 +50,6 @@ class Engine:
             ("PUT", points, self._upsert, models.PointsBatch),
             ("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
             ("POST", f"{points}/count", self._count, models.CountRequest),
-            ("POST", f"{points}/query/batch", self._queries, models.QueryRequestBatch),
             ("POST", f"{points}/delete", self._delete, models.PointIdsList | models.FilterSelector),
         ]
         self._calls = [(method, re.compile(path), do, TypeAdapter(kind)) for method, path, do, kind in calls]
@@ -111,14 +110,6 @@ class Engine:
         (tenants,) = (condition.match.any for condition in must if condition not in named)
         found = self.client.retrieve(name, list(named[0].has_id), with_payload=["tenant"])
         return {"count": sum((record.payload or {}).get("tenant") in tenants for record in found)}
-
-    def _queries(self, name: str, body: models.QueryRequestBatch) -> Any:
-        return [self._query(name, one) for one in body.searches]
-
-    def _query(self, name: str, body: models.QueryRequest) -> Any:
-        shown: Any = {"with_payload": body.with_payload, "with_vectors": body.with_vector}
-        given: dict[str, Any] = {"prefetch": body.prefetch, "query": body.query, "query_filter": body.filter}
-        return self.client.query_points(name, **given, limit=body.limit or 10, **shown)
 
     def _delete(self, name: str, body: models.PointIdsList | models.FilterSelector) -> Any:
         return self.client.delete(name, body)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from qdrant_client import models
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
@@ -14,7 +13,7 @@ from orchestrator.runtime.router import Router
 from orchestrator.store.manifest import CATALOGUES, PARTS, owned
 from orchestrator.store.store import Store
 from tests.catalogues import tool
-from tests.qdrant_front import Engine, qdrant_front
+from tests.qdrant_front import qdrant_front
 from tests.stores import FILES, MAIL, shipped
 
 
@@ -160,23 +159,6 @@ def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.M
         store.replace_server("org:1", "s", [tool(f"s:do_{number}", f"Does {number}") for number in range(10)])
         assert sum(path.startswith("PUT /collections/tool_capabilities") for path in front.requests) > 4
         assert len(store.load("org:1").tools) == 10
-
-
-def test_only_a_collection_that_the_server_searches_gets_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: dict[str, Any] = {}
-    create = Engine._create
-
-    def noted(self: Engine, name: str, body: models.CreateCollection) -> bool:
-        made[name.partition("__")[0]] = body.hnsw_config
-        return create(self, name, body)
-
-    monkeypatch.setattr(Engine, "_create", noted)
-    with qdrant_front() as front:
-        store = Store(front.url, embedder=shipped(), index_limit=2)
-        store.replace_server("org:1", "mail", MAIL)
-        store.replace_server("org:1", "files", FILES)
-    assert made["tool_capabilities"].m == 0
-    assert made["tool_search"] is None
 
 
 def test_reading_makes_no_folder_and_finds_what_another_process_then_writes(tmp_path: Path) -> None:

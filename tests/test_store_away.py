@@ -1,10 +1,9 @@
 """A Qdrant server that hangs, fails or is missing: routes use the tools at hand, and imports wait for it."""
 
-import asyncio
 import socket
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -16,7 +15,6 @@ from orchestrator import Router
 from orchestrator.errors import StoreUnavailable
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
-from orchestrator.runtime.large_tenant import LargeTenant
 from orchestrator.store.qdrant import patience
 from orchestrator.store.store import Store
 from tests.catalogues import sample
@@ -38,20 +36,9 @@ def front() -> Iterator[QdrantFront]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A route and an import soon give up on one request."""
-    monkeypatch.setattr("orchestrator.store.qdrant.large_tenant_search._PATIENCE", 0.0005)
     monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 0.3)
     monkeypatch.setattr(patience, "_FIRST_S", 0.01)
     monkeypatch.setattr(patience, "_LONGEST_S", 0.05)
-
-
-def searched(front: QdrantFront) -> int:
-    return sum("/points/query" in request for request in front.requests)
-
-
-async def until(done: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(300):
-        while not await done():  # noqa: ASYNC110 (the server has no event for it)
-            await asyncio.sleep(0.01)
 
 
 def _renamed(tools: Sequence[Tool], number: int) -> list[Tool]:
@@ -90,48 +77,6 @@ def _tls() -> socket.socket:
 def _http2() -> socket.socket:
     """A server of HTTP/2 alone, as gRPC's port is: it begins with its settings."""
     return _answering(lambda connection: connection.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])))
-
-
-@pytest.mark.usefixtures("impatient")
-async def test_a_route_beyond_the_limit_answers_from_what_it_knows_while_the_server_hangs(
-    front: QdrantFront, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("orchestrator.store.qdrant.large_tenant_search._BELIEVED_S", 600)
-    store = Store(front.url, embedder=shipped(), timeout_s=600, index_limit=3)
-    store.replace_servers("local", by_server(TOOLS))
-    async with Router(store=store) as router:
-        whole = [await router.route(request) for request in (SEMANTIC, KEYWORD)]
-        assert not any(one.warnings for one in whole)
-        front.stalled = True
-        held = [await router.route(request) for request in (SEMANTIC, KEYWORD, SEMANTIC)]
-        assert [one.matches[0].tool.key for one in held[:2]] == [one.matches[0].tool.key for one in whole]
-        for one in held:
-            assert any("only tools in the memory of this process were searched" in warning for warning in one.warnings)
-            assert not any("still being loaded" in warning for warning in one.warnings)
-        front.stalled = False
-        front.requests.clear()
-        assert (await router.route(SEMANTIC)).warnings  # The failure is believed for a time.
-        assert not searched(front)
-        index, _ = await router._indexes.get("local")
-        assert isinstance(index, LargeTenant)
-        index._searched[0]._again_at = 0.0
-
-        async def recovered() -> bool:
-            return not (await router.route(SEMANTIC)).warnings
-
-        await until(recovered)
-
-
-async def test_a_route_beyond_the_limit_keeps_its_filters_while_the_server_is_down() -> None:
-    with qdrant_front() as front:
-        store = Store(front.url, embedder=shipped(), index_limit=3)
-        store.replace_servers("local", by_server(TOOLS))
-        router = Router(store=store)
-        await router.route(SEMANTIC)
-    async with router:
-        found = await router.route("send an email", filters={"server": "files"})
-        assert {match.tool.server for match in found.matches} == {"files"}
-        assert any("does not answer" in warning for warning in found.warnings)
 
 
 @pytest.mark.usefixtures("impatient")

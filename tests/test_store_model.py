@@ -17,12 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from orchestrator.errors import StoreUnavailable
-from orchestrator.index.corpus_statistics import CorpusStatistics
-from orchestrator.index.documents import Document
 from orchestrator.store import manifest
 from orchestrator.store.manifest import Manifest
-from orchestrator.store.qdrant.client import ServerPoints, Where
-from orchestrator.store.qdrant.large_tenant_search import SearchedTools
+from orchestrator.store.qdrant.client import ServerPoints
 from orchestrator.store.qdrant.rest import Rest
 from orchestrator.store.store import Store
 from tests.catalogues import tool
@@ -87,19 +84,19 @@ class StoreModel(RuleBasedStateMachine):
     # --- what happens
 
     @precondition(lambda self: len(self.live) < 3)
-    @rule(server=st.sampled_from(SERVERS), editions=TOOLS | st.none(), limit=st.sampled_from((2, 50)))
-    def write(self, server: str, editions: dict[str, int] | None, limit: int) -> None:
+    @rule(server=st.sampled_from(SERVERS), editions=TOOLS | st.none())
+    def write(self, server: str, editions: dict[str, int] | None) -> None:
         def do(store: Store) -> Any:
             given = None if editions is None else definitions(server, editions)
             return store.replace_servers(TENANT, {server: given})[server]
 
-        self._start({server: editions}, do, limit)
+        self._start({server: editions}, do)
 
     @precondition(lambda self: len(self.live) < 3)
     @rule(often=st.integers(0, 3))
     def drop(self, often: int) -> None:
         if not often:
-            self._start(dict.fromkeys(SERVERS), lambda store: store.drop(TENANT), 50)
+            self._start(dict.fromkeys(SERVERS), lambda store: store.drop(TENANT))
 
     @precondition(lambda self: self.live)
     @rule(which=st.integers(0, 2), steps=st.integers(1, 12), replica=st.integers(0, 3))
@@ -156,7 +153,7 @@ class StoreModel(RuleBasedStateMachine):
         try:
             self._let_all_end()
             if self.torn:
-                with self._store(BOTH, 50) as store:
+                with self._store(BOTH) as store:
                     store.drop(TENANT)
             else:
                 self._check_content()
@@ -178,42 +175,27 @@ class StoreModel(RuleBasedStateMachine):
         assert contents[0] == contents[1], "replicas differ"
         for server in SERVERS:
             assert contents[0].get(server, {}) in self._possible(server), "a write is lost, or one that failed is back"
-        self._check_search()
 
     def _check_one_more_import(self) -> None:
         given = {"a": {"x": 0, "y": 0}, "b": {"z": 1}}
         for _ in range(2):  # The second one finds what has become old since.
-            with self._store(BOTH, 2) as store:
+            with self._store(BOTH) as store:
                 store.replace_servers(TENANT, {server: definitions(server, own) for server, own in given.items()})
             self.clock.now += 2 * 86_400
         wanted = Write(0, {**given}).hashes
         for engine in self.cluster.engines:
             assert self._content(engine) == wanted
-            with self._store(ONE[id(engine)], 50) as store:
+            with self._store(ONE[id(engine)]) as store:
                 stored = store.load(TENANT)
             assert (len(stored.tools), stored.damaged) == (3, "")
             left = [one.payload["key"] for name in self._collections(engine) for one in self._points(engine).find(name)]
             assert sorted(left) == ["a:x", "a:y", "b:z"], "points are left that nothing names"
-        self._check_search()
-
-    def _check_search(self) -> None:
-        for engine in self.cluster.engines:
-            owner = self._owner(engine)
-            if not owner.statistics or not owner.count:
-                continue
-            with self._store(ONE[id(engine)], 2) as store:
-                searched, stored = SearchedTools(store.qdrant, owner), store.load(TENANT)
-                assert {one.tool.key for one in searched.search([((), Where(), 50)])[0]} == {
-                    one.key for one in stored.tools
-                }
-            counted = CorpusStatistics.of([Document.of(one) for one in stored.tools], searched.statistics.tokens)
-            assert searched.statistics == counted, "the statistics are not those of the tools"
 
     # --- how
 
-    def _start(self, given: dict[str, dict[str, int] | None], do: Any, limit: int) -> None:
+    def _start(self, given: dict[str, dict[str, int] | None], do: Any) -> None:
         def work() -> Any:
-            with self._store(self.cluster.client, limit) as store:
+            with self._store(self.cluster.client) as store:
                 return do(store)
 
         self.moment += 1
@@ -275,11 +257,11 @@ class StoreModel(RuleBasedStateMachine):
 
     def _collections(self, engine: Engine) -> list[str]:
         names = [one.name for one in engine.client.get_collections().collections]
-        return [name for name in names if name.startswith(("tool_capabilities", "tool_search"))]
+        return [name for name in names if name.startswith("tool_capabilities")]
 
     @contextmanager
-    def _store(self, client: httpx2.Client, limit: int) -> Iterator[Store]:
-        store = Store("http://replicas", embedder=Lengths(), index_limit=limit)
+    def _store(self, client: httpx2.Client) -> Iterator[Store]:
+        store = Store("http://replicas", embedder=Lengths())
         store.qdrant._rest._opened = client
         yield store
 
@@ -316,10 +298,10 @@ def _swap(writer: Writer) -> None:
 
 def test_a_writer_that_another_one_follows_at_once_knows_that_its_own_write_was_done() -> None:
     with _modelled() as model:
-        model.write(server="a", editions={"x": 0}, limit=50)
+        model.write(server="a", editions={"x": 0})
         first, _ = model.live[0]
         _swap(first)
-        model.write(server="b", editions={"z": 0}, limit=50)
+        model.write(server="b", editions={"z": 0})
         model.go_on_to_the_end(which=1, replica=0)
         model.go_on_to_the_end(which=0, replica=0)
         assert first.result == manifest.Changes(new=("x",))
@@ -328,13 +310,13 @@ def test_a_writer_that_another_one_follows_at_once_knows_that_its_own_write_was_
 def test_a_tool_that_comes_back_stays_though_another_writer_sweeps_what_was_left_of_it() -> None:
     with _modelled() as model:
         for editions in ({"x": 0, "y": 0}, {"y": 0}):  # The point of `x` stays for a day.
-            model.write(server="a", editions=editions, limit=50)
+            model.write(server="a", editions=editions)
             model.go_on_to_the_end(which=0, replica=0)
         model.two_days_pass()
-        model.write(server="b", editions={"z": 0}, limit=50)
+        model.write(server="b", editions={"z": 0})
         sweeper, _ = model.live[0]
         _swap(sweeper)
-        model.write(server="a", editions={"x": 0, "y": 0}, limit=50)
+        model.write(server="a", editions={"x": 0, "y": 0})
         model.go_on_to_the_end(which=1, replica=0)
         model.go_on_to_the_end(which=0, replica=0)
         assert (sweeper.ended, sweeper.error) == (True, None)

@@ -148,18 +148,6 @@ class Catalogue:
         return other
 
 
-class Excerpt(Catalogue):
-    """Some tools of a catalogue. `version` is that of the whole catalogue, and `fingerprint` is their own."""
-
-    def __init__(self, tools: Iterable[Tool], version: CatalogueVersion) -> None:
-        super().__init__(tools)
-        self._version = version
-
-    @property
-    def version(self) -> CatalogueVersion:
-        return self._version
-
-
 def _tool(number: int, record: Any) -> Tool:
     with reading(f"tool {number}", error=InvalidCatalogue):
         if isinstance(record, list | tuple):

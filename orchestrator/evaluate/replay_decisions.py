@@ -103,7 +103,7 @@ async def replay_all(
     found = []
     for router in (before, after) if tasks else ():
         if router is not None:
-            await embed_ahead(router, tenant, *tasks[0].used)
+            await embed_ahead(router, tenant)
     for number, task in enumerate(tasks, start=1):
         request = RouteRequest(query=task.query, tenant=tenant)
         then = task.then or answered(await (before or after).route(request))
@@ -118,7 +118,7 @@ async def replay_all(
 
 async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
     """Return the keys that the tenant's catalogue has, also under another name."""
-    catalogue = (await router._index(tenant, *keys)).catalogue if keys else Catalogue()
+    catalogue = (await router._index(tenant)).catalogue if keys else Catalogue()
     return [key for key in keys if catalogue.current(key) in catalogue.positions]
 
 

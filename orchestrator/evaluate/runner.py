@@ -207,10 +207,10 @@ async def answer_all(
     return answers
 
 
-async def embed_ahead(router: Router, tenant: str, *keys: str) -> None:
-    """Embed the tenant's tools before the first route. `keys` are as for `Router.index`."""
+async def embed_ahead(router: Router, tenant: str) -> None:
+    """Embed the tenant's tools before the first route."""
     with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg has a warning.
-        await asyncio.to_thread((await router._index(tenant, *keys)).semantic, router.embedder)
+        await asyncio.to_thread((await router._index(tenant)).semantic, router.embedder)
 
 
 def failures(answers: Sequence[Answer]) -> dict[str, int]:

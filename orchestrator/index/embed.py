@@ -362,10 +362,7 @@ class SemanticIndex:
         tools: Sequence[Tool],
         vectors: NDArray[np.float32],
         places: Mapping[str, slice] | None = None,
-        spread: Spread | None = None,
     ) -> None:
-        """spread: of the cosines of all tools, where these are only some of them."""
-        self.spread = spread
         places = places or places_of_servers(tools)
         self.vectors = np.ascontiguousarray(vectors, np.float32)
         self._ends = np.array([place.stop for place in places.values()], np.int64)

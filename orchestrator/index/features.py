@@ -162,7 +162,6 @@ def semantic_features(
     cosines: NDArray[np.float32],
     candidates: CandidateSet,
     among: NDArray[np.bool_] | None = None,
-    spread: tuple[Rows, Rows] | None = None,
 ) -> Rows:
     """Return the SEMANTIC features of the candidates.
 
@@ -171,14 +170,13 @@ def semantic_features(
         cosines: Cosines, shape [parts, tools].
         candidates: The candidates.
         among: True for each searched tool [tools].
-        spread: Mean and standard deviation of all tools' cosines [parts], if these are only some of the tools.
     """
     if not len(candidates):
         return np.zeros((0, len(SEMANTIC)))
     exact = cosines.astype(np.float64)
     cosine = candidates.pick(exact, candidates.positions)
     ranking = _ranking(cosine, candidates)
-    mean, deviation = _spread(exact, among) if spread is None else spread
+    mean, deviation = _spread(exact, among)
     behind_best = cosine - candidates.per_row(ranking.best)
     log_rank = np.log1p(ranking.ranks)
     best_clause = behind_best

@@ -15,7 +15,7 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
-from orchestrator.index.embed import Embedder, SemanticIndex, Spread, embed_tools
+from orchestrator.index.embed import Embedder, SemanticIndex, embed_tools
 from orchestrator.index.flags import foreign_names, servers_by_name, without
 from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
@@ -46,10 +46,6 @@ class Index:
         absent: Collection[str] = (),
         reading: Reading | None = None,
         origins: Mapping[str, tuple[str, ...]] = {},
-        documents: Documents | None = None,
-        servers: ServerIndex | None = None,
-        spread: Spread | None = None,
-        owners: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         """Build an index.
 
@@ -58,18 +54,14 @@ class Index:
             absent: Servers that could not be listed.
             reading: A reading of this catalogue, from a file.
             origins: As in `Stored`.
-            documents: The documents of these tools.
-            servers: All servers, if these tools are an excerpt.
-            spread: Mean and standard deviation of all tools' cosines, if these tools are an excerpt.
-            owners: The servers that have a tool of each name, if these tools are an excerpt.
         """
-        self.documents: Documents = documents or Documents(catalogue.tools, earlier.documents if earlier else None)
+        self.documents: Documents = Documents(catalogue.tools, earlier.documents if earlier else None)
         self.reading = reading or Reading.of(self.documents.all(), catalogue.places)
         self.note, self.origins = note, origins
         flagged, tools = self.reading.suspicions, catalogue.tools
         self.flags = {tools[place].key: own for place, own in flagged.items()}
         if flagged:
-            owners = servers_by_name(tools) if owners is None else owners
+            owners = servers_by_name(tools)
             catalogue = catalogue.holding(
                 without(self.documents[n].tool, foreign_names(own, self.documents[n].names, owners))
                 if n in flagged
@@ -82,15 +74,15 @@ class Index:
         self.unflagged = None if self.flagged is None else ~self.flagged
         self.keyword = KeywordIndex(self.reading, catalogue.places, self.flagged)
         absent = set(absent) - catalogue.places.keys()
-        self.servers = servers or ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
+        self.servers = ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
         self.deprecation_factor = self.reading.deprecation_factor
         self.prerequisites = Prerequisites(self.documents, catalogue.positions, catalogue.places, self.keyword.named)
         self.graph = Graph(catalogue.tools, catalogue.positions, self.prerequisites)
-        if (dangling := self.graph.dangling) and not servers:
+        if dangling := self.graph.dangling:
             shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"
             logger.warning("relations to %s are ignored: this catalogue has no such tools", shown)
         self.always = AlwaysIndex(catalogue, capabilities, self.keyword.named)
-        self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places, spread)
+        self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places)
         self._embedding = threading.Lock()
         self._derived: dict[Hashable, Any] = {}
 
@@ -163,14 +155,10 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The tokens of each definition for a model, and its bytes as JSON with labels and keywords [tools].
-
-    `whole` has the tokens of all tools if these are an excerpt.
-    """
+    """The tokens of each definition for a model, and its bytes as JSON with labels and keywords [tools]."""
 
     tokens: NDArray[np.int64]
     plain: NDArray[np.int64]
-    whole: int | None = None
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> "Sizes":
@@ -178,19 +166,9 @@ class Sizes:
         plain = [plain_size(text) + extra_size(tool) for text, tool in zip(texts, tools, strict=True)]
         return cls(tokens=np.array([*map(count_tokens, texts)], np.int64), plain=np.array(plain, np.int64))
 
-    @classmethod
-    def of_rows(cls, rows: Sequence[tuple[int, int]], whole: int) -> "Sizes":
-        """Return the sizes of an excerpt of tools of this many tokens, given as [tools][tokens, plain]."""
-        tokens, plain = np.array(rows, np.int64).reshape(-1, 2).T
-        return cls(tokens=tokens, plain=plain, whole=whole)
-
-    @property
-    def rows(self) -> list[tuple[int, int]]:
-        return list(zip(self.tokens.tolist(), self.plain.tolist(), strict=True))
-
     @property
     def tokens_total(self) -> int:
-        return int(self.tokens.sum()) if self.whole is None else self.whole
+        return int(self.tokens.sum())
 
 
 def extra_size(tool: Tool) -> int:

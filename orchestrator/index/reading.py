@@ -1,13 +1,12 @@
 """The reading of a catalogue: all that indexing takes from its texts, as values that a file can keep."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import count
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Corpus, GlobalStatistics
+from orchestrator.index.bm25 import Corpus
 from orchestrator.index.documents import Document, deprecation_factor
 from orchestrator.index.flags import named_elsewhere, servers_by_name
 from orchestrator.records.tool import Tool
@@ -58,40 +57,28 @@ class Reading:
         cls,
         documents: Sequence[Document],
         places: Mapping[str, slice],
-        every: GlobalStatistics | None = None,
-        asked: Iterable[str] = (),
-        owners: Mapping[str, Collection[str]] | None = None,
     ) -> "Reading":
         """Read documents.
 
         Args:
             documents: The documents.
             places: The positions of each server's tools.
-            every: The statistics of all documents, if these are only some.
-            asked: Terms that must be known, if these are only some of the documents.
-            owners: The servers that have a tool of each name, if these are only some of the documents.
         """
         corpus = Corpus.of([document.terms for document in documents], tuple(FIELD_WEIGHTS.values()))
-        if every is not None:
-            further = [term for term in dict.fromkeys(asked) if term in every.holders and term not in corpus.ids]
-            ids = corpus.ids | dict(zip(further, count(len(corpus.ids)), strict=False))
-            corpus = replace(corpus, ids=ids, every=every)
         read = {document.thing for document in documents if document.reads}
         twins = [not document.reads and document.thing in read for document in documents]
         return cls(
             corpus=corpus,
             words=frozenset[str]().union(*(document.words for document in documents)),
             actions=frozenset(document.action for document in documents),
-            suspicions=_suspicions(documents, owners),
+            suspicions=_suspicions(documents),
             write_variants=np.array(twins, np.bool_),
             deprecation_factor=deprecation_factor(documents, places),
         )
 
 
-def _suspicions(
-    documents: Sequence[Document], owners: Mapping[str, Collection[str]] | None
-) -> dict[int, tuple[str, ...]]:
-    """Return the reasons to flag a tool, by position. `owners` are the servers that have a tool of each name."""
-    servers = servers_by_name(document.tool for document in documents) if owners is None else owners
+def _suspicions(documents: Sequence[Document]) -> dict[int, tuple[str, ...]]:
+    """Return the reasons to flag a tool, by position."""
+    servers = servers_by_name(document.tool for document in documents)
     found = [(*own.suspicions, *named_elsewhere(own.tool, own.names, servers)) for own in documents]
     return {place: reasons for place, reasons in enumerate(found) if reasons}

@@ -149,13 +149,11 @@ class _Meaning(NamedTuple):
         semantic: The semantic side of the index.
         cosines: The cosine of each tool with each part [parts, tools].
         no_tool: The cosine of each part with requests that need no tool [parts], or None.
-        spread: Mean and standard deviation of all tools' cosines [parts], if only some tools are loaded.
     """
 
     semantic: SemanticIndex
     cosines: NDArray[np.float32]
     no_tool: NDArray[Any] | None
-    spread: tuple[Rows, Rows] | None
 
 
 class _Evidence(NamedTuple):
@@ -261,7 +259,6 @@ class Search:
             semantic=semantic,
             cosines=cosines,
             no_tool=None if no_tool is None else vectors @ no_tool,
-            spread=semantic.spread(vectors) if semantic.spread else None,
         )
         return self._describe(CandidateSet(parts, len(self.understood.parts)), meaning, words=words)
 
@@ -346,7 +343,7 @@ class Search:
         keyword = supported(calibration.keyword(rows, queries) * overlap, factor)
         if meaning is None:
             return _Evidence(rows=rows, overlap=overlap, keyword=keyword, semantic=None, chances=keyword)
-        by_meaning = semantic_features(meaning.semantic, meaning.cosines, candidates, self.allowed, meaning.spread)
+        by_meaning = semantic_features(meaning.semantic, meaning.cosines, candidates, self.allowed)
         rows = np.concatenate([rows, by_meaning], axis=1)
         semantic = supported(calibration.semantic(by_meaning, queries), factor)
         chances = semantic

@@ -384,8 +384,7 @@ def fit_matches(index: Index, matches: Sequence[Match], *, cap: int | None, exac
         warnings = (f"the matches' definitions are shortened to {room}: lower `limit` to keep more of each",)
         kept, further = fit(kept, most, _size)
         dropped = [*further, *dropped]
-    counted = exact and index.sizes.whole is None  # An excerpt does not hold all: there the estimate stands.
-    before = sum(map(cost, index.catalogue)) if counted else index.sizes.tokens_total
+    before = sum(map(cost, index.catalogue)) if exact else index.sizes.tokens_total
     tokens = Tokens(
         before=before, after=sum(cost(match.tool) for match in kept), counted_by=EXACT if exact else ESTIMATE
     )

@@ -47,8 +47,6 @@ TASK_QUEUE: Final = "toolroute"
 
 COLLECTION: Final = "tool_capabilities"
 """The prefix of the Qdrant collections with tools. The embedder's name follows."""
-SEARCHED: Final = "tool_search"
-"""The prefix of the Qdrant collections in which large tenants are searched."""
 
 IDEMPOTENCY_KEY: Final = "toolroute/idempotency-key"
 """The key in an MCP call's metadata for the idempotency key, `workflow:plan:step`."""

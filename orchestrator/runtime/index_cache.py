@@ -16,7 +16,6 @@ from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.always import Capability
 from orchestrator.index.index import Index
 from orchestrator.runtime import index_file
-from orchestrator.runtime.large_tenant import LargeTenant
 from orchestrator.store.sources import Sources
 from orchestrator.store.store import Store, Stored
 
@@ -28,7 +27,7 @@ PATIENCE_S = 1.0
 """Seconds that a request waits for the store if an earlier Index is in memory, and seconds until a failure is tried
 again.
 """
-Answer = tuple[Index | LargeTenant, str]
+Answer = tuple[Index, str]
 """An Index and a warning. The warning is empty if there is none."""
 _Key = tuple[asyncio.AbstractEventLoop, str]
 
@@ -46,7 +45,7 @@ class _Kept:
         loading: Whether a newer version is being read from the store.
     """
 
-    index: Index | LargeTenant
+    index: Index
     stored: Stored | None = None
     warning: str = ""
     retry_at: float = 0.0
@@ -88,7 +87,7 @@ class IndexCache:
     def at_hand(self, tenant: str) -> Index | None:
         """Return the tenant's Index if it is in memory. It loads nothing."""
         kept = self._kept.get(tenant if self._store is not None else "")
-        return kept.index if kept is not None and isinstance(kept.index, Index) else None
+        return None if kept is None else kept.index
 
     async def get(self, tenant: str) -> Answer:
         """Return the tenant's current Index and a warning. Concurrent callers share one load.
@@ -142,7 +141,7 @@ class IndexCache:
             return known.index, known.warning
         self._keep(tenant, now)
         large = now.stored and not now.on_disk and len(now.stored.tools) >= KEPT_FROM
-        if large and isinstance(self._store, Store) and isinstance(now.index, Index) and now.stored:
+        if large and isinstance(self._store, Store) and now.stored:
             now.on_disk = True
             asyncio.get_running_loop().run_in_executor(None, _save, self._store, tenant, now.stored, now.index)
         return now.index, now.damaged
@@ -159,16 +158,14 @@ class IndexCache:
             given = self._catalogue
             catalogue = given if isinstance(given, Catalogue) else Catalogue.read(given or "")
             return _Kept(Index(catalogue, self._capabilities).counted())
-        before = known.index if known and isinstance(known.index, Index) else None
-        earlier = known.stored if known and before else None
+        before = known.index if known else None
+        earlier = known.stored if known else None
         if isinstance(self._store, Store):
             version = self._store.version(tenant)
             if known:
                 known.loading = True
             if known and known.stored and known.stored.version == version:
                 return _Kept(known.index, known.stored, on_disk=known.on_disk)
-            if large := self._store.large_tenant(tenant, version):
-                return _Kept(LargeTenant(large, self._capabilities), large.few)
             if earlier is None and (kept := self._resumed(self._store, tenant, version)):
                 return kept
             stored = self._store.renewed(tenant, earlier, version) if earlier else self._store.load(tenant, version)
@@ -188,10 +185,6 @@ class IndexCache:
             absent=stored.unlisted,
             origins=stored.origins,
         )
-
-    def whole(self, tenant: str) -> Index:
-        """Return an Index of all tools of a tenant, however many. It is made for this call, and the call blocks."""
-        return self._built(self._store.load(tenant)) if self._store else Index(Catalogue())
 
     def _resumed(self, store: Store, tenant: str, version: str) -> _Kept | None:
         """Return the Index in a tenant's file, if it belongs to the tools that the store has now."""

@@ -20,7 +20,6 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import ResolvedCall
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import check_known
-from orchestrator.common.keys import split_key
 from orchestrator.common.tenant import LOCAL
 from orchestrator.common.threads import Threads, now, waiting
 from orchestrator.errors import (
@@ -45,13 +44,13 @@ from orchestrator.index.embed import (
 )
 from orchestrator.index.index import Index
 from orchestrator.options import Options
-from orchestrator.pipeline.conversation import earlier_texts, offered_before, used_lately
-from orchestrator.pipeline.legs.semantic import leaning, why_failed
+from orchestrator.pipeline.conversation import earlier_texts
+from orchestrator.pipeline.legs.semantic import why_failed
 from orchestrator.pipeline.model_calls import RouteModel
 from orchestrator.pipeline.pipeline import Clock, Pipeline
 from orchestrator.pipeline.presets import preset
 from orchestrator.pipeline.state import State, Task, at_once
-from orchestrator.pipeline.understand import Understood, understand
+from orchestrator.pipeline.understand import understand
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Near, Outcome, OutcomeSource, Use, uses_of
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
@@ -59,7 +58,6 @@ from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.inputs import check_models, check_types, checked, fit_from, places_of, task_of
-from orchestrator.runtime.large_tenant import CandidateRequest, LargeTenant
 from orchestrator.runtime.needs import read_needs
 from orchestrator.runtime.recording import masked, person, study, uses
 from orchestrator.runtime.report import report
@@ -186,7 +184,7 @@ class Router:
     def _open(self, place: Store | str | Path) -> Store:
         if isinstance(place, Store):
             return place
-        limits: dict[str, Any] = {"timeout_s": self.options.store_timeout_s, "index_limit": self.options.index_limit}
+        limits: dict[str, Any] = {"timeout_s": self.options.store_timeout_s}
         limits["change_policy"] = self.options.changes
         # Only the first store is restricted. All tools of the others count.
         limits["entries"] = None if self._opened else self._entries
@@ -240,27 +238,15 @@ class Router:
         vars(other).update(owned, _indexes=self._indexes.over(catalogue), _servers=None)
         return other
 
-    async def _index(self, tenant: str, *keys: str) -> Index:
-        """Return the tenant's current Index. Concurrent callers share one load.
-
-        For a large tenant, the Index has the tools with these keys and knows all servers. Without keys it has all
-        tools, and is made for this call.
-        """
+    async def _index(self, tenant: str) -> Index:
+        """Return the tenant's current Index. Concurrent callers share one load."""
         index, _ = await self._indexes.get(tenant)
-        if isinstance(index, Index):
-            return index
-        if not keys:
-            return await asyncio.to_thread(self._indexes.whole, tenant)
-        names = " ".join(split_key(key)[1] for key in keys)
-        asked = CandidateRequest(
-            request=RouteRequest(query=names, tenant=tenant), understood=understand(names), keys=keys
-        )
-        return await asyncio.to_thread(index.index, asked)
+        return index
 
     async def servers(self, tenant: str) -> AbstractSet[str]:
         """Return the servers of the tenant's current tools. The name "" is for tools without a server."""
         index, _ = await self._indexes.get(tenant)
-        return index.catalogue.places.keys() if isinstance(index, Index) else index.hosts
+        return index.catalogue.places.keys()
 
     def _offers(self, tool: Tool) -> bool:
         """Return True if tools of the tool's server may match."""
@@ -347,28 +333,24 @@ class Router:
             state = await self.pipeline.run(await self._begin(request, clock, None), clock)
             return report(state, seen)
 
-    async def _begin(
-        self, request: RouteRequest, clock: Clock, needs: Sequence[str] | None = (), keys: Collection[str] = ()
-    ) -> State:
+    async def _begin(self, request: RouteRequest, clock: Clock, needs: Sequence[str] | None = ()) -> State:
         """Return the State with which a pipeline begins, for a valid request.
 
         Args:
             request: A request with a tenant.
             clock: Measures the time for loading and for the analysis of the task.
             needs: What the task needs, if known. None: ask a language model, if the options say so.
-            keys: Tools that must be among the candidates of a large tenant.
         """
         index, stale = await self._indexes.get(request.tenant)
         unread = await self._memories.get(request.tenant) if self._learns else ""
         clock.book("load")
-        task = await self._task(request, index, needs or (), keys)
-        unsearched = index.warning if isinstance(index, LargeTenant) else ""
-        state = State(task=task, warnings=(*filter(None, (stale, unread, unsearched)),))
+        task = await self._task(request, index, needs or ())
+        state = State(task=task, warnings=(*filter(None, (stale, unread)),))
         clock.book("understand")
         if needs is None and self.options.understand == "model":
             got = await read_needs(state.task, self._model)
             clock.book("needs")
-            task = await self._task(request, index, got.texts, keys) if got.texts else state.task
+            task = await self._task(request, index, got.texts) if got.texts else state.task
             state = replace(state, task=task, usage=got.usage, warnings=(*state.warnings, *got.warnings))
         return state
 
@@ -438,7 +420,7 @@ class Router:
         past.
         """
         request = checked(RouteRequest(query=outcome.query, tenant=tenant), (), {})
-        state = await self._begin(request, Clock(), keys=[use.tool for use in outcome.used])
+        state = await self._begin(request, Clock())
         outcome = replace(outcome, used=uses(state.task.index, outcome.used))
         if not learns:
             return outcome, None
@@ -474,44 +456,22 @@ class Router:
         self._own_reranker = self._own_reranker or Reranker(self.options)
         return self._own_reranker
 
-    async def _excerpt(
-        self, index: LargeTenant, request: RouteRequest, understood: Understood, keys: Collection[str]
-    ) -> Index:
-        """Return an Index of the tools that may fit, with the tools of the conversation and of similar past tasks."""
-        vectors, past = None, self._memories.at_hand(request.tenant)
-        if request.route_hint is not RouteHint.KEYWORD or index.warning:  # Known tools are searched by vectors alone.
-            try:
-                vectors = leaning(await self._embed(None, understood.texts), [own for _, own in understood.earlier])
-            except Exception as error:  # The semantic leg will report it.
-                logger.debug("candidates by keyword search only: %s", error)
-        turns = request.conversation
-        wanted = {*keys, *used_lately(turns), *offered_before(turns)}
-        if past is not None and vectors is not None and (like := past.recall(vectors[0], lambda *_: True)):
-            wanted.update(key for near in like.tasks for key in near.used)
-        asked = CandidateRequest(
-            request=request, understood=understood, vectors=vectors, keys=wanted, servers=self._servers
-        )
-        return await asyncio.to_thread(index.index, asked)
-
-    async def _task(
-        self, request: RouteRequest, index: Index | LargeTenant, needs: Sequence[str], keys: Collection[str]
-    ) -> Task:
+    async def _task(self, request: RouteRequest, index: Index, needs: Sequence[str]) -> Task:
         past = self._memories.at_hand(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
-        large = isinstance(index, Index) and len(index.catalogue) >= _IN_THREAD_FROM
+        large = len(index.catalogue) >= _IN_THREAD_FROM
         compute = self._computing.run if large else at_once
         short = len(request.query) <= _SHORT
         understood = await (at_once if short else compute)(
             lambda: understand(request.query, earlier, known=index.terms, actions=index.actions, needs=needs)
         )
-        own = index if isinstance(index, Index) else await self._excerpt(index, request, understood, keys)
         return Task(
             request=request,
             understood=understood,
-            index=own,
+            index=index,
             options=self.options,
             calibration=self._calibration if past is None else past.claims.on(self._calibration),
-            embed=lambda texts: self._vectors(own, texts),
+            embed=lambda texts: self._vectors(index, texts),
             no_tool=lambda: no_tool_of(self.embedder),
             unfamiliar_to=lambda text: unfamiliar_to(self.embedder, text),
             leans=bool(earlier),
@@ -538,11 +498,10 @@ class Router:
             return None, f"embedder {self.embedder.id!r} failed ({type(error).__name__}: {error})"
         return vectors, ""
 
-    async def _embed(self, index: Index | None, texts: list[str]) -> Vectors:
-        """Return one vector for each text. A given index then has its semantic part."""
-        if not self.embedder.remote and (index is None or index.vectors is not None):
+    async def _embed(self, index: Index, texts: list[str]) -> Vectors:
+        """Return one vector for each text. The index then has its semantic part."""
+        if not self.embedder.remote and index.vectors is not None:
             return vectors_of(self.embedder, texts)
         async with asyncio.timeout(self.options.semantic_timeout_s if self.embedder.remote else None):
-            if index is not None:
-                await self._threads.run(index.semantic, self.embedder)
+            await self._threads.run(index.semantic, self.embedder)
             return await self._threads.run(vectors_of, self.embedder, texts)

@@ -360,7 +360,7 @@ class Gateway:
 
     async def tools_beside(self, tenant: str, tool: Tool) -> list[Tool]:
         """Return the tenant's present tools of the same server, including this one as given."""
-        catalogue = (await self._router._index(tenant, tool.key)).catalogue
+        catalogue = (await self._router._index(tenant)).catalogue
         profile = current()
         beside = [profile.shown(own) for own in catalogue if own.server == tool.server and profile.has(own.key)]
         return [tool, *(own for own in beside if own.key != tool.key)]
@@ -381,11 +381,11 @@ class Gateway:
         listed = await self._listed(tenant, server)
         why = listed.why.get(server)
         await self._read_again(tenant, listed)
-        catalogue = (await self._router._index(tenant, key)).catalogue
+        catalogue = (await self._router._index(tenant)).catalogue
         if why:
             raise ServerUnavailable(f"unknown tool {key}: server {server!r} has not been listed yet: {why}")
         if key not in catalogue.positions and await self.pool(tenant).list_after_calls(server):
-            catalogue = (await self._router._index(tenant, key)).catalogue
+            catalogue = (await self._router._index(tenant)).catalogue
         former, key = key, catalogue.current(key)
         if former != key:
             self._note(f"the tool {former} was renamed to {key}: use the new name; calls of the old name still work")
@@ -432,7 +432,7 @@ class Gateway:
         with suppress(TimeoutError):
             async with asyncio.timeout(_PINNED_S):
                 await self._read_again(tenant, await self._listed(tenant))
-        catalogue = (await self._router._index(tenant, *profile.spec.pinned)).catalogue
+        catalogue = (await self._router._index(tenant)).catalogue
         return profile.pinned(tool for tool in catalogue if self._callable(tool))
 
     async def note_missing(self, tenant: str) -> None:
@@ -442,7 +442,7 @@ class Gateway:
         if not keys:
             return
         listed = await asyncio.to_thread(self._store.servers, tenant)
-        known = (await self._router._index(tenant, *keys)).catalogue.positions
+        known = (await self._router._index(tenant)).catalogue.positions
         missing = [key for key in sorted(keys) if key not in known and key.partition(":")[0] in listed]
         self._named_as_missing.update(missing)
         for key in missing:

@@ -12,7 +12,6 @@ digest of its content, so a write adds the changed parts before it replaces the 
 
 import json
 import logging
-import re
 import secrets
 import time
 from collections.abc import Collection, Container, Iterator, Mapping
@@ -35,8 +34,8 @@ CATALOGUES = "tool_catalogues"
 """The collection of the manifests. It has no vectors, so a change of the embedder does not affect it."""
 PARTS = "tool_catalogues__parts"
 """The collection of the manifests' parts. A part never changes, because its name is a digest of its content."""
-_TEXT, _MOST, _AT_ONCE = 1_000_000, 16_384, 16
-"""Limits for a request of 32 MB: characters of statistics in a part, tools in a part, and parts in a request."""
+_MOST, _AT_ONCE = 16_384, 16
+"""Limits for a request of 32 MB: tools in a part, and parts in a request."""
 _PAST, _TRIES = 16, 100
 _READ = ["state", "past", "version", "parts", "draft", "collection", "tools"]
 """The fields of manifests and drafts. The collection also has other records."""
@@ -45,8 +44,6 @@ Definitions = Mapping[str, str]
 """A server's tools: definition hashes by name."""
 Entries = Mapping[str, str]
 """The servers of a configuration: the identity of each entry, by name."""
-_SEARCHED = re.compile(r"[0-9a-f]{16}\+(\d{1,9})\b")
-"""The version of a large tenant's tools, with their number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +82,6 @@ class Manifest:
         files: The configuration files with the entry of each listing.
         collection: The collection with the tools, which belongs to one embedder.
         problem: Why the manifest cannot be read.
-        statistics: The statistics of all tools of a large tenant. Empty otherwise.
         entries: In a manifest that was `seen`: the entry that listed each server.
         state: The name of the record that was read.
         past: The names of earlier records.
@@ -97,7 +93,6 @@ class Manifest:
     files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     collection: str = ""
     problem: str = ""
-    statistics: str = ""
     entries: Entries = field(default_factory=dict, compare=False)
     state: str = field(default="", compare=False)
     past: tuple[str, ...] = field(default=(), compare=False)
@@ -208,8 +203,7 @@ class Manifest:
         if not self.tools and not self.files:
             return {}
         first = {"listings": [*self.tools], "files": self.files, "collection": self.collection}
-        cut = [self.statistics[at : at + _TEXT] for at in range(0, len(self.statistics), _TEXT)]
-        contents = [first, *({"tools": own} for own in _cut(self.tools)), *({"statistics": text} for text in cut)]
+        contents = [first, *({"tools": own} for own in _cut(self.tools))]
         texts = [json.dumps(content, ensure_ascii=False) for content in contents]
         return {_part_id(self.tenant, text): text for text in texts}
 
@@ -217,7 +211,6 @@ class Manifest:
         """Return the record that names these parts. It replaces the record with the name `state`."""
         known = json.dumps([self.tools, self.last, self.collection], sort_keys=True)
         version = digest(known, 16) if self.tools else ""
-        version += f"+{self.count}" if self.statistics else ""
         past = [state for state in (self.state, *self.past) if state][:_PAST]
         return {"state": secrets.token_hex(8), "past": past, "version": version, "parts": [*parts]}
 
@@ -227,7 +220,6 @@ class _Part(BaseModel, extra="forbid"):
     files: dict[str, tuple[str, ...]] = {}
     collection: str = ""
     tools: dict[str, dict[str, str]] = {}
-    statistics: str = ""
 
 
 def _cut(tools: Mapping[str, Definitions]) -> Iterator[dict[str, dict[str, str]]]:
@@ -294,7 +286,6 @@ def _read(points: Points, tenant: str, record: Mapping[str, Any]) -> Manifest:
         tools=tools,
         files=whole.files,
         collection=whole.collection,
-        statistics=whole.statistics,
         state=record["state"],
         past=tuple(record["past"]),
         parts=parts,
@@ -305,7 +296,6 @@ def _add(whole: _Part, part: _Part) -> None:
     whole.listings += part.listings
     whole.files |= part.files
     whole.collection += part.collection
-    whole.statistics += part.statistics
     for listing, own in part.tools.items():
         whole.tools[listing] = whole.tools.get(listing, {}) | own
 
@@ -352,8 +342,6 @@ def shared(qdrant: Qdrant, hidden: Container[str]) -> Manifest:
 def version(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> str:
     """Return a version of the tools that the tenant sees: its own, the shared ones, and the embedder of their vectors.
 
-    For a large tenant it ends with the greater number of tools of the two owners, for example "0f3c+60000".
-
     Args:
         qdrant: The store.
         tenant: The tenant.
@@ -361,15 +349,7 @@ def version(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> str:
     """
     own = qdrant.peek(CATALOGUES, {name: point_id("manifest", name) for name in (tenant, SHARED)}, "version")
     seen = "" if entries is None else json.dumps(entries, sort_keys=True)
-    whole = digest(f"{own.get(tenant, '')} {own.get(SHARED, '')} {seen}", 16)
-    most = max(map(searched_tools, map(str, own.values())), default=0)
-    return f"{whole}+{most}" if most else whole
-
-
-def searched_tools(version: str) -> int:
-    """Return the number of tools that a server can search for one owner, from a version. 0: the tenant is not large."""
-    found = _SEARCHED.match(version)
-    return int(found[1]) if found else 0
+    return digest(f"{own.get(tenant, '')} {own.get(SHARED, '')} {seen}", 16)
 
 
 def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] | None:

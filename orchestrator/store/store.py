@@ -8,7 +8,7 @@ another writer may be about to name a young one.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -25,8 +25,6 @@ from orchestrator.store.listing_records import Failure
 from orchestrator.store.manifest import Changes, Entries, Manifest
 from orchestrator.store.opening import Qdrant
 from orchestrator.store.outcomes import Outcomes
-from orchestrator.store.points import Vectors
-from orchestrator.store.qdrant.large_tenant_search import SearchedTools
 from orchestrator.store.snapshot import Snapshot, read_snapshot
 from orchestrator.store.stored_tools import Stored, read_stored
 from orchestrator.store.tool_records import damaged, stored_tool, tool_id
@@ -39,22 +37,6 @@ __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 _ATTEMPTS = 5
 _REMEMBERED = 10_000
 _FAILURES_KEPT_S = 30 * 86_400
-INDEX_LIMIT = 50_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LargeTenantTools:
-    """The tools of a large tenant.
-
-    Attributes:
-        searched: The tools that the Qdrant server searches.
-        few: The tools that are in memory.
-        vectors: The vectors of `few`, shape [few, dimension].
-    """
-
-    searched: tuple[SearchedTools, ...]
-    few: Stored
-    vectors: Vectors
 
 
 class Store:
@@ -81,7 +63,6 @@ class Store:
         *,
         embedder: Embedder | Callable[[], Embedder],
         timeout_s: float = 10.0,
-        index_limit: int = INDEX_LIMIT,
         entries: Entries | None = None,
         change_policy: ChangePolicy = "safe",
     ) -> None:
@@ -91,12 +72,11 @@ class Store:
             location: A folder or a URL. None: in memory.
             embedder: An embedder, or a function that opens one on first use.
             timeout_s: Seconds that a Qdrant server may take to answer.
-            index_limit: The size of a large tenant. A Qdrant server searches the tools of a tenant with more tools.
             entries: The entries of a configuration (`McpConfig.entries`). Only tools that these entries listed are
                 seen. None: every server is seen as it was listed last.
             change_policy: The changed definitions that wait until somebody accepts them.
         """
-        self.index_limit, self.change_policy = index_limit, change_policy
+        self.change_policy = change_policy
         self.location = "" if location is None else str(location)
         self.qdrant = Qdrant(self.location, timeout_s)
         self._tool_points = ToolPoints(self.qdrant, embedder)
@@ -168,26 +148,6 @@ class Store:
         # Damaged records may still be damaged.
         same = (stored.version, stored.damaged) == (earlier.version, earlier.damaged)
         return earlier if same else stored
-
-    def large_tenant(self, tenant: str, version: str) -> LargeTenantTools | None:
-        """Return the tools of a large tenant, which the server searches. Return None if the tenant is not large.
-
-        Args:
-            tenant: The tenant.
-            version: The version, if it was just read. It shows a small number of tools without another request.
-        """
-        if manifest.searched_tools(version) <= self.index_limit:
-            return None
-        owners = self._visible(tenant)
-        hidden = {SHARED: owners[0].tools.keys()} if tenant != SHARED else {}
-        large = [o for o in owners if o.collection == self._tool_points.searched and o.count > self.index_limit]
-        if not large:
-            return None
-        few = [owner for owner in owners if owner not in large]
-        stored = read_stored(self.qdrant, self._tool_points, tenant, version, owners=few, entries=self._entries)
-        vectors = stored.vectors if stored.vectors is not None else self._tool_points.embed(stored.tools)
-        searched = tuple(SearchedTools(self.qdrant, owner, hidden.get(owner.tenant, ())) for owner in large)
-        return LargeTenantTools(searched=searched, few=stored, vectors=vectors)
 
     def version(self, tenant: str) -> str:
         """Read the version of the tenant's tools."""
@@ -368,7 +328,7 @@ class Store:
         now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
         given = {tool.key: tool for own in servers.values() for tool in own or ()}
         wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
-        writer = Writer(self.qdrant, self._tool_points, self.index_limit, self._damaged)
+        writer = Writer(self.qdrant, self._tool_points, self._damaged)
         return writer.replace(Write(tenant, now, wanted, listed or {}, self._entries, file), on_progress)
 
     def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None) -> None:

@@ -12,14 +12,12 @@ from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import Embedder, Vectors, embed_tools
 from orchestrator.index.flags import cleaned, suspects
-from orchestrator.records.durable_names import COLLECTION, SEARCHED
+from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Tool
 from orchestrator.store import drafts
 from orchestrator.store.manifest import Manifest
 from orchestrator.store.opening import Qdrant
 from orchestrator.store.points import Points, is_whole
-from orchestrator.store.qdrant import large_tenant_search as large_tenant
-from orchestrator.store.qdrant.client import ServerPoints
 from orchestrator.store.tool_records import stored_tool, tool_payload
 
 _CHUNK, _REMOTE_CHUNK = 4096, 512
@@ -60,14 +58,9 @@ class ToolPoints:
         """The collection of this embedder's vectors that is read by id."""
         return collection_of(COLLECTION, self.embedder)
 
-    @property
-    def searched(self) -> str:
-        """The collection of this embedder's vectors that a server searches."""
-        return collection_of(SEARCHED, self.embedder)
-
     def fits(self, collection: str) -> bool:
         """Return True if the collection has this embedder's vectors."""
-        return collection in (self.collection, self.searched)
+        return collection == self.collection
 
     def embed(self, tools: Sequence[Tool]) -> Vectors:
         """Return one vector for each tool. Flagged tools are embedded without the suspicious parts of their texts, as
@@ -123,11 +116,8 @@ class ToolPoints:
         """
         if (stored := points.size(collection)) not in (None, vectors.shape[1]):
             raise InvalidConfig(self._wrong_size(stored or 0, vectors.shape[1]))
-        if isinstance(points, ServerPoints) and collection == self.searched:
-            large_tenant.add(points, collection, tools, vectors)
-        else:
-            points.create(collection, vectors.shape[1])
-            points.put(collection, {point: tool_payload(tool) for point, tool in tools.items()}, vectors)
+        points.create(collection, vectors.shape[1])
+        points.put(collection, {point: tool_payload(tool) for point, tool in tools.items()}, vectors)
 
     def left_behind(self, points: Points, owner: Manifest, collection: str) -> dict[str, Tool]:
         """Return the owner's tools in another collection. Tools with damaged records are left out.

@@ -11,7 +11,6 @@ from orchestrator.store import drafts, manifest
 from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest
 from orchestrator.store.opening import Qdrant
 from orchestrator.store.points import Points
-from orchestrator.store.qdrant import large_tenant_search as large_tenant
 from orchestrator.store.tool_records import tool_id
 from orchestrator.store.vectors import ToolPoints
 
@@ -24,9 +23,9 @@ _BATCH = 256
 class Writer:
     """Writes the tools of all tenants."""
 
-    def __init__(self, qdrant: Qdrant, tool_points: ToolPoints, index_limit: int, damaged: Container[str]) -> None:
+    def __init__(self, qdrant: Qdrant, tool_points: ToolPoints, damaged: Container[str]) -> None:
         self._qdrant, self._tool_points = qdrant, tool_points
-        self._index_limit, self._damaged = index_limit, damaged
+        self._damaged = damaged
 
     def replace(self, write: "Write", on_progress: Progress | None) -> dict[str, Changes]:
         """Write the tools of several servers, and return the changes of each server."""
@@ -43,11 +42,9 @@ class Writer:
             return self._finish(points, write, again, noted if calm else [])
 
     def _found(self, points: Points, write: "Write") -> "_Found":
-        """Return the state before a write. A large tenant stays in the searched collection, even with fewer tools."""
+        """Return the state before a write."""
         before, noted = manifest.to_replace(points, write.tenant)
-        collection, searched = self._tool_points.collection, self._tool_points.searched
-        if self._qdrant.remote and (before.collection == searched or write.on(before, "").count > self._index_limit):
-            collection = searched
+        collection = self._tool_points.collection
         kept = write.on(before, collection).definitions() if collection != before.collection else set[tuple[str, str]]()
         left = self._tool_points.left_behind(points, before, collection)
         tools = {**{point: tool for point, tool in left.items() if (tool.key, tool.hash) in kept}, **write.wanted}
@@ -90,8 +87,6 @@ class Writer:
                 noted = [*noted, *self._note(points, [(found.collection, found.added)])]
                 vectors = self._tool_points.embed(list(found.missing.values()))
                 self._tool_points.add(points, found.collection, found.missing, vectors)
-            if found.collection == self._tool_points.searched:
-                after = large_tenant.with_statistics(points, before, after)
             if (after, after.last) == (before, before.last):
                 self._sweep(points, found, after, before.parts, [], noted)
                 return write.changes(before, after)

@@ -69,7 +69,7 @@ class Place:
 
     def _open(self, place: Store | str | Path, options: Options | None = None) -> Store:
         options = options or Options.from_env()
-        limits: dict[str, Any] = {"timeout_s": options.store_timeout_s, "index_limit": options.index_limit}
+        limits: dict[str, Any] = {"timeout_s": options.store_timeout_s}
         limits["change_policy"] = options.changes
         entries = None if place != self.store_place else self.entries
         return Store(str(place), embedder=lambda: embedder_for(options), entries=entries, **limits)

@@ -1,8 +1,8 @@
 """A tenant's points on a Qdrant server."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,16 +12,6 @@ from orchestrator.store.qdrant.rest import Refused, client_over
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
 
-Sparse = Mapping[int, float]
-"""A sparse vector: weights by the numbers of its terms."""
-Probe = tuple[Sequence[float] | Sparse, int]
-"""A vector, and the number of points to find for it: those with the greatest product with it."""
-_DENSE, _SPARSE = "meaning", "words"
-"""The two vectors of each point in a collection that the server searches."""
-_FILTERED = ("server", "keys", "name", "labels", "hosted")
-"""The fields by which a search filters these points."""
-_RANK_CONSTANT = 60
-"""The constant of reciprocal rank fusion."""
 _PAGE, _COUNTED, _TRIES = 1_000, 50_000, 3
 _ABSENT = 404
 """The HTTP status where a collection does not exist."""
@@ -31,42 +21,8 @@ MB.
 """
 
 
-class Where(NamedTuple):
-    """Conditions of a search. A point must have one of the values for each field in `all`, and none of the values for
-    each
-    field in `none`.
-    """
-
-    all: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    none: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-    def having(self, field: str, values: Iterable[str]) -> "Where":
-        """Return these conditions with another one: the field has one of these values."""
-        return Where((*self.all, (field, tuple(values))), self.none)
-
-    def without(self, field: str, values: Iterable[str]) -> "Where":
-        """Return these conditions with another one: the field has none of these values."""
-        return Where(self.all, (*self.none, (field, tuple(values))))
-
-    def fits(self, payload: Mapping[str, str | list[str]]) -> bool:
-        """Return True if a point with these fields meets the conditions."""
-
-        def has(field: str, values: tuple[str, ...]) -> bool:
-            own = payload[field]
-            return not set(values).isdisjoint([own] if isinstance(own, str) else own)
-
-        return all(has(*one) for one in self.all) and not any(has(*one) for one in self.none)
-
-
-Search = tuple[Sequence[Probe], Where, int]
-"""Probes (empty: any point), the conditions, and the maximum number of results."""
-
-
 class ServerPoints(Points):
-    """Points on a server. Tenants share the collections, and each point has its tenant in an indexed field.
-
-    The server can search the collections that `create_searched` creates.
-    """
+    """Points on a server. Tenants share the collections, and each point has its tenant in an indexed field."""
 
     def __init__(self, rest: Any, tenant: str, patience_s: float = 0.0) -> None:
         """Create the access for one tenant.
@@ -88,7 +44,7 @@ class ServerPoints(Points):
         if info is None:
             return None
         vectors = info["config"]["params"].get("vectors") or {}
-        return int(vectors.get(_DENSE, vectors).get("size", 0))
+        return int(vectors.get("size", 0))
 
     @cached_property
     def _client(self) -> "QdrantClient":
@@ -108,14 +64,7 @@ class ServerPoints(Points):
 
         # Points that are read only by id need no graph. Building one takes seven times as long as storing the points.
         graph = models.HnswConfigDiff(m=0)
-        self._create(name, (), vectors_config=_shape(size) if size else {}, hnsw_config=graph)
-
-    def create_searched(self, name: str, size: int) -> None:
-        """Create a collection for dense vectors of this size and for sparse vectors, unless it exists."""
-        from qdrant_client import models
-
-        sparse = {_SPARSE: models.SparseVectorParams()}
-        self._create(name, _FILTERED, vectors_config={_DENSE: _shape(size)}, sparse_vectors_config=sparse)
+        self._create(name, vectors_config=_shape(size) if size else {}, hnsw_config=graph)
 
     def _info(self, name: str) -> dict[str, Any] | None:
         """Return the server's description of the collection, or None if it does not exist."""
@@ -125,7 +74,7 @@ class ServerPoints(Points):
     def _exists(self, name: str) -> bool:
         return bool(self._ask("GET", f"/collections/{name}/exists")["exists"])
 
-    def _create(self, name: str, filtered: Sequence[str], **config: Any) -> None:
+    def _create(self, name: str, **config: Any) -> None:
         from qdrant_client import models
 
         info = self._info(name)
@@ -137,10 +86,8 @@ class ServerPoints(Points):
                     raise
         made = (info or {}).get("payload_schema") or {}  # A writer may have died before it created all indexes.
         tenant = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-        schemas = {"tenant": tenant, **dict.fromkeys(filtered, models.PayloadSchemaType.KEYWORD)}
-        for field, schema in schemas.items():
-            if field not in made:
-                self._write("create_payload_index", name, field_name=field, field_schema=schema)
+        if "tenant" not in made:
+            self._write("create_payload_index", name, field_name="tenant", field_schema=tenant)
 
     def drop(self, name: str) -> None:
         if self._exists(name):
@@ -239,40 +186,12 @@ class ServerPoints(Points):
         ordering = models.WriteOrdering.STRONG if strong else None
         self._write("delete", name, points_selector=chosen, wait=True, ordering=ordering)
 
-    def _filter(self, where: Where = Where(), ids: Sequence[str] = ()) -> dict[str, Any]:  # noqa: B008 (it is frozen)
-        """Return the filter for the tenant's own points with these conditions. `ids` restricts it to these points."""
-        must, must_not = (
-            [{"key": field, "match": {"any": list(values)}} for field, values in conditions]
-            for conditions in ((("tenant", (self._tenant,)), *where.all), where.none)
-        )
-        must += [{"has_id": list(ids)}] if ids else []
-        return {"must": must, **({"must_not": must_not} if must_not else {})}
-
-    def put_searched(self, name: str, points: New, vectors: Vectors, words: Sequence[Sparse]) -> None:
-        """Write points as `put` does, with their sparse vectors.
-
-        Args:
-            name: The name of the collection.
-            points: The payloads by id.
-            vectors: The dense vectors, in the order of the points.
-            words: The sparse vectors, in the order of the points.
-        """
-        for part, rows in _parts(points, vectors.shape[1]):
-            self._upsert(name, part, {_DENSE: vectors[rows].tolist(), _SPARSE: [*map(_sparse, words[rows])]})
-
-    def search(self, name: str, searches: Sequence[Search]) -> list[list[str]]:
-        """Return the ids of the points that each search finds, best rank first. All searches are one request."""
-        asked = [self._search(*search) for search in searches]
-        found = self._ask("POST", f"/collections/{name}/points/query/batch", {"searches": asked})
-        return [[str(point["id"]) for point in own["points"]] for own in found]
-
-    def _search(self, probes: Sequence[Probe], where: Where, most: int) -> dict[str, Any]:
-        own = self._filter(where)
-        asked: dict[str, Any] = {"filter": own, "limit": most, "with_payload": False}
-        if probes:
-            asked["prefetch"] = [{**_query(probe), "filter": own, "limit": limit} for probe, limit in probes]
-            asked["query"] = {"rrf": {"k": _RANK_CONSTANT}}
-        return asked
+    def _filter(self, ids: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the filter for the tenant's own points. `ids` restricts it to these points."""
+        must: list[dict[str, Any]] = [_says("tenant", self._tenant)]
+        if ids:
+            must.append({"has_id": list(ids)})
+        return {"must": must}
 
 
 def _shape(size: int) -> Any:
@@ -293,17 +212,6 @@ def _parts(points: New, size: int) -> Iterator[tuple[New, slice]]:
         yield {point: points[point] for point in ids[rows]}, rows
 
 
-def _query(probe: Sequence[float] | Sparse) -> dict[str, Any]:
-    if isinstance(probe, Mapping):
-        return {"query": _sparse(probe), "using": _SPARSE}
-    return {"query": list(probe), "using": _DENSE}
-
-
-def _sparse(vector: Sparse) -> dict[str, Any]:
-    return {"indices": list(vector), "values": list(vector.values())}
-
-
 def _record(record: Mapping[str, Any]) -> Record:
     vector = record.get("vector")
-    vector = vector.get(_DENSE) if isinstance(vector, dict) else vector
     return Record(str(record["id"]), record.get("payload") or {}, np.array(vector, np.float32) if vector else None)

@@ -193,7 +193,7 @@ class Resources:
             ToolChanged: The tool's definition has changed, or its change waits to be accepted.
         """
         router, key = await self.router(), call.tool.key
-        known = (await router._index(call.tenant, key)).catalogue[key]
+        known = (await router._index(call.tenant)).catalogue[key]
         if not router._offers(known):
             raise UnknownTool(f"tool {key!r} belongs to a server that this worker does not offer (only_servers)")
         if known.hash != call.tool.hash or is_quarantined(known):
