@@ -41,7 +41,6 @@ def test_a_setting_of_the_wrong_type_or_range_is_named_with_its_remedy(name: str
     ("variable", "value", "remedy"),
     [
         *(("TOOLROUTE_MODEL_TIMEOUT", value, "give seconds, from ") for value in ("soon", "0", "-1", "nan", "inf")),
-        ("TOOLROUTE_CACHED_TENANTS", "5.5", "give a whole number above 0"),
         ("TOOLROUTE_EXPERIENCE", "some", "give texts, no-texts or off"),
     ],
 )

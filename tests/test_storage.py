@@ -127,18 +127,6 @@ def test_an_index_that_a_dead_writer_did_not_make_is_made_by_the_next() -> None:
         assert {name for name, fields in front.engine.indexes.items() if "tenant" in fields} >= {CATALOGUES, PARTS}
 
 
-def test_an_import_that_changes_nothing_asks_three_times_and_reads_no_tools() -> None:
-    tools = [tool(f"s:do_{number}", f"Does {number}") for number in range(1_100)]
-    with qdrant_front() as front:
-        Store(front.url, embedder=shipped(), timeout_s=60).replace_server("org:1", "s", tools)
-        front.requests.clear()
-        Store(front.url, embedder=shipped(), timeout_s=60).replace_server("org:1", "s", tools)
-        asked = [request.removeprefix("POST /collections/") for request in front.requests]
-        assert [path.split("__")[0] for path in asked[:2]] == [f"{CATALOGUES}/points/scroll", CATALOGUES]
-        assert len(asked) == 3
-        assert asked[2].endswith("/points/count")
-
-
 def test_a_changed_tool_leaves_most_parts_of_a_manifest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.store.manifest._MOST", 20)
     tools = [tool(f"s:do_{number}", f"Does {number}") for number in range(100)]
