@@ -1,6 +1,9 @@
 """The shipped package: one import name and a short public interface."""
 
 import ast
+import subprocess
+import sys
+import tarfile
 import zipfile
 from dataclasses import fields, is_dataclass
 from importlib import import_module
@@ -82,3 +85,13 @@ def test_scripts_import_what_the_package_has(folder: str) -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("orchestrator"):
                 exec(compile(ast.Module([node], type_ignores=[]), path, "exec"), {})
+
+
+@pytest.mark.slow
+def test_the_sdist_has_the_changelog_and_no_tests(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, capture_output=True, check=True, timeout=120)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert "CHANGELOG.md" in names
+    assert not [name for name in names if name.startswith("tests")]
