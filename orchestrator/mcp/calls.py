@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 from orchestrator.catalogue.export import check_arguments, read_arguments
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
+from orchestrator.mcp.meta import request_meta
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.tool import Tool
 
@@ -49,17 +50,24 @@ class Call:
     confirm: Confirm | None = None
 
     @classmethod
-    def of(cls, tool: Tool | str, arguments: Mapping[str, Any], idempotency_key: str | None = None) -> Self:
+    def of(
+        cls,
+        tool: Tool | str,
+        arguments: Mapping[str, Any],
+        idempotency_key: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Self:
         """Make a call from a key or a Tool record.
 
         Args:
             tool: The tool's key or record.
             arguments: The arguments.
             idempotency_key: A key for servers that recognise repeated calls.
+            meta: The `_meta` of the client's request.
 
         Raises:
             UnknownTool: `tool` is not a key.
-            InvalidArguments: JSON cannot represent the arguments.
+            InvalidArguments: JSON cannot represent the arguments, or `meta` is too large.
         """
         server, _, name = (tool.key if isinstance(tool, Tool) else tool).partition(":")
         if not (server and name):
@@ -69,7 +77,7 @@ class Call:
             name=name,
             chosen=tool if isinstance(tool, Tool) else None,
             arguments=read_arguments(f"{server}:{name}", arguments),
-            meta={IDEMPOTENCY_KEY: idempotency_key} if idempotency_key else {},
+            meta=request_meta(meta) | ({IDEMPOTENCY_KEY: idempotency_key} if idempotency_key else {}),
         )
 
     @property

@@ -146,6 +146,7 @@ class Connections:
         deadline_s: float | None = None,
         max_result_tokens: int | None = None,
         confirm: Confirm | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> ToolResult:
         """Call a tool, connecting its server if necessary.
 
@@ -159,6 +160,7 @@ class Connections:
             deadline_s: Seconds for the whole call, instead of the server's timeout.
             max_result_tokens: Cut the result after this many tokens.
             confirm: Receives the server's present definition before the call, and raises if the call is not allowed.
+            meta: The `_meta` for the server, for example `{"traceparent": "00-..."}`.
 
         Raises:
             UnknownTool: No server has this tool.
@@ -167,7 +169,7 @@ class Connections:
             ServerUnavailable: Nothing was sent, or the tool only reads.
             OutcomeUnknown: The call was sent, and there was no answer.
         """
-        call = Call.of(tool, arguments or {}, idempotency_key)
+        call = Call.of(tool, arguments or {}, idempotency_key, meta)
         call.confirm = confirm
         if deadline_s is not None:
             call.deadline = asyncio.get_running_loop().time() + deadline_s

@@ -16,6 +16,7 @@ from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config.parse import ServerSpec
+from orchestrator.mcp.meta import answer_meta
 from orchestrator.records.tool import Annotations, Tool
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _AT_A_TIME = 25
 _READ = frozenset({"name", "title", "description", "inputSchema", "annotations", "_meta"})
 _SAID = frozenset({"required", "type", "$ref"})
 _HINTS = frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
-_ASIDE = {"outputSchema": dict, "icons": list}
+_ASIDE = {"outputSchema": dict, "icons": list, "_meta": dict}
 _LISTS = {"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}
 _BLOCKS = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
@@ -92,6 +93,8 @@ class Listing:
     def _set_aside(self, tool: dict[str, Any]) -> None:
         """Keep the parts of a tool that only a client behind the gateway reads."""
         kept = {name: part for name, kind in _ASIDE.items() if isinstance(part := tool.get(name), kind)}
+        kept["_meta"] = answer_meta(kept.get("_meta"), Secrets())
+        kept = {name: part for name, part in kept.items() if part}
         if kept and len(compact(kept)) <= MAX_DEFINITION_BYTES:
             self.extras[tool["name"]] = kept
 
@@ -223,6 +226,8 @@ def _trimmed(tool: Any) -> Any:
 
 def _mend_answer(result: dict[str, Any]) -> None:
     """Mend the answer to a call in place."""
+    if not isinstance(result.get("_meta", {}), dict):
+        del result["_meta"]
     content = result.get("content") or []
     blocks = content if isinstance(content, list) else [content]
     result["content"] = [_known(block) for block in blocks if block is not None]

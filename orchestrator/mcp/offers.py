@@ -25,7 +25,7 @@ class Offer(BaseModel):
         templates: Its resource templates.
         prompts: Its prompts.
         completes: True if it completes arguments of prompts and templates.
-        tools: `outputSchema` and `icons` by tool name.
+        tools: `outputSchema`, `icons` and `_meta` by tool name.
     """
 
     model_config = ConfigDict(extra="ignore")

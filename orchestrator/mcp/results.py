@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp.calls import WHOLE
+from orchestrator.mcp.meta import answer_meta, is_too_large
 from orchestrator.records.call import ToolResult
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
 
 
+_MOST_META_BYTES = 16 * 2**10
+"""The maximum size of the `_meta` of a result that a workflow history keeps."""
 _TEXTS = frozenset({"text", "resource", "resource_link"})
 
 
@@ -58,6 +61,7 @@ def as_tool_result(answered: Answered) -> ToolResult:
         truncated=was_cut or dropped,
         tokens=tokens,
         warnings=answered.warnings,
+        meta={} if isinstance(result, Exception) else answer_meta(result.meta, secrets, _MOST_META_BYTES),
     )
 
 
@@ -77,6 +81,8 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
     warnings = [TextContent(text=f"Warning: {warning}") for warning in answered.warnings]
     if isinstance(result, Exception):
         return CallToolResult(content=[TextContent(text=answered.refusal), *warnings], is_error=True)
+    if is_too_large(result.meta):
+        warnings.append(TextContent(text="Warning: the result's _meta is too large and was left out"))
     blocks: list[ContentBlock] = []
     was_cut = False
     for given in result.content:
@@ -103,6 +109,7 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
         content=[*blocks, *warnings],
         structured_content=clear if isinstance(clear, dict) else None,
         is_error=result.is_error,
+        _meta=answer_meta(result.meta, secrets) or None,
     )
 
 

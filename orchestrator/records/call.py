@@ -93,6 +93,7 @@ class ToolResult:
         warnings: Warnings about this call.
         whole: The reference of the uncut result, if the worker keeps it. `ToolRouter.page` reads it part by part. As an
             argument of another call, the reference is replaced by the whole result.
+        meta: The `_meta` of an MCP server's result. Empty if it is larger than 16 KiB.
 
     Examples:
         >>> from orchestrator import ToolResult
@@ -107,6 +108,7 @@ class ToolResult:
     tokens: int = 0
     warnings: tuple[str, ...] = ()
     whole: str = ""
+    meta: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

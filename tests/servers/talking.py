@@ -4,6 +4,7 @@ Run: `python talking.py`. It has every protocol, and answers a client of 2026-07
 """
 
 import asyncio
+import json
 import os
 from typing import Any
 
@@ -42,13 +43,15 @@ LISTENERS = ListenHandler(BUS)
 
 async def list_tools(_: Context, __: Any) -> types.ListToolsResult:
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
-    names = [*QUESTIONS, "log", "touch", "add_note", "link", "pay", "rows"]
+    names = [*QUESTIONS, "log", "touch", "add_note", "link", "pay", "meta", "rows"]
     icon = types.Icon(src="https://icons.example/note.png")
     tools = [
         types.Tool(name=name, title=name.title(), description=f"Do {name}.", input_schema=schema) for name in names
     ]
     rows = {"type": "object", "properties": {"rows": {"type": "array"}}}
     tools[-1] = tools[-1].model_copy(update={"output_schema": rows, "icons": [icon]})
+    shown = {"ui": {"resourceUri": "ui://memo/view"}, "example.com/key": os.environ.get("API_KEY", "")}
+    tools[-2] = tools[-2].model_copy(update={"meta": shown})
     return types.ListToolsResult(tools=tools)
 
 
@@ -73,6 +76,11 @@ async def call_tool(context: Context, params: types.CallToolRequestParams) -> An
         notes.append(f"memo://{text}")
         await BUS.publish(ResourcesListChanged())
         await context.session.send_notification(types.ResourceListChangedNotification())
+    if name == "meta":
+        received = json.dumps(dict(context.meta or {}), sort_keys=True)
+        meta = {"example.com/of": "result", "example.com/key": os.environ.get("API_KEY", "")}
+        block = types.TextContent(text=received, _meta={"example.com/of": "block"})
+        return types.CallToolResult(content=[block], _meta=meta)
     content: list[Any] = [types.TextContent(text="done")]
     structured = None
     if name == "link":
@@ -104,7 +112,9 @@ async def _log(context: Context, text: str) -> None:
 
 
 async def list_resources(_: Context, __: Any) -> types.ListResourcesResult:
-    return types.ListResourcesResult(resources=[types.Resource(uri=uri, name=uri[7:]) for uri in notes])
+    return types.ListResourcesResult(
+        resources=[types.Resource(uri=uri, name=uri[7:], _meta={"of": uri}) for uri in notes]
+    )
 
 
 async def list_templates(_: Context, __: Any) -> types.ListResourceTemplatesResult:
