@@ -27,7 +27,7 @@ def main() -> None:
     given = parser.parse_args()
     for name in CATALOGUES:
         tools = [_tool(row) for row in _rows(given.data / "bench" / name / "tools.jsonl")]
-        flagged = suspects(tools, tools)
+        flagged = suspects(tools)
         forms = Counter(" ".join(reason.split()[:2]) for reasons in flagged.values() for reason in reasons)
         mentioning = sum(bool(mentions(tool)) for tool in tools if tool.key not in flagged)
         print(f"{name}: {len(tools):,} tools, {len(flagged)} flagged {dict(forms)}, {mentioning} mention a phrase")

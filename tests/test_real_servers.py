@@ -45,7 +45,7 @@ async def test_the_npm_registrys_servers(tmp_path: Path) -> None:
     async with Connections(servers) as connections:
         assert len(await connections.tools("everything")) == 13
         tools = [tool for server in ("everything", "files", "memory") for tool in await connections.tools(server)]
-        assert not suspects(tools, tools)
+        assert not suspects(tools)
         environment = await connections.call("everything:get-env")
         assert json.loads(environment.text)["API_KEY"] == "***"
         image = await connections.call("everything:get-tiny-image")

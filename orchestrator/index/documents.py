@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.flags import cleaned, names_in, suspicions
+from orchestrator.index.flags import cleaned, suspicions
 from orchestrator.index.intent import action_of, thing_of
 from orchestrator.index.text import field_terms, fields
 from orchestrator.records.tool import Tool
@@ -28,8 +28,7 @@ class Document:
     """The searched form of a tool, without suspicious texts, which are listed in `suspicions`.
 
     `terms` are by field, in the order of `fields`. `words` are the lower-case words of the description. `action` is the
-    word that begins both name and description. `thing` and `reads` identify twins. `names` are names in the texts that
-    could belong to other tools.
+    word that begins both name and description. `thing` and `reads` identify twins.
     """
 
     tool: Tool
@@ -40,11 +39,10 @@ class Document:
     thing: tuple[str, ...]
     reads: bool
     outdated: bool
-    names: frozenset[str]
 
     @classmethod
     def of(cls, tool: Tool) -> "Document":
-        found, names = suspicions(tool), names_in(tool)
+        found = suspicions(tool)
         tool = cleaned(tool) if found else tool
         thing, reads = thing_of(tool)
         return cls(
@@ -56,7 +54,6 @@ class Document:
             thing=thing,
             reads=reads,
             outdated=is_outdated(tool),
-            names=names,
         )
 
 

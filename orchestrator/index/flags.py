@@ -1,19 +1,21 @@
 """Safety: texts of a tool that are meant for the model or for the ranking, and the tool without them.
 
 A tool is flagged when a text of it acts on the model. An act has a form that a person can check: text that is hidden
-or encoded, a name that only another server's tool has, data from elsewhere for a parameter or an address, or an order
-that is not quoted. Texts that only mention such things (a quoted order, a private path, a password) are no act:
-`mentions` names them, and they cost the tool nothing. `python -m research.flags` counts how many public tools each form
-flags. The label `reviewed` = `yes`, which `toolroute tools accept` or the author of a file sets, vouches for a tool. A
-server cannot set this label, because labels never come from its listing. A flag is a warning. Approval is the guard.
+or encoded, data from elsewhere for a parameter or an address, or an order that is not quoted. The names of other
+servers' tools are no evidence, because a stranger chooses them: a server with tools called `GitHub` and `head_branch`
+would flag every tool that mentions these words. Texts that only mention such things (a quoted order, a private path, a
+password) are no act: `mentions` names them, and they cost the tool nothing. `python -m research.flags` counts how many
+public tools each form flags. The label `reviewed` = `yes`, which `toolroute tools accept` or the author of a file sets,
+vouches for a tool. A server cannot set this label, because labels never come from its listing. A flag is a warning.
+Approval is the guard.
 """
 
 import base64
 import binascii
 import re
 import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +57,10 @@ _VALUES = (
     r"\b(?:api keys|private keys|passwords|credentials|conversation history"
     r"|(?:full|complete) (?:\w+ )?conversation)\b"
 )
-_GIVES, _READS, _SECRETS = re.compile(rf"(?i){_GIVE}"), re.compile(_PRIVATE), re.compile(rf"(?i){_VALUES}")
+_GIVES = re.compile(rf"(?i)(?<!\bis )(?<!\bare )(?<!\bto ){_GIVE}")
+"""An order to move data. "The path is read on the server: use `manifest` to pass the text" gives none."""
+_READS = re.compile(_PRIVATE)
+_SECRETS = re.compile(rf"(?i){_VALUES}")
 _READS_PRIVATE = re.compile(
     rf"(?i)(?<!is )(?<!are )(?<!be )(?<!not )(?<!n't )(?<!never ){_GIVE}[^.\n(]{{0,60}}{_PRIVATE}"
     rf"|{_PRIVATE}[^\n]{{0,60}}{_GIVE}"
@@ -70,7 +75,8 @@ _NAMED = re.compile(r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?|(?=[`'\
 _QUOTED = re.compile(r"[\"`“][^\"`“”\n]*+[\"`”]|(?<!\w)['‘][^'‘’\n]*+['’](?!\w)")
 """Quotations. A text only mentions the words in them. Possessive, because a long open quotation must not take long."""
 _ORDERS = re.compile(
-    r"(?i)\b(?:ignore|disregard|override) (?:all )?(?:the |your )?(?:previous|prior|system) (?:instructions?|prompts?)"
+    r"(?i)(?<!\bthat )(?<!\bwhich )\b(?:ignore|disregard|override) (?:all )?(?:the |your )?"
+    r"(?:previous|prior|system) (?:instructions?|prompts?)"
     r"|\b(?:do not|don'?t|never|without) (?:tell|mention|inform|notify|reveal)(?:ing)?(?: this| that)?"
     r"(?: \w+)?(?: to)? (?:the )?users?\b"
     rf"|\bbefore using this tool[^.\n]{{0,40}}{_GIVE}"
@@ -78,20 +84,12 @@ _ORDERS = re.compile(
     r"|\bnever use other tools\b"
 )
 """Orders that public attacks give. `docs/decisions/confidence.md` has the counts."""
-_COMPOUND = re.compile(r"(?<![\w./-])[A-Za-z][a-zA-Z0-9]*(?:[_-][A-Za-z0-9]+|(?<=[a-z0-9])[A-Z][a-z]+)+(?![\w/-])")
-_SHORTEST_NAME = 6
 
 
-def suspects(tools: Iterable[Tool], among: Iterable[Tool] = ()) -> dict[str, tuple[str, ...]]:
-    """Return the key of each tool that acts on the model or the ranking, with the reasons.
-
-    Args:
-        tools: The tools to examine.
-        among: All tools of their catalogue. Without these, names of other servers' tools are not looked for.
-    """
-    servers = servers_by_name(among)
-    found = ((tool.key, (*suspicions(tool), *named_elsewhere(tool, names_in(tool), servers))) for tool in tools)
-    return {key: reasons for key, reasons in found if reasons}
+def suspects(tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
+    """Return the key of each tool that acts on the model or the ranking, with the reasons."""
+    reasons_by_key = {tool.key: suspicions(tool) for tool in tools}
+    return {key: reasons for key, reasons in reasons_by_key.items() if reasons}
 
 
 def suspicions(tool: Tool) -> tuple[str, ...]:
@@ -123,65 +121,44 @@ def mentions(tool: Tool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_quoted(match.group()) for match in found if match))
 
 
-def names_in(tool: Tool) -> frozenset[str]:
-    """Return the names of several parts in a tool's texts that could be those of other tools."""
-    if tool.labels.get(VOUCHED) == "yes":
-        return frozenset()
-    own = {*_parameters(tool), tool.name, *(relation.to.partition(":")[2] for relation in tool.relations)}
-    found = {name for text in _texts(tool) if not text.isalpha() for name in _COMPOUND.findall(text)}
-    return frozenset(name for name in found - own if len(name) >= _SHORTEST_NAME)
+def text_suspicions(text: str) -> tuple[str, ...]:
+    """Return the reasons why a text of a server acts on the model that reads it, such as the server's instructions."""
+    return tuple(dict.fromkeys(_acts(text, frozenset())))
 
 
-def servers_by_name(tools: Iterable[Tool]) -> dict[str, set[str]]:
-    """Return the servers that have a tool of each name."""
-    servers = defaultdict[str, set[str]](set)
-    for tool in tools:
-        servers[tool.name].add(tool.server)
-    return servers
-
-
-def foreign_names(tool: Tool, names: Iterable[str], servers: Mapping[str, Collection[str]]) -> list[str]:
-    """Return the `names_in` a tool that only other servers have (see `servers_by_name`).
+def without_acts(value: Any, parameters: frozenset[str] = frozenset()) -> Any:
+    """Return JSON of a server without the sentences, items and names that act on the model, and without hidden text.
 
     Args:
-        tool: The tool.
-        names: The names in its texts.
-        servers: The servers by tool name.
+        value: A text, or JSON such as a schema.
+        parameters: The parameters of the tool that it belongs to.
     """
-    return sorted(name for name in names if name in servers and tool.server not in servers[name])
 
+    def acts(text: str) -> bool:
+        return next(_acts(text, parameters), None) is not None
 
-def named_elsewhere(tool: Tool, names: Iterable[str], servers: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """Return the reasons to flag a tool whose texts name tools that only other servers have.
-
-    Args:
-        tool: The tool.
-        names: The names in its texts.
-        servers: The servers by tool name.
-    """
-    found = foreign_names(tool, names, servers)
-    return tuple(f"names {name!r}, a tool of {' and '.join(sorted(servers[name])[:3])}" for name in found)
-
-
-def without(tool: Tool, names: Iterable[str]) -> Tool:
-    """Return the tool without the sentences that hold one of these names."""
-    held = tuple(names)
-    return _rewritten(tool, lambda sentence: any(name in sentence for name in held))
+    if isinstance(value, str):
+        return _without_sentences(value, acts)
+    if isinstance(value, list):
+        return [without_acts(item, parameters) for item in value if not (isinstance(item, str) and acts(item))]
+    if isinstance(value, dict):
+        return {name: without_acts(item, parameters) for name, item in value.items() if not acts(spaced(name))}
+    return value
 
 
 def _texts(tool: Tool) -> Iterator[str]:
-    """Yield all texts of a tool, the names of its parameters as words."""
+    """Yield all texts of a tool, names as words."""
     yield from (tool.description, spaced(tool.name), tool.title, " ".join(tool.keywords))
-    left: list[Any] = [tool.input_schema]
-    while left:
-        value = left.pop()
+    remaining: list[Any] = [tool.input_schema]
+    while remaining:
+        value = remaining.pop()
         if isinstance(value, str):
             yield value
         elif isinstance(value, list):
-            left += value
+            remaining += value
         elif isinstance(value, dict):
-            left += value.values()
-            yield from (name.replace("_", " ") for name in value)
+            remaining += value.values()
+            yield from map(spaced, value)
 
 
 def _parameters(tool: Tool) -> frozenset[str]:
@@ -305,29 +282,21 @@ def _quoted(text: str) -> str:
 def cleaned(tool: Tool) -> Tool:
     """Return the tool without suspicious texts, for searching and for a model to read. The hash is unchanged."""
     parameters = _parameters(tool)
-    left = _rewritten(tool, lambda sentence: next(_acts(sentence, parameters), None) is not None)
-    keywords = tool.keywords if len(tool.keywords) <= MAX_KEYWORDS else ()
-    return altered(left, keywords=keywords, description="" if _is_stuffed(tool.description) else left.description)
-
-
-def _rewritten(tool: Tool, drops: Callable[[str], bool]) -> Tool:
-    """Return the tool with the sentences left out that `drops` names, and without hidden text."""
-
-    def clean(text: str) -> str:
-        plain = _BLOCK.sub(" ", _COMMENT.sub(" ", text))
-        unseen = set(_unseen(plain))
-        plain = "".join(char for place, char in enumerate(plain) if place not in unseen) if unseen else plain
-        parts = _SENTENCE.split(plain)
-        kept = [part for part in parts if not drops(" ".join(part.split()))]
-        return text if plain == text and kept == parts else " ".join(" ".join(kept).split())
-
-    def in_schema(value: Any) -> Any:
-        if isinstance(value, str):
-            return clean(value)
-        if isinstance(value, list):
-            return [in_schema(item) for item in value if not (isinstance(item, str) and drops(item))]
-        return {name: in_schema(item) for name, item in value.items()} if isinstance(value, dict) else value
-
     return altered(
-        tool, title=clean(tool.title), description=clean(tool.description), input_schema=in_schema(tool.input_schema)
+        tool,
+        title=without_acts(tool.title, parameters),
+        keywords=tool.keywords if len(tool.keywords) <= MAX_KEYWORDS else (),
+        description="" if _is_stuffed(tool.description) else without_acts(tool.description, parameters),
+        input_schema=without_acts(tool.input_schema, parameters),
     )
+
+
+def _without_sentences(text: str, drops: Callable[[str], bool]) -> str:
+    """Return the text without the sentences that `drops` names, and without hidden text."""
+    visible = _BLOCK.sub(" ", _COMMENT.sub(" ", text))
+    unseen = set(_unseen(visible))
+    if unseen:
+        visible = "".join(char for place, char in enumerate(visible) if place not in unseen)
+    sentences = _SENTENCE.split(visible)
+    kept = [sentence for sentence in sentences if not drops(" ".join(sentence.split()))]
+    return text if visible == text and kept == sentences else " ".join(" ".join(kept).split())

@@ -16,7 +16,6 @@ from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
 from orchestrator.index.embed import Embedder, SemanticIndex, embed_tools
-from orchestrator.index.flags import foreign_names, servers_by_name, without
 from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
@@ -61,12 +60,8 @@ class Index:
         flagged, tools = self.reading.suspicions, catalogue.tools
         self.flags = {tools[place].key: own for place, own in flagged.items()}
         if flagged:
-            owners = servers_by_name(tools)
             catalogue = catalogue.holding(
-                without(self.documents[n].tool, foreign_names(own, self.documents[n].names, owners))
-                if n in flagged
-                else own
-                for n, own in enumerate(tools)
+                self.documents[place].tool if place in flagged else tool for place, tool in enumerate(tools)
             )
         self.catalogue = catalogue
         self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None

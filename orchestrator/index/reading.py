@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from orchestrator.index.bm25 import Corpus
 from orchestrator.index.documents import Document, deprecation_factor
-from orchestrator.index.flags import named_elsewhere, servers_by_name
 from orchestrator.records.tool import Tool
 
 FIELD_WEIGHTS = {"server": 1.0, "name": 2.0, "keywords": 1.0, "description": 1.0, "parameters": 0.5}
@@ -71,14 +70,7 @@ class Reading:
             corpus=corpus,
             words=frozenset[str]().union(*(document.words for document in documents)),
             actions=frozenset(document.action for document in documents),
-            suspicions=_suspicions(documents),
+            suspicions={place: document.suspicions for place, document in enumerate(documents) if document.suspicions},
             write_variants=np.array(twins, np.bool_),
             deprecation_factor=deprecation_factor(documents, places),
         )
-
-
-def _suspicions(documents: Sequence[Document]) -> dict[int, tuple[str, ...]]:
-    """Return the reasons to flag a tool, by position."""
-    servers = servers_by_name(document.tool for document in documents)
-    found = [(*own.suspicions, *named_elsewhere(own.tool, own.names, servers)) for own in documents]
-    return {place: reasons for place, reasons in enumerate(found) if reasons}

@@ -19,6 +19,7 @@ from orchestrator.mcp import faults
 from orchestrator.mcp.config.launch import Launch, passed
 from orchestrator.mcp.last_words import cause
 from orchestrator.mcp.transport import Pace
+from orchestrator.trust.server_texts import STDERR_MARK
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -166,7 +167,7 @@ class Child:
         text = " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
         code = self.returncode
         ended = "" if code is None else f"; exit code {code}" if code >= 0 else f"; ended by signal {-code}"
-        return f"{ended}; last stderr output: {text}" if text else ended
+        return f"{ended}{STDERR_MARK}{text}" if text else ended
 
 
 @asynccontextmanager

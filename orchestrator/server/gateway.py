@@ -52,6 +52,7 @@ from orchestrator.server.uris import shown_uri, with_shown_links
 from orchestrator.telemetry import TOOL_ERROR
 from orchestrator.trust.audit import Audit, Entry, arguments_digest
 from orchestrator.trust.definition_changes import as_judged, is_quarantined
+from orchestrator.trust.server_texts import error_for_model
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
@@ -170,7 +171,9 @@ class Gateway:
         for match in matches:
             self._remember(tenant, match.tool)
         self.pool(tenant).warm(servers_to_prewarm(usable, self._warm))
-        warnings = [f"the tools of server {name!r} were not searched: {why}" for name, why in unlisted.items()]
+        warnings = [
+            f"the tools of server {name!r} were not searched: {error_for_model(why)}" for name, why in unlisted.items()
+        ]
         if dropped:
             long = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
             warnings.append(
@@ -198,7 +201,7 @@ class Gateway:
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": [server for server in decision.servers if server in matching],
-            "warnings": [*warnings, *self.pool(tenant).refused(matching)],
+            "warnings": [*warnings, *map(error_for_model, self.pool(tenant).refused(matching))],
         }
 
     async def describe(self, tenant: str, keys: Sequence[str], actor: str = "") -> dict[str, Any]:
@@ -229,7 +232,7 @@ class Gateway:
             shown_tools.whole(profile.shown(match.tool), offers.get(match.tool.server, Offer())) for match in fitting
         ]
         left = ", ".join(profile.shown_key(match.tool.key) for match in dropped)
-        warnings = [str(error) for error in unknown]
+        warnings = [error_for_model(str(error)) for error in unknown]
         if left:
             warnings.append(f"{left}: the limit of {_MOST_TOKENS:,} tokens is reached; describe these tools separately")
         return {"tools": found, "warnings": warnings}

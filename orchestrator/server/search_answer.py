@@ -7,6 +7,7 @@ from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import cut
 from orchestrator.mcp.offers import Offer
 from orchestrator.records.tool import Match, Tool
+from orchestrator.trust.server_texts import definition_for_model, instructions_for_model
 
 _LINE, _MOST_REQUIRED, _MOST_INSTRUCTIONS, _MOST_ICON = 160, 20, 500, 500
 _HINTS = {
@@ -27,9 +28,9 @@ def whole(tool: Tool, offer: Offer) -> dict[str, Any]:
         "title": tool.title,
         "description": tool.description,
         "input_schema": parameters(tool),
-        "output_schema": aside.get("outputSchema"),
+        "output_schema": definition_for_model(aside.get("outputSchema")),
         "annotations": hints,
-        "icons": icons,
+        "icons": definition_for_model(icons),
     }
     return {name: value for name, value in found.items() if value or name in ("description", "input_schema")}
 
@@ -79,7 +80,7 @@ def matches(found: list[Match], offers: Mapping[str, Offer], *, first_whole: boo
         offer = offers.get(server, Offer())
         is_whole = place == 0 and first_whole
         own = {**whole(match.tool, offer), "why": match.why} if is_whole else line(match.tool)
-        said = cut(offer.instructions, _MOST_INSTRUCTIONS)[0] if server not in seen else ""
+        said = cut(instructions_for_model(offer.instructions), _MOST_INSTRUCTIONS)[0] if server not in seen else ""
         seen.add(server)
         shown.append({**own, "score": round(match.score, 4), **({"server_instructions": said} if said else {})})
     return shown

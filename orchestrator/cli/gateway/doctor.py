@@ -96,7 +96,7 @@ def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Find
     yield _checked("store", store, "name a folder or a Qdrant URL with --store")
     yield from (one for one in [_checked("", left, "")] if one.state == "flagged")
     yield _checked("calibration", lambda: _calibration(options, known), "correct or unset TOOLROUTE_CALIBRATION")
-    flags = suspects(known.tools, known.tools)
+    flags = suspects(known.tools)
     yield from _flagged(flags)
     yield _checked("temporal", lambda: _temporal(options), "correct the settings, or start the server")
     yield _model(options)
@@ -272,7 +272,7 @@ def _examine_catalogue(path: Path, options: Options) -> Iterator[Finding]:
     from orchestrator.evaluate.findability import WITHIN, unfound
 
     given = Catalogue.read(path)
-    flags = suspects(given.tools, given.tools)
+    flags = suspects(given.tools)
     known = Catalogue([tool for tool in given if tool.key not in flags])
     if not len(known):
         raise InvalidInput(f"{str(path)!r} has {'only flagged tools' if flags else 'no tools'}: nothing to examine")

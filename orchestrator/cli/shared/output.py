@@ -115,14 +115,9 @@ def present(output: str, value: Any, show: Callable[[], object]) -> None:
         show()
 
 
-def warn_of_flagged(tools: Sequence[Tool], among: Iterable[Tool] = ()) -> None:
-    """Name the tools that are never matched first, and those to read before use, on standard error.
-
-    Args:
-        tools: The tools to warn of.
-        among: All tools of their catalogue.
-    """
-    acts = suspects(tools, among)
+def warn_of_flagged(tools: Sequence[Tool]) -> None:
+    """Name the tools that are never matched first, and those to read before use, on standard error."""
+    acts = suspects(tools)
     flags = [f"{key} is flagged: {'; '.join(reasons)}" for key, reasons in acts.items()]
     flags += [
         f"{tool.key} mentions {', '.join(phrases)}. Read it before you use it"

@@ -80,7 +80,7 @@ def import_tools(file: Path, place: Place, server: str | None, output: str) -> N
         name: sum(len(getattr(change, name)) for change in changes.values()) for name in ("new", "changed", "gone")
     }
     totals["same"] = sum(change.same for change in changes.values())
-    warn_of_flagged(found.tools, found.tools)
+    warn_of_flagged(found.tools)
     if not changes:
         note(f"toolroute: {file} has no tools: nothing was stored, and nothing was removed")
     counts = ", ".join([counted(len(changes), "server"), *(f"{number:,} {name}" for name, number in totals.items())])
@@ -134,7 +134,7 @@ def list_tools(place: Place, server: str | None, output: str) -> None:
         _list(found)
         servers = counted(len({tool.server for tool in found}), "server")
         note(f"{counted(len(found), 'tool')} of {servers}, {place.tenant}{_of_others(place, known)}")
-    warn_of_flagged(found, known.tools)
+    warn_of_flagged(found)
 
 
 def _of_others(place: Place, known: Catalogue) -> str:
@@ -168,7 +168,7 @@ def show_tool(key: str, place: Place, output: str) -> None:
         raise InvalidInput(f"{place.tenant} has no tool {key!r}; {meant(key, known.positions, _ALL_SHOWN)}")
     tool = known[key]
     present(output, tool_to_json(tool), lambda: _show(tool))
-    warn_of_flagged([tool], known.tools)
+    warn_of_flagged([tool])
 
 
 def _show(tool: Tool) -> None:
@@ -317,7 +317,7 @@ async def sync_tools(
         what = f"removed, in no file any more: {named(gone)}"
         note(what if prune else f"stored, but in no file any more: {named(gone)}; remove them with --prune")
     stored, synced = (await asyncio.to_thread(store.load, tenant)).tools, {row.server for row in report.servers}
-    warn_of_flagged([tool for tool in stored if tool.server in synced], stored)
+    warn_of_flagged([tool for tool in stored if tool.server in synced])
     shown = report.to_json()
     shown["removed" if prune else "left_over"] = [one.partition(":")[0] for one in gone]
     present(output, shown, lambda: _show_sync(shown["servers"]))

@@ -1,0 +1,42 @@
+"""What a server wrote, as a client's model may read it.
+
+A model reads descriptions, schemas, instructions and errors as text, and a server can put an order into each of them.
+These functions leave out what acts on the reader (`index.flags`). A person reads the whole text in the log.
+"""
+
+import logging
+from typing import Any
+
+from orchestrator.common.lines import inline
+from orchestrator.index.flags import text_suspicions, without_acts
+
+STDERR_MARK = "; last stderr output: "
+"""What separates an error of toolroute from the output of the server's process."""
+
+logger = logging.getLogger(__name__)
+
+
+def error_for_model(error: str) -> str:
+    """Return an error without the output of a server's process, and without a text that acts on its reader."""
+    message, mark, _ = error.partition(STDERR_MARK)
+    if text_suspicions(message):
+        logger.warning("an error of a server is not passed to the model: %s", inline(error))
+        return "the server's error has a text that acts on its reader; the log of toolroute has the whole error"
+    if mark:
+        logger.info("the output of a server's process is not passed to the model: %s", inline(error))
+        return f"{message}; the log of toolroute has the output of its process"
+    return message
+
+
+def instructions_for_model(instructions: str) -> str:
+    """Return a server's instructions without the sentences that act on their reader, and a word about these."""
+    reasons = text_suspicions(instructions)
+    if not reasons:
+        return instructions
+    kept = str(without_acts(instructions)).strip()
+    return f"{kept} [toolroute left out a flagged text: {'; '.join(reasons)}]".strip()
+
+
+def definition_for_model(value: Any) -> Any:
+    """Return the parts of a definition that no tool record has, such as output schemas, without what acts."""
+    return without_acts(value)
