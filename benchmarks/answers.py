@@ -12,7 +12,7 @@ from orchestrator import Router
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.evaluate.runner import read_set
-from orchestrator.mcp.offers import Offer
+from orchestrator.mcp.listing.offers import Offer
 from orchestrator.records.tool import Match
 from orchestrator.server import search_answer as shown
 

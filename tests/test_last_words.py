@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.errors import ServerUnavailable
-from orchestrator.mcp.last_words import cause
+from orchestrator.mcp.transports.stderr import cause
 from tests.servers.start import config
 
 NODE = """\

@@ -29,7 +29,7 @@ async def test_tools_that_cannot_be_read_are_named_once_and_take_no_other_away(
             assert [tool.name for tool in tools] == ["it", "untyped"]
         assert tools[1].input_schema == {"type": "object", "required": ["a"]}
         assert (await servers.call("bad:it")).text == "fine"
-    left_out = [record.getMessage() for record in caplog.records if record.name == "orchestrator.mcp.listing"]
+    left_out = [record.getMessage() for record in caplog.records if record.name == "orchestrator.mcp.listing.tools"]
     named = (r"'***' cannot be read (description: ", "'array' ", "number 5 of its page ", "'' ", "'deep' ")
     assert len(left_out) == len(named)
     for said, expected in zip(left_out, named, strict=True):

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import Connections, ToolResult
 from orchestrator.errors import InvalidArguments
-from orchestrator.mcp.offers import Offer
+from orchestrator.mcp.listing.offers import Offer
 from orchestrator.mcp.server_requests import Host
 from tests.servers.start import config, entry
 

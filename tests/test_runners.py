@@ -13,7 +13,7 @@ import pytest
 from orchestrator import Connections
 from orchestrator.cli.shared import workspace
 from orchestrator.errors import ServerUnavailable
-from orchestrator.mcp.runners import mend_cache, runner_of
+from orchestrator.mcp.transports.runners import mend_cache, runner_of
 from tests.servers.start import HERE, config, until
 from tests.user import User
 

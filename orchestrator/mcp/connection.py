@@ -17,15 +17,15 @@ from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
-from orchestrator.mcp.child import Child
 from orchestrator.mcp.config.launch import Launch
 from orchestrator.mcp.config.parse import ServerLimits, ServerSpec
-from orchestrator.mcp.list_changes import Changes
-from orchestrator.mcp.listing import Listing, tools_page
-from orchestrator.mcp.offers import Offer, read_offer
-from orchestrator.mcp.runners import Work, mend_cache, npm_cache, work_of
+from orchestrator.mcp.listing.changes import Changes
+from orchestrator.mcp.listing.offers import Offer, read_offer
+from orchestrator.mcp.listing.tools import Listing, tools_page
 from orchestrator.mcp.server_requests import ASKER, Asker, Host, ServerRequests
-from orchestrator.mcp.transport import Pace, Watched, http, sse
+from orchestrator.mcp.transports.child import Child
+from orchestrator.mcp.transports.runners import Work, mend_cache, npm_cache, work_of
+from orchestrator.mcp.transports.streams import Pace, Watched, http, sse
 from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:

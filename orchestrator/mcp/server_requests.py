@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrator.common.redact import Secrets
-from orchestrator.mcp.offers import OnOffer
+from orchestrator.mcp.listing.offers import OnOffer
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -17,7 +17,7 @@ from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.connection import OnListed
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
-from orchestrator.mcp.offers import Offer, OnOffer, stored_offer
+from orchestrator.mcp.listing.offers import Offer, OnOffer, stored_offer
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.store import Changes, Store
 from orchestrator.trust.pins import judged

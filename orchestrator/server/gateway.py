@@ -27,7 +27,7 @@ from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError,
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS, Call, OnProgress, as_chosen
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.connections import Connections
-from orchestrator.mcp.offers import Offer, stored_offer
+from orchestrator.mcp.listing.offers import Offer, stored_offer
 from orchestrator.mcp.results import Answered, as_mcp_result
 from orchestrator.mcp.server_requests import Host
 from orchestrator.mcp.sync import keep_current, keep_offer

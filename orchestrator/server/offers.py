@@ -22,7 +22,7 @@ from mcp.types import (
 
 from orchestrator.common.keys import split_key
 from orchestrator.mcp.connections import Connections
-from orchestrator.mcp.offers import Items, Offer
+from orchestrator.mcp.listing.offers import Items, Offer
 from orchestrator.server.uris import shown_uri, split_uri, with_shown_links
 
 Offers = Mapping[str, Offer]

@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import cut
-from orchestrator.mcp.offers import Offer
+from orchestrator.mcp.listing.offers import Offer
 from orchestrator.records.tool import Match, Tool
 from orchestrator.trust.server_texts import definition_for_model, instructions_for_model
 

@@ -13,7 +13,7 @@ from orchestrator.common.json_input import reading, why_unread
 from orchestrator.common.redact import Secrets, argument_secrets, url_secrets
 from orchestrator.common.regular import regular
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.runners import runner_of
+from orchestrator.mcp.transports.runners import runner_of
 
 VARIABLE = re.compile(
     r"\$\{(?:file:(?P<file>[^}]+)|(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?)\}"

@@ -37,7 +37,7 @@ from orchestrator.mcp.config.launch import (
     read_env_file,
 )
 from orchestrator.mcp.config.profiles import Profile, read_profiles
-from orchestrator.mcp.runners import runner_of
+from orchestrator.mcp.transports.runners import runner_of
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 FILE_NAMES = (".mcp.json", "mcp.json")

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from orchestrator.errors import Unavailable
-from orchestrator.mcp.child import watched
+from orchestrator.mcp.transports.child import watched
 from orchestrator.options import Options
 
 CLI = "github.com/temporalio/cli/cmd/temporal@v1.5.1"

@@ -86,7 +86,7 @@ async def http(launch: Launch, streams: Callable[[], None], auth: "Auth | None")
     from mcp.client.streamable_http import streamable_http_client
 
     from orchestrator.mcp.faults import MAX_MESSAGE_BYTES
-    from orchestrator.mcp.http_client import GuardedClient
+    from orchestrator.mcp.transports.http_client import GuardedClient
 
     async with (
         GuardedClient(launch, streams, auth) as client,
@@ -110,7 +110,7 @@ async def sse(launch: Launch, streams: Callable[[], None], auth: "Auth | None") 
     from mcp.client.sse import sse_client
     from mcp.shared.message import SessionMessage
 
-    from orchestrator.mcp.http_client import SseClient
+    from orchestrator.mcp.transports.http_client import SseClient
 
     incoming, both = anyio.create_memory_object_stream[SessionMessage | Exception](0)
 

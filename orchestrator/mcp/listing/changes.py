@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from orchestrator.mcp import faults
-from orchestrator.mcp.offers import Offer
+from orchestrator.mcp.listing.offers import Offer
 from orchestrator.records.tool import Tool
 
 if TYPE_CHECKING:

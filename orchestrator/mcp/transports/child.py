@@ -17,8 +17,8 @@ import anyio.lowlevel
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp import faults
 from orchestrator.mcp.config.launch import Launch, passed
-from orchestrator.mcp.last_words import cause
-from orchestrator.mcp.transport import Pace
+from orchestrator.mcp.transports.stderr import cause
+from orchestrator.mcp.transports.streams import Pace
 from orchestrator.trust.server_texts import STDERR_MARK
 
 if TYPE_CHECKING:

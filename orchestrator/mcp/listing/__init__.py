@@ -1,0 +1,1 @@
+"""What a server lists: its tools, resources and prompts, read, repaired and followed while they change."""

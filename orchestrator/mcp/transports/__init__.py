@@ -1,0 +1,1 @@
+"""How a server is reached: a child process over stdio, or a URL over HTTP or SSE."""
