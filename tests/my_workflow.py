@@ -9,7 +9,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import NexusOperationError
 
 from orchestrator.common.digests import digest
-from orchestrator.errors import InvalidArguments
+from orchestrator.errors import InvalidArguments, InvalidInput
 from orchestrator.records.call import ToolCall
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan
@@ -136,6 +136,22 @@ class Patient:
     @workflow.run
     async def run(self, arguments: dict[str, str]) -> None:
         await workflow.wait_condition(lambda: False)
+
+
+@workflow.defn
+class CallPublisher:
+    """Calls a tool that is a child workflow, with this number of tokens for its result."""
+
+    @workflow.run
+    async def run(self, tokens: int) -> dict[str, Any]:
+        router = ToolRouter("org:1")
+        decision = await router.route("Publish the report")
+        tool, arguments = "reports:publish_report", {"title": "May"}
+        try:
+            result = await router.call(decision, tool, arguments, max_result_tokens=tokens)
+        except InvalidInput as error:
+            return {"error": str(error)}
+        return {"truncated": result.truncated}
 
 
 @workflow.defn

@@ -23,7 +23,7 @@ from orchestrator.records.run import StepStatus
 from orchestrator.temporal.worker.executors import Executor
 from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, hold_bytes
-from tests.my_workflow import Publish, SideBySide
+from tests.my_workflow import CallPublisher, Publish, SideBySide
 from tests.runner import Runner, Serve
 from tests.running import plugin_over
 from tests.servers.real import node, node_servers_installed
@@ -216,6 +216,36 @@ def test_a_text_is_held_to_its_bytes_wherever_the_wide_letters_stand(text: str, 
     assert limit / 5 < len(json.dumps(kept)) <= limit
     assert text.startswith(kept)
     assert mark == f"[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]"
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("limit", [-5, 0, 1, 3])
+@pytest.mark.parametrize("text", ["", "\x00", "a long text"])
+def test_a_limit_below_any_text_leaves_the_mark(text: str, limit: int) -> None:
+    held = hold_bytes(ToolResult(text=text, structured={"a": 1}), limit)
+    assert held.truncated
+    assert held.structured is None
+    assert held.text in ("", f"\n[cut: {len(text)} of {len(text)} characters left out]")
+
+
+@pytest.mark.parametrize("tokens", [0, -1])
+async def test_a_call_without_tokens_for_its_result_fails(runner: Runner, tokens: int) -> None:
+    tool = {"server": "files", "name": "read_file", "kind": "builtin"}
+    call = {"tenant": "org:1", "tool": tool, "arguments": {"path": "a.txt"}, "max_result_tokens": tokens}
+    with pytest.raises(WorkflowFailureError) as failure:
+        await runner.execute(names.CALL_TOOL, call)
+    assert why_failed(failure.value.cause) == (
+        "InvalidInput",
+        f"ToolCall: max_result_tokens={tokens}: give a number of tokens above 0. Its fields are tenant, tool, "
+        "arguments, idempotency_key, max_result_tokens, deadline_s, approve",
+    )
+
+
+async def test_a_child_workflow_with_one_token_is_cut(serve: Serve) -> None:
+    runner = await serve(publisher(), CallPublisher, Publish)
+    result = await runner.execute(CallPublisher, 1)
+    assert result["truncated"]
+    assert await runner.execute(CallPublisher, 0) == {"error": "max_result_tokens=0: give a number of tokens above 0"}
 
 
 @pytest.mark.slow

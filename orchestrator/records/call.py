@@ -42,11 +42,10 @@ class ToolCall:
         tool: The tool, with its definition as it was routed.
         arguments: The arguments by name.
         idempotency_key: The same text for every attempt of this call (docs/how-to/temporal-operating.md).
-        max_result_tokens: The size, in tokens, at which the result is cut and marked as cut.
+        max_result_tokens: The size, in tokens above 0, at which the result is cut and marked as cut.
         deadline_s: Seconds for the whole call, with the connection. Default: no limit.
         approve: The approval policy. If the server's definition of the tool has changed and the policy asks a person,
-            the
-            call raises ToolChanged. Without a policy the tool is called, and the result has a warning.
+            the call raises ToolChanged. Without a policy the tool is called, and the result has a warning.
 
     Examples:
         >>> from orchestrator import Tool, ToolCall
@@ -59,7 +58,7 @@ class ToolCall:
     tool: Tool
     arguments: dict[str, Any] = field(default_factory=dict)
     idempotency_key: str = ""
-    max_result_tokens: int = 8_000
+    max_result_tokens: Tokens = 8_000
     deadline_s: float | None = None
     approve: Approve | None = None
 
@@ -67,6 +66,14 @@ class ToolCall:
     def replayable(self) -> bool:
         """True if the call may be sent again after its answer was lost."""
         return self.tool.replayable
+
+    def validate(self) -> None:
+        """Check the fields.
+
+        Raises:
+            InvalidInput: `max_result_tokens` is not above 0.
+        """
+        check(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,19 +178,29 @@ def plain(value: Any) -> Any:
 
 
 def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
-    """Return the result within a number of bytes of JSON. Text is cut with a mark. Structured content is kept or
-    removed.
+    """Return the result within a number of bytes of JSON, without the mark of a cut.
+
+    Text is cut, to nothing if the limit is too low for any text. Structured content is kept or removed.
     """
-    text = kept = result.text.encode("utf-8", "replace").decode()
-    while (size := _size(kept)) > limit:
-        kept = kept[: limit * len(kept) // size]
+    text = result.text.encode("utf-8", "replace").decode()
+    kept = _beginning(text, limit)
     structured = plain(result.structured)
     if structured is not None and _size(kept) + _size(structured) > limit:
         structured = None
-    truncated = result.truncated or kept != text or (structured is None and result.structured is not None)
+    lost_structured = structured is None and result.structured is not None
+    truncated = result.truncated or kept != text or lost_structured
     if kept != text:
         kept = f"{kept}\n[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]"
     return replace(result, text=kept, structured=structured, truncated=truncated)
+
+
+def _beginning(text: str, limit: int) -> str:
+    """Return the beginning of a text that takes at most this number of bytes as JSON. It may be empty."""
+    size = _size(text)
+    while text and size > limit:
+        text = text[: max(0, limit) * len(text) // size]
+        size = _size(text)
+    return text
 
 
 def hold_together(outcomes: Iterable[StepOutcome]) -> tuple[StepOutcome, ...]:

@@ -225,7 +225,7 @@ class Steps:
         if reason := self.budget.no_room(step.id, left):
             return _end(step, StepStatus.REFUSED, reason), 0
         self._started += 1
-        call = replace(self._as_call(step, tool), max_result_tokens=max(0, left))
+        call = replace(self._as_call(step, tool), max_result_tokens=max(1, left))
         try:
             result = await call_tool(call, self.config)
             ended = _end(step, StepStatus.FAILED, result.text) if result.is_error else _end(step, StepStatus.DONE)

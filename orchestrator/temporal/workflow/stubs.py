@@ -166,11 +166,12 @@ class ActivityStubs:
             decision: The Decision.
             tool: The key of the tool, `server:name`.
             arguments: The arguments by name.
-            max_result_tokens: The size, in tokens, at which the result is cut.
+            max_result_tokens: The size, in tokens above 0, at which the result is cut.
             options: Activity options, over those of the router.
 
         Raises:
             UnknownTool: The tool is not a match of the Decision.
+            InvalidInput: `max_result_tokens` is not above 0.
         """
         found = decision.tool(tool)
         if found is None:
@@ -183,6 +184,7 @@ class ActivityStubs:
             idempotency_key=f"{workflow.info().workflow_id}:{occurrence('call', found.key, arguments)}",
             max_result_tokens=max_result_tokens,
         )
+        call.validate()
         return await call_tool(call, call_config(RunRequest(task=decision.query), self._call), options)
 
     @named
