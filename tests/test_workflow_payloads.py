@@ -219,7 +219,7 @@ def test_a_text_is_held_to_its_bytes_wherever_the_wide_letters_stand(text: str, 
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("limit", [-5, 0, 1, 3])
+@pytest.mark.parametrize("limit", [-5, 0, 1, 2])
 @pytest.mark.parametrize("text", ["", "\x00", "a long text"])
 def test_a_limit_below_any_text_leaves_the_mark(text: str, limit: int) -> None:
     held = hold_bytes(ToolResult(text=text, structured={"a": 1}), limit)
