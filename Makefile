@@ -6,16 +6,16 @@ BIN := .venv/bin
 
 NODE := tests/node/node_modules/.package-lock.json
 
-.PHONY: demo test test-slow lint types docs reference pictures bench lock setup node-servers clean
+.PHONY: demo test test-slow lint types docs reference pictures bench lock setup node-servers temporal-server clean
 
-demo: setup
+demo: setup temporal-server
 	$(BIN)/python -m examples.demo
 
-test: setup node-servers
+test: setup node-servers temporal-server
 	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal
 
 # What kills processes, or takes seconds by nature.
-test-slow: setup node-servers .venv-docs/installed
+test-slow: setup node-servers temporal-server .venv-docs/installed
 	$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist worksteal
 
 lint: setup
@@ -69,6 +69,10 @@ bench: .venv-bench/installed
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.lock -r requirements/bench.lock
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Found, downloaded, or built with Go: once.
+temporal-server: setup
+	$(BIN)/python -m tests.build_temporal
 
 node-servers: $(NODE)
 

@@ -15,9 +15,17 @@ from typing import Any
 from temporalio import activity
 from temporalio.common import RawValue
 
+from orchestrator.activities.attempts import Attempt
 from orchestrator.activities.stages import StageActivities
 from orchestrator.activities.working import time_limit, working
-from orchestrator.errors import InvalidConfig, OutcomeUnknown, ToolChanged, ToolrouteError, Unavailable
+from orchestrator.errors import (
+    InvalidConfig,
+    OutcomeUnknown,
+    ServerUnavailable,
+    ToolChanged,
+    ToolrouteError,
+    Unavailable,
+)
 from orchestrator.llm.complete import complete
 from orchestrator.llm.plan import make_plan
 from orchestrator.mcp.calls import as_chosen
@@ -31,33 +39,31 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.telemetry import TOOL_ERROR
 from orchestrator.temporal.worker.resources import Resources
+from orchestrator.temporal.worker.turns import NoTurn
 from orchestrator.temporal.workflow.payload import MAX_PLAN_BYTES, check_size
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.trust.definition_changes import ChangePolicy, as_judged
 
 MODEL_TRIES = 3
 """The number of attempts for a model that does not answer. After them the plan is made without it."""
-UNSENT = "nothing was sent by attempt"
-"""The heartbeat of an attempt that failed before it sent anything, with its number."""
 
 
 class Activities:
     """The activities of a worker, over its resources. Bad input fails without a retry."""
-
-    stages = StageActivities
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
 
     def all(self) -> list[Callable[..., Any]]:
         """Return the activities that a worker registers."""
-        calls = [self.call_tool, self.check_call, self.read_result]
         return [
             self.route,
-            *self.stages(self.resources).all(),
+            *StageActivities(self.resources).all(),
             self.plan,
             self.complete,
-            *calls,
+            self.call_tool,
+            self.check_call,
+            self.read_result,
             self.record_outcome,
             self.sync_catalogue,
         ]
@@ -104,17 +110,25 @@ class Activities:
                 return answer
 
     async def _called(self, call: ToolCall) -> ToolResult:
-        attempt, began = activity.info().attempt, time.monotonic()
-        if not call.replayable:
-            _refuse_second(call)
+        attempt = Attempt.current()
+        began = time.monotonic()
+        if attempt.sent_before and not call.replayable:
+            raise _sent_already(call)
+        if call.attempts and attempt.number > call.attempts:
+            raise _no_attempt_left(call)
         deadline_s = call.deadline_s or time_limit()
-        confirm = partial(_confirm, call, self.resources.changes())
+        confirm = partial(_confirm, call, self.resources.changes(), attempt)
         try:
-            return await self.resources.execute(replace(call, deadline_s=deadline_s), confirm)
+            return await self.resources.execute(
+                replace(call, deadline_s=deadline_s), confirm, activity.info().task_queue, must_run=attempt.maximum > 0
+            )
+        except NoTurn:
+            raise
         except Unavailable as error:
             late = deadline_s is not None and time.monotonic() - began >= deadline_s
-            error.retry = error.retry and not (late and attempt > 1)  # A tool that is too slow twice will be so again.
-            activity.heartbeat(UNSENT, attempt)
+            if late and attempt.number > 1:  # A tool that is too slow twice will be so again.
+                error.retry = False
+            attempt.note_unsent()
             raise
 
     @activity.defn(name=names.CHECK_CALL)
@@ -169,22 +183,27 @@ def _gives_up(error: ToolrouteError) -> bool:
     return not error.retry or info.attempt >= min(MODEL_TRIES, most)
 
 
-async def _confirm(call: ToolCall, policy: ChangePolicy, live: Tool) -> None:
+async def _confirm(call: ToolCall, policy: ChangePolicy, attempt: Attempt, live: Tool) -> None:
     """Raise an error if the call may not be sent to the tool as its server defines it now."""
-    now = as_chosen(live, call.tool)
-    if not now.replayable:
-        _refuse_second(call)
-    judged, is_other = as_judged(call.tool, now, policy), now.key != call.tool.key
-    if call.approve is None or now.hash == call.tool.hash:
+    current = as_chosen(live, call.tool)
+    if attempt.sent_before and not current.replayable:
+        raise _sent_already(call)
+    if call.approve is None or current.hash == call.tool.hash:
         return
+    is_other = current.key != call.tool.key
+    judged = as_judged(call.tool, current, policy)
     if (is_other and call.approve != "never") or needs_approval(judged, call.approve):
         raise ToolChanged(
             f"{call.tool.key}: the server has changed the tool's definition, and a person must approve it"
         )
 
 
-def _refuse_second(call: ToolCall) -> None:
-    """Raise OutcomeUnknown for a further attempt, unless the attempt before it reported that it sent nothing."""
-    info = activity.info()
-    if info.attempt > 1 and list(info.heartbeat_details) != [UNSENT, info.attempt - 1]:
-        raise OutcomeUnknown(f"{call.tool.key}: an earlier attempt was lost; the call is not sent again", final=True)
+def _sent_already(call: ToolCall) -> OutcomeUnknown:
+    return OutcomeUnknown(f"{call.tool.key}: an earlier attempt was lost; the call is not sent again", final=True)
+
+
+def _no_attempt_left(call: ToolCall) -> ServerUnavailable:
+    """Return the error of a call whose last attempt ended without an answer, for example with its worker."""
+    error = ServerUnavailable(f"{call.tool.key}: none of {call.attempts} attempts brought an answer")
+    error.retry = False
+    return error

@@ -1,51 +1,94 @@
-"""Heartbeats of running activities: from their event loop or, while that is blocked, from a thread."""
+"""Heartbeats of running activities: from their event loop or, while that is blocked, from a thread.
+
+They go through the client, because a worker holds heartbeats back for up to 80 % of the heartbeat timeout. So the
+server knows that the work goes on, and a cancellation arrives within a second or two, whatever the user's worker sets.
+
+A function that blocks the loop must not cost the other calls a second attempt, so a thread stands in for the loop. It
+stops after GIVE_UP_S. Then the server gives the calls of this worker to others, because the loop may never come back.
+"""
 
 import asyncio
 import logging
 import sys
+import sysconfig
 import threading
 import time
-import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from temporalio import activity
-from temporalio.client import AsyncActivityHandle
+from temporalio.client import AsyncActivityCancelledError, AsyncActivityHandle
+from temporalio.service import RPCError, RPCStatusCode
 
-LONGEST_S, LOOK_S, BLOCKED_S = 1.0, 0.1, 3.0
-"""Seconds between two heartbeats, between two checks by the thread, and until a blocked loop is reported."""
+from orchestrator import errors
+
+LONGEST_S = 1.0
+"""The maximum number of seconds between two heartbeats."""
+LOOK_S = 0.1
+"""The seconds between two looks of the thread."""
+BLOCKED_S = 3.0
+"""The seconds after which a blocked loop is reported."""
+GIVE_UP_S = 60.0
+"""The seconds after which nobody stands in for a blocked loop, so that its calls time out."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, kw_only=True)
 class _Pulse:
-    """The heartbeats of one activity. `looped` is the last time that its event loop ran, `sent` the last heartbeat."""
+    """The heartbeats of one activity.
+
+    Attributes:
+        handle: Sends heartbeats through the client.
+        details: What each heartbeat tells the next attempt.
+        every_s: Seconds between two heartbeats.
+        thread: The thread of the activity's event loop.
+        looped: When the loop ran last.
+        sent: When the last heartbeat was sent.
+    """
 
     handle: AsyncActivityHandle
+    details: tuple[Any, ...]
     every_s: float
     thread: int = field(default_factory=threading.get_ident)
     looped: float = field(default_factory=time.monotonic)
     sent: float = field(default_factory=time.monotonic)
 
     async def beat(self) -> None:
-        """Send heartbeats through the worker, which learns of a cancellation that way."""
-        while True:
-            activity.heartbeat()
-            self.looped = self.sent = time.monotonic()
-            await asyncio.sleep(self.every_s)
+        """Send a heartbeat again and again. A slow answer of the server delays no further one."""
+        async with asyncio.TaskGroup() as sending:
+            while True:
+                await asyncio.sleep(self.every_s)
+                self.looped = time.monotonic()
+                sending.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        """Send a heartbeat. If the server wants the activity to end, let the worker ask the server itself."""
+        self.sent = time.monotonic()
+        try:
+            await self.handle.heartbeat(*self.details)
+        except AsyncActivityCancelledError:
+            activity.heartbeat(*self.details)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                activity.heartbeat(*self.details)
+
+    def blocked_s(self) -> float:
+        """Return the seconds by which the loop is late."""
+        return time.monotonic() - self.looped - self.every_s
 
     async def stand_in(self) -> None:
-        """Send a heartbeat through the client if the loop is late. Failures are ignored, for example if the activity
-        has
-        ended.
-        """
-        if time.monotonic() - self.sent < 1.5 * self.every_s:
+        """Send a heartbeat from the thread if the loop is late, but not for ever."""
+        is_late = time.monotonic() - self.sent >= 1.5 * self.every_s
+        if not is_late or self.blocked_s() > GIVE_UP_S:
             return
         self.sent = time.monotonic()
-        with suppress(Exception):
-            await self.handle.heartbeat()
+        with suppress(RPCError, AsyncActivityCancelledError):  # The loop learns of it once it runs.
+            await self.handle.heartbeat(*self.details)
 
 
 class _Heart:
@@ -53,7 +96,8 @@ class _Heart:
 
     def __init__(self) -> None:
         self._pulses: set[_Pulse] = set()
-        self._lock, self._watched = threading.Lock(), False
+        self._lock = threading.Lock()
+        self._watched = False
         self._reported: set[str] = set()
 
     def watch(self, pulse: _Pulse) -> None:
@@ -67,41 +111,80 @@ class _Heart:
         with self._lock:
             self._pulses.discard(pulse)
 
-    def _seen(self) -> list[_Pulse]:
+    def _watched_pulses(self) -> list[_Pulse]:
         with self._lock:
             self._watched = bool(self._pulses)
             return list(self._pulses)
 
     async def _look(self) -> None:
-        while pulses := self._seen():
+        while pulses := self._watched_pulses():
             await asyncio.gather(*(pulse.stand_in() for pulse in pulses))
             for pulse in pulses:
                 self._report(pulse)
             await asyncio.sleep(LOOK_S)
 
     def _report(self, pulse: _Pulse) -> None:
-        """Log a warning once for each line that blocks a loop."""
-        late_s, frame = time.monotonic() - pulse.looped, sys._current_frames().get(pulse.thread)  # noqa: SLF001
-        if late_s < BLOCKED_S or frame is None:
+        """Log a warning once for each function of the user that blocks a loop."""
+        blocked_s = pulse.blocked_s()
+        if blocked_s < BLOCKED_S:
             return
-        at = traceback.extract_stack(frame, limit=1)[0]
-        where = f"{at.name} ({at.filename}:{at.lineno})"
-        if where not in self._reported and at.name != "select":  # In `select` the whole process was stopped.
-            self._reported.add(where)
+        frame = users_frame(sys._current_frames().get(pulse.thread))  # noqa: SLF001
+        if frame is None:
+            return
+        function = f"{frame.f_code.co_qualname} ({frame.f_code.co_filename})"
+        if function not in self._reported:
+            self._reported.add(function)
             logger.warning(
-                "%s has blocked the worker's event loop and all other calls for %.1f s: write a blocking function as a "
-                "plain `def`, which runs in a thread",
-                *(where, late_s),
+                "%s (%s:%d) has blocked the worker's event loop and all other calls for %.1f s: write a blocking "
+                "function as a plain `def`, which runs in a thread",
+                *(frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno, blocked_s),
             )
 
 
 _HEART = _Heart()
 
+_OURS = (str(Path(__file__).parent), str(Path(errors.__file__).parent))
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+def users_frame(innermost: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of the user's own code in what an event loop runs. None: only libraries run.
+
+    It is the innermost frame that is neither ours nor a library's. A function of an installed package counts as the
+    user's if our executor called it.
+    """
+    frames = _frames_in_loop(innermost)
+    for frame in frames:
+        if not _is_in(frame, (*_OURS, *_LIBRARIES)):
+            return frame
+    called = None
+    for frame in frames:
+        if _is_in(frame, _OURS):
+            return called if frame.f_code.co_filename.endswith("executors.py") else None
+        called = frame
+    return None
+
+
+def _frames_in_loop(innermost: FrameType | None) -> Sequence[FrameType]:
+    """Return the frames of the callback that a loop runs, innermost first."""
+    frames = []
+    while innermost is not None and Path(innermost.f_code.co_filename).parts[-2:] != ("asyncio", "events.py"):
+        frames.append(innermost)
+        innermost = innermost.f_back
+    return frames if innermost is not None else []
+
+
+def _is_in(frame: FrameType, folders: Sequence[str]) -> bool:
+    return frame.f_code.co_filename.startswith(("<frozen", *folders))
+
 
 @asynccontextmanager
-async def beating() -> AsyncIterator[None]:
+async def beating(details: tuple[Any, ...] = ()) -> AsyncIterator[None]:
     """Send heartbeats until the work is done: at least three in each heartbeat timeout of this activity, and one per
     second.
+
+    Args:
+        details: What each heartbeat tells the next attempt.
     """
     info = activity.info()
     if info.heartbeat_timeout is None:
@@ -109,7 +192,7 @@ async def beating() -> AsyncIterator[None]:
         return
     every_s = min(LONGEST_S, info.heartbeat_timeout.total_seconds() / 3)
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)
-    pulse = _Pulse(handle=handle, every_s=every_s)
+    pulse = _Pulse(handle=handle, details=details, every_s=every_s)
     beats = asyncio.create_task(pulse.beat())
     _HEART.watch(pulse)
     try:

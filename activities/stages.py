@@ -27,8 +27,13 @@ class StageActivities:
 
     def all(self) -> list[Callable[..., Any]]:
         """Return the activities that a worker registers."""
-        first = [self.match_always_available, self.detect_explicit_server, self.keyword_gate]
-        return [*first, self.semantic_fallback, self.merge]
+        return [
+            self.match_always_available,
+            self.detect_explicit_server,
+            self.keyword_gate,
+            self.semantic_fallback,
+            self.merge,
+        ]
 
     @activity.defn(name=names.MATCH_ALWAYS_AVAILABLE)
     async def match_always_available(self, request: RawValue) -> Findings:
@@ -37,20 +42,17 @@ class StageActivities:
 
     @activity.defn(name=names.DETECT_EXPLICIT_SERVER)
     async def detect_explicit_server(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
-        """Return the Findings with the servers that a RouteRequest names, and with the allowed tools."""
+        """Return the Findings with the servers that a RouteRequest names."""
         return await self._find(request, before, names.DETECT_EXPLICIT_SERVER)
 
     @activity.defn(name=names.KEYWORD_GATE)
     async def keyword_gate(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
-        """Return the Findings with the keyword leg's candidates. `gate_open` is True if they are enough."""
+        """Return the Findings of the keyword leg. `gate_open` is True if the leg is confident enough."""
         return await self._find(request, before, names.KEYWORD_GATE)
 
     @activity.defn(name=names.SEMANTIC_FALLBACK)
     async def semantic_fallback(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
-        """Return the Findings with the candidates of both legs. If embedding fails, return those of the keyword leg,
-        with
-        a warning.
-        """
+        """Return the Findings with the Decision of both legs. If embedding fails, the keyword leg decides alone."""
         return await self._find(request, before, names.SEMANTIC_FALLBACK)
 
     @activity.defn(name=names.MERGE)
@@ -65,13 +67,13 @@ class StageActivities:
         from orchestrator.runtime.staged_route import merge
 
         async with working(request, RouteRequest) as asked:
-            found = read_input(before, Findings)
-            made = await merge(await self.resources.router(), asked, found, keyword_alone)
-            return await self.resources.limited(made)
+            findings = read_input(before, Findings)
+            decision = await merge(await self.resources.router(), asked, findings, keyword_alone)
+            return await self.resources.limited(decision)
 
-    async def _find(self, given: RawValue, before: RawValue | None, activity: str) -> Findings:
+    async def _find(self, given: RawValue, before: RawValue | None, activity_name: str) -> Findings:
         from orchestrator.runtime.staged_route import find
 
         async with working(given, RouteRequest) as request:
-            found = Findings() if before is None else read_input(before, Findings)
-            return await find(await self.resources.router(), request, found, activity)
+            findings = Findings() if before is None else read_input(before, Findings)
+            return await find(await self.resources.router(), request, findings, activity_name)

@@ -1,4 +1,4 @@
-"""Tools for tests: a scripted language model, a plugin with fake activities (`FakeRouting`), and a Temporal server.
+"""Tools for tests: a scripted language model, and a Temporal server.
 
 The model is a real HTTP server on this machine that gives the answers that you wrote. It has OpenAI's protocol for
 chat completions and embeddings, and records the requests in `model.asked`.
@@ -26,7 +26,6 @@ from pydantic import BaseModel
 from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.index.text import terms
 from orchestrator.temporal.client.devserver import dev_server as dev_server
-from orchestrator.temporal.fake import FakeRouting as FakeRouting
 
 DIMENSION = 32
 """The length of a vector, if the request does not ask for another one."""

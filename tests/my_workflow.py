@@ -224,6 +224,19 @@ class SideBySide:
 
 
 @workflow.defn
+class Burst:
+    """Makes many calls of one tool at the same time, and returns the seconds that they took together."""
+
+    @workflow.run
+    async def run(self, tenant: str, tool: str, arguments: dict[str, str], calls: int) -> float:
+        router = ToolRouter(tenant)
+        decision = await router.route("Read the file a.txt and add a note")
+        began = workflow.time()
+        await asyncio.gather(*(router.call(decision, tool, arguments) for _ in range(calls)))
+        return workflow.time() - began
+
+
+@workflow.defn
 class Plain:
     """Runs a task as in README, without its own handlers. Several tasks run at the same time, each for a tenant."""
 

@@ -19,8 +19,8 @@ from orchestrator.llm.client import Models
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import RunRequest, StepStatus
-from orchestrator.temporal.devserver import dev_server
-from orchestrator.temporal.plugin import OrchestratorPlugin
+from orchestrator.temporal.client.devserver import dev_server
+from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.testing import ScriptedModel
 from tests.decisions import ALL, PUBLISH
 from tests.my_workflow import Assistant, Publish

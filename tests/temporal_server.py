@@ -10,6 +10,7 @@ import pytest
 
 from orchestrator.errors import Unavailable
 from orchestrator.temporal.client.devserver import Say, dev_server
+from tests.build_temporal import provide
 from tests.shared_data import skip_or_fail
 
 ADDRESS = pytest.StashKey[str]()
@@ -30,6 +31,7 @@ def start_server(config: pytest.Config) -> None:
     runner, held = asyncio.Runner(), AsyncExitStack()
     say: Say = config.get_terminal_writer().line
     try:
+        provide(say)
         config.stash[ADDRESS] = runner.run(held.enter_async_context(dev_server(say=say)))
     except Unavailable as error:
         config.stash[FAILURE] = str(error)

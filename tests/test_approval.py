@@ -21,7 +21,6 @@ from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Kind, Tool
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
-from orchestrator.testing import FakeRouting
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.workflows.execution import RunWorkflow
 from tests.my_workflow import Waiting
@@ -192,8 +191,6 @@ async def test_a_misspelt_setting_of_a_tool_router_names_the_one_meant() -> None
         ToolRouter("org:1", route_options={"retry_polcy": None})  # type: ignore[typeddict-unknown-key]
     with pytest.raises(UnknownSetting, match="unknown setting 'executor'; did you mean 'executors'"):
         OrchestratorPlugin(executor={})  # type: ignore[call-arg]
-    with pytest.raises(UnknownSetting, match="unknown setting 'result'; did you mean 'results'"):
-        FakeRouting({}, result={})  # type: ignore[call-arg]
 
 
 async def test_the_example_of_own_handlers_answers_its_own_query_and_update(

@@ -2,7 +2,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -130,12 +129,18 @@ async def test_beyond_the_most_tenants_the_one_served_longest_ago_loses_its_conn
     assert not _children()
 
 
-@pytest.mark.parametrize("register", [True, False])
-def test_calls_under_way_have_time_to_end_when_a_worker_stops(register: bool) -> None:
-    plugin = OrchestratorPlugin(register=register)
-    stopping = [plugin.configure_worker({"graceful_shutdown_timeout": timedelta(seconds=s)}) for s in (0, 5)]
-    given = [config["graceful_shutdown_timeout"].total_seconds() for config in stopping]
-    assert given == ([30, 5] if register else [0, 5])
+async def test_a_users_worker_keeps_its_own_options(temporal_address: str, task_queue: str) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    plain = await Client.connect(temporal_address)
+    ours = Worker(client, task_queue=task_queue, deployment_config=DEPLOYMENT).config()
+    theirs = Worker(plain, task_queue=task_queue, workflows=[Assistant], deployment_config=DEPLOYMENT).config()
+    for option in (
+        "max_concurrent_activities",
+        "max_heartbeat_throttle_interval",
+        "graceful_shutdown_timeout",
+        "tuner",
+    ):
+        assert ours.get(option) == theirs.get(option)
 
 
 def test_what_contradicts_itself_fails_where_it_is_written() -> None:

@@ -234,11 +234,9 @@ async def test_a_call_without_tokens_for_its_result_fails(runner: Runner, tokens
     call = {"tenant": "org:1", "tool": tool, "arguments": {"path": "a.txt"}, "max_result_tokens": tokens}
     with pytest.raises(WorkflowFailureError) as failure:
         await runner.execute(names.CALL_TOOL, call)
-    assert why_failed(failure.value.cause) == (
-        "InvalidInput",
-        f"ToolCall: max_result_tokens={tokens}: give a number of tokens above 0. Its fields are tenant, tool, "
-        "arguments, idempotency_key, max_result_tokens, deadline_s, approve",
-    )
+    kind, message = why_failed(failure.value.cause)
+    assert kind == "InvalidInput"
+    assert f"ToolCall: max_result_tokens={tokens}: give a number of tokens above 0" in message
 
 
 async def test_a_child_workflow_with_one_token_is_cut(serve: Serve) -> None:

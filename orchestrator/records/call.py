@@ -46,6 +46,7 @@ class ToolCall:
         deadline_s: Seconds for the whole call, with the connection. Default: no limit.
         approve: The approval policy. If the server's definition of the tool has changed and the policy asks a person,
             the call raises ToolChanged. Without a policy the tool is called, and the result has a warning.
+        attempts: The maximum number of attempts, without those that only waited for a turn. 0: as the retry policy.
 
     Examples:
         >>> from orchestrator import Tool, ToolCall
@@ -61,6 +62,7 @@ class ToolCall:
     max_result_tokens: Tokens = 8_000
     deadline_s: float | None = None
     approve: Approve | None = None
+    attempts: int = 0
 
     @property
     def replayable(self) -> bool:

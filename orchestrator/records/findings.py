@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from orchestrator.records.about import About
-from orchestrator.records.decision import NamedServer
-from orchestrator.records.outcome import Recalled
+from orchestrator.records.decision import Decision, NamedServer
 from orchestrator.records.usage import Usage
 
 
@@ -69,75 +67,31 @@ class Explicit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartEvidence:
-    """The candidates of a task, or of one of its clauses, with the evidence of each leg.
-
-    Attributes:
-        tools: The keys of the candidates.
-        rows: The candidates' features, shape [candidates, features], as little-endian float64 in base64.
-        query: The features of the task itself.
-        overlap: Whether each candidate shares a word with the task.
-        support: The support of each candidate by others, as a feature.
-        keyword: The keyword leg's probabilities.
-        semantic: The semantic leg's probabilities. None if the leg did not run.
-        chances: The fused probabilities.
-        sure: The confidence in the best candidate.
-    """
-
-    tools: tuple[str, ...]
-    rows: str
-    query: tuple[float, ...]
-    overlap: tuple[bool, ...]
-    support: tuple[float, ...]
-    keyword: tuple[float, ...]
-    semantic: tuple[float, ...] | None
-    chances: tuple[float, ...]
-    sure: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The results of the pipeline's stages until now. It is a State with tool keys instead of positions and lists
-    instead of arrays.
+    """The results of the pipeline's stages until now, as they pass from one activity to the next.
 
     Attributes:
         catalogue: The fingerprint of the catalogue. Empty before the first stage.
         ran_until: The name of the last stage that ran.
         skips: The activities for which the worker's pipeline has no stage.
         always: The always-available capabilities that the task asks for, by key.
-        settled: Whether the task needs no search.
         explicit: The servers that the task names.
-        allowed: One bit per tool, in base64. Empty if all tools are allowed.
         gate_confidence: The probability that the keyword leg's best tool is right.
         gate_open: Whether the first legs are confident enough, so that the fallback legs are skipped.
-        parts: The candidates of the whole task and of each clause.
-        no_tool_similarity: The cosine of the task with requests that need no tool.
-        near_flagged: The cosines of flagged tools, by key.
-        lists: The scores of further legs, by leg and key.
-        recalled: The past tasks that are similar to this one.
         needs: The tools that the task needs, in the words of a language model.
-        usage: The tokens that a language model used.
-        about: The analysis of the task, if the preset makes one.
-        warnings: Warnings for the caller.
-        timings_ms: Milliseconds by stage.
+        usage: The tokens that a language model used for these words.
+        warnings: Warnings for the caller, from before the first stage.
+        decision: The answer, after the fallback legs.
     """
 
     catalogue: str = ""
     ran_until: str = ""
     skips: tuple[str, ...] = ()
     always: dict[str, AlwaysMatch] = field(default_factory=dict)
-    settled: bool = False
     explicit: Explicit = field(default_factory=Explicit)
-    allowed: str = ""
     gate_confidence: float = 0.0
     gate_open: bool = False
-    parts: tuple[PartEvidence, ...] = ()
-    no_tool_similarity: float = 0.0
-    near_flagged: dict[str, float] = field(default_factory=dict)
-    lists: dict[str, dict[str, float]] = field(default_factory=dict)
-    recalled: Recalled | None = None
     needs: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    about: About | None = None
     warnings: tuple[str, ...] = ()
-    timings_ms: dict[str, float] = field(default_factory=dict)
+    decision: Decision | None = None

@@ -151,7 +151,7 @@ def _calibration(options: Options, known: Catalogue) -> Finding:
 
 
 def _temporal(options: Options) -> Finding:
-    from orchestrator.temporal.client.devserver import kept_binary, settle
+    from orchestrator.temporal.client.devserver import cached_binary, settle
 
     async def reached() -> None:
         try:
@@ -164,7 +164,7 @@ def _temporal(options: Options) -> Finding:
         asyncio.run(reached())
         detail = f"a server answers at {server.address} and has the namespace {server.namespace!r}"
         return Finding("temporal", "works", detail)
-    if binary := shutil.which("temporal") or kept_binary():
+    if binary := shutil.which("temporal") or cached_binary():
         return Finding("temporal", "works", f"`toolroute run --dev` starts {binary}")
     remedy = "set TEMPORAL_ADDRESS, or let `toolroute run --dev` fetch or build a server (minutes, once)"
     return Finding("temporal", "missing", "no TEMPORAL_ADDRESS and no local server", remedy)

@@ -173,7 +173,7 @@ def make_worker(
     return Worker(
         client,
         task_queue=task_queue,
-        graceful_shutdown_timeout=timedelta(seconds=max(grace_s, 0.001)),  # For zero the plugin has a default.
+        graceful_shutdown_timeout=timedelta(seconds=grace_s),
         deployment_config=release or released(),
         **limits,  # type: ignore[arg-type]
     )

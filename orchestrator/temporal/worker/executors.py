@@ -36,7 +36,7 @@ from orchestrator.mcp.calls import WHOLE, Confirm
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.plan import MAX_STEPS
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.temporal.worker.concurrency_limit import ConcurrencyLimit
+from orchestrator.temporal.worker.turns import Turns
 from orchestrator.temporal.workflow.call import is_child
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, as_result, hold_bytes
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from orchestrator.mcp.connections import Connections
 
 MAX_THREADS = 200
-"""The maximum number of functions that are not async and run at the same time. One tenant may use half of them."""
+"""The maximum number of functions that are not async and run at the same time, also after their call's deadline."""
 
 
 class Executor(ABC):
@@ -93,9 +93,9 @@ class Executors:
     def __init__(self, registered: Mapping[str, Registered] | None = None, keep: Keep | None = None) -> None:
         self._keep = keep
         self._threads = Threads(MAX_THREADS, "toolroute function")
-        limit = ConcurrencyLimit(MAX_THREADS, "shorten its functions, or make them async")
+        turns = Turns(MAX_THREADS)
         self._by_name = {
-            name: _executor(name, given, self._threads, limit) for name, given in (registered or {}).items()
+            name: _executor(name, given, self._threads, turns) for name, given in (registered or {}).items()
         }
 
     def close(self) -> None:
@@ -262,10 +262,11 @@ class HttpExecutor(Executor):
 class _FunctionExecutor(Executor):
     """Calls a function. Its errors are raised unchanged. A function that is not async occupies a thread."""
 
-    def __init__(
-        self, function: Callable[..., Any], whole_call: bool, threads: Threads, limit: ConcurrencyLimit
-    ) -> None:
-        self._function, self._whole_call, self._threads, self._limit = function, whole_call, threads, limit
+    def __init__(self, function: Callable[..., Any], whole_call: bool, threads: Threads, turns: Turns) -> None:
+        self._function = function
+        self._whole_call = whole_call
+        self._threads = threads
+        self._turns = turns
 
     async def execute(self, call: ToolCall) -> ToolResult:
         given: tuple[Any, ...] = (call,) if self._whole_call else ()
@@ -278,7 +279,7 @@ class _FunctionExecutor(Executor):
 
     async def _in_thread(self, call: ToolCall, /, *given: Any, **named: Any) -> ToolResult:
         """Return the function's answer. The thread reads it too, because a generator computes while it is read."""
-        give_back = self._limit.take(call.tenant)
+        give_back = self._turns.take(call.tenant)
         work = self._threads.begin(lambda: as_result(self._function(*given, **named)))
         work.add_done_callback(lambda _: give_back())
         return await asyncio.wrap_future(work)
@@ -313,7 +314,7 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
     return replace(held, tokens=count_tokens(held.text))
 
 
-def _executor(name: str, given: Registered, threads: Threads, limit: ConcurrencyLimit) -> Executor:
+def _executor(name: str, given: Registered, threads: Threads, turns: Turns) -> Executor:
     is_kind, (server, tool) = name in tuple(Kind), split_key(name)
     is_key = bool(tool.strip()) and (tool == "*" or key_of(server, tool) == name)
     if not is_kind and (not is_key or nearly(name, Kind)):
@@ -324,7 +325,7 @@ def _executor(name: str, given: Registered, threads: Threads, limit: Concurrency
         return given
     if not callable(given):
         raise InvalidConfig(f"executor {name!r}: {given!r} cannot be called; give a function or an Executor")
-    return _FunctionExecutor(given, is_kind or tool == "*", threads, limit)
+    return _FunctionExecutor(given, is_kind or tool == "*", threads, turns)
 
 
 def _remedy(tool: Tool) -> str:

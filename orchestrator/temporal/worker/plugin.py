@@ -6,7 +6,6 @@ worker = Worker(client, task_queue="mine", workflows=[MyWorkflow])
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,9 @@ from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.records.run import Approval, RunRequest
 from orchestrator.records.tool import Kind
 from orchestrator.temporal.worker.executors import Registered
-from orchestrator.temporal.worker.resources import SLOTS, Resources, ServerConfig
+from orchestrator.temporal.worker.resources import Resources, ServerConfig
 from orchestrator.temporal.worker.tracing import interceptors
+from orchestrator.temporal.worker.turns import Turns
 from orchestrator.temporal.workflow.payload import prepare
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow, StagedRouteWorkflow
@@ -38,14 +38,8 @@ if TYPE_CHECKING:
     from orchestrator.store.sources import Source
 
 NAME = "toolroute.OrchestratorPlugin"
-GRACE = timedelta(seconds=30)
-"""The time that running calls get to finish when a worker stops. Temporal's own default stops them at once."""
-THROTTLE, THEIR_THROTTLE = timedelta(seconds=0.2), timedelta(seconds=60)
-"""The maximum time between two heartbeats: ours, and Temporal's default.
-
-The SDK waits for 80 % of the heartbeat timeout. With a timeout of one second, a busy machine missed it. A shorter time
-also delivers cancellations sooner, because they arrive with a heartbeat.
-"""
+SLOTS = 100
+"""Temporal's default for `max_concurrent_activities`."""
 _WORKFLOWS = (RouteWorkflow, StagedRouteWorkflow, RunWorkflow, PlanWorkflow, CallWorkflow, SyncWorkflow)
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 _PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
@@ -59,8 +53,8 @@ class OrchestratorPlugin(SimplePlugin):
     """Registers toolroute's activities and workflows with a Temporal worker.
 
     Give the plugin to the client, and its workers inherit it, or give it to a worker. If both get it, it registers
-    once. The plugin sets no data converter. It opens the catalogue, the store and the servers when an activity first
-    needs them,
+    once. The plugin sets no data converter and none of the worker's own options, such as `max_concurrent_activities`
+    or `graceful_shutdown_timeout`. It opens the catalogue, the store and the servers when an activity first needs them,
     and closes them when the last worker ends.
 
     Args:
@@ -81,8 +75,10 @@ class OrchestratorPlugin(SimplePlugin):
         register: False for workers that only run workflows and no activities.
         warm: The number of servers to connect in advance, after each Decision: those that it probably needs.
         nexus: Whether workers serve the Nexus service `toolroute` to other namespaces. True: for all tenants. A list:
-            for
-            these tenants.
+            for these tenants.
+        free_slots: The number of a worker's activity slots that the running calls of a tenant leave to other tenants
+            and to routing. A further call waits in the task queue. Default: one in eight, and at least one. 0: none,
+            for a server that has fairness.
 
     Raises:
         InvalidConfig: Settings contradict each other, or the catalogue has no tool or server with a given name.
@@ -114,6 +110,7 @@ class OrchestratorPlugin(SimplePlugin):
         register: bool = True,
         warm: int = 0,
         nexus: bool | Collection[str] = False,
+        free_slots: int | None = None,
     ) -> None:
         if isinstance(nexus, str):
             raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
@@ -150,6 +147,7 @@ class OrchestratorPlugin(SimplePlugin):
             lambda: settings.options.changes,
         )
         self._registers = register
+        self._free_slots = free_slots
         self._nexus_tenants = None if nexus is True else tuple(nexus or ())
         super().__init__(
             NAME,
@@ -167,20 +165,29 @@ class OrchestratorPlugin(SimplePlugin):
         return super().configure_client(config)
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
-        """Set defaults for the worker: 30 seconds for running calls when it stops, and heartbeats that deliver
-        cancellations soon.
-        """
+        """Add the activities and workflows, and let the tenants' calls share the worker's slots."""
         self.interceptors = interceptors(config) or None
         if self._registers:
             prepare(RunRequest, Approval)
-            if config.get("max_heartbeat_throttle_interval", THEIR_THROTTLE) == THEIR_THROTTLE:
-                config["max_heartbeat_throttle_interval"] = THROTTLE
-            if config.get("tuner") is None:
-                self.resources.calls_limit.most = config["max_concurrent_activities"] = (
-                    config.get("max_concurrent_activities") or SLOTS
-                )
-            config["graceful_shutdown_timeout"] = config.get("graceful_shutdown_timeout") or GRACE
+            self.resources.share_slots(config["task_queue"], Turns(self._slots(config), self._free_slots))
         return super().configure_worker(config)
+
+    def _slots(self, config: WorkerConfig) -> int | None:
+        """Return the number of the worker's activity slots. None if a tuner decides it.
+
+        Raises:
+            InvalidConfig: `free_slots` cannot have an effect on this worker.
+        """
+        slots = None if config.get("tuner") else config.get("max_concurrent_activities") or SLOTS
+        if self._free_slots is None:
+            return slots
+        if slots is None:
+            raise InvalidConfig(f"free_slots={self._free_slots}: the worker has a tuner, so its slots are not known")
+        if not 0 <= self._free_slots < slots:
+            raise InvalidConfig(
+                f"free_slots={self._free_slots}: give 0 to {slots - 1}, as the worker has {slots} slots"
+            )
+        return slots
 
     def _with_activities(self, existing: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
         given = list(existing or ())

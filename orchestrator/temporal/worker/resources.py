@@ -29,9 +29,9 @@ from orchestrator.options import Options, default_store
 from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
-from orchestrator.temporal.worker.concurrency_limit import ConcurrencyLimit
 from orchestrator.temporal.worker.executors import Executors, HttpExecutor, Registered
 from orchestrator.temporal.worker.results import Results
+from orchestrator.temporal.worker.turns import Turns
 from orchestrator.trust.audit import Audit, Entry, arguments_digest
 from orchestrator.trust.definition_changes import ChangePolicy, is_quarantined
 
@@ -48,11 +48,6 @@ ServerConfig = McpConfig | Mapping[str, Any] | str | Path
 
 MAX_TENANTS = 64
 """The number of tenants whose MCP connections a worker keeps. The least recently used connections close first."""
-
-SLOTS = 400
-"""The number of activities that a worker runs at the same time. One tenant's calls get at most half, so routing always
-finds a free slot.
-"""
 
 _ANSWERS_IN_S, _LIMITS_IN_S, _LIMITS_KEPT_S = 30.0, 2.0, 60.0
 """Seconds to wait for a tenant's configuration before a call and after a route, and to keep the limits in it."""
@@ -89,7 +84,7 @@ class Resources:
         self._models: Models | None = None
         self._router: Router | None = None
         self._tenants: OrderedDict[str, Connections | None] = OrderedDict()
-        self.calls_limit = ConcurrencyLimit(SLOTS, "run more workers, or raise max_concurrent_activities")
+        self._turns: dict[str, Turns] = {}
         self._limits: dict[str, _Limits] = {}
         self._limits_read = 0.0
         self._warm, self._warming = warm, set[asyncio.Task[None]]()
@@ -153,22 +148,43 @@ class Resources:
         connections = await self._connections_for(call) if call.tool.kind is Kind.MCP else None
         return await self._executors.present(call, connections)
 
-    async def execute(self, call: ToolCall, confirm: Confirm | None = None) -> ToolResult:
-        """Carry out a call with the connections of its tenant."""
-        call = replace(call, arguments=await self.results.expand(call.tenant, call.arguments))
+    def share_slots(self, task_queue: str, turns: Turns) -> None:
+        """Let the tenants' calls of a task queue share the slots of its worker."""
+        self._turns[task_queue] = turns
+
+    async def execute(
+        self, call: ToolCall, confirm: Confirm | None = None, task_queue: str = "", *, must_run: bool = False
+    ) -> ToolResult:
+        """Carry out a call with the connections of its tenant.
+
+        Args:
+            call: The call.
+            confirm: Is called with an MCP server's own definition before the call, and may raise.
+            task_queue: The task queue from which the call came.
+            must_run: Whether the call cannot go back to the queue.
+
+        Raises:
+            NoTurn: The worker has no slot for this tenant now.
+        """
+        turns = self._turns.setdefault(task_queue, Turns(None))
+        give_back = turns.take(call.tenant, must_run=must_run)
+        try:
+            call = replace(call, arguments=await self.results.expand(call.tenant, call.arguments))
+            return await self._execute(call, confirm)
+        finally:
+            give_back()
+
+    async def _execute(self, call: ToolCall, confirm: Confirm | None) -> ToolResult:
         connections = await self._connections_for(call)
         entry = connections.config.servers.get(call.tool.server) if connections else None
-        give_back = self.calls_limit.take(call.tenant)
+        await self._evict()
         try:
-            await self._evict()
             return await self._executors.execute(call, connections, confirm)
         except (InvalidConfig, ServerUnavailable, Unauthorised):
             # Nothing was sent. The entry may have changed, because credentials expire and addresses move.
             if call.tool.kind is Kind.MCP and connections and await self._has_changed(connections, call, entry):
                 return await self._executors.execute(call, connections, confirm)
             raise
-        finally:
-            give_back()
 
     async def limited(self, decision: "Decision") -> "Decision":
         """Return the Decision with its servers' limits as labels of its tools. A tool's own labels take precedence.
@@ -328,10 +344,13 @@ class Resources:
         """Close the connections of the least recently used tenants, above the maximum. Connections with a running call
         stay.
         """
-        idle = [tenant for tenant in self._tenants if not self.calls_limit.taken(tenant)]
+        idle = [tenant for tenant in self._tenants if not self._is_calling(tenant)]
         # All are removed before the first wait, because other calls evict too, and any tenant may call again.
         leaving = [self._tenants.pop(tenant) for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]]
         await asyncio.gather(*(connections.close() for connections in leaving if connections is not None))
+
+    def _is_calling(self, tenant: str) -> bool:
+        return any(turns.running(tenant) for turns in self._turns.values())
 
     async def _keep(self, tenant: str, server: str, tools: tuple[Tool, ...]) -> None:
         """Store the tools that a server lists when it connects or after a change, if the store knows the server."""

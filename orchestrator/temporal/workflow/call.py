@@ -47,7 +47,7 @@ def retry(attempts: int) -> RetryPolicy:
 
 
 CALL_RETRY = retry(8)
-"""For calls: about 35 seconds of trying."""
+"""For calls: about 35 seconds of trying, without the time in which a call waits for its turn."""
 PATIENT = retry(60)
 """For routing and planning: about 10 minutes of trying, so that a store or an endpoint can restart.
 
@@ -110,7 +110,12 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
         await _room(size)
         return await _call_workflow(call, limits, chosen)
     settings.setdefault("cancellation_type", workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED)
-    return await execute(names.CALL_TOOL, call, ToolResult, {**settings, **_config_of(limits), **chosen})
+    settings = {**settings, **_config_of(limits), **chosen}
+    if policy := settings.get("retry_policy"):
+        # The worker counts the attempts, because Temporal also counts those that only waited for a turn.
+        call = replace(call, attempts=policy.maximum_attempts)
+        settings["retry_policy"] = replace(policy, maximum_attempts=0)
+    return await execute(names.CALL_TOOL, call, ToolResult, settings)
 
 
 async def present_tool(call: ToolCall, config: Config) -> Tool:
