@@ -1,6 +1,7 @@
 """Durable agents of the frameworks' own Temporal plugins, with the tools of toolroute's catalogue."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +17,8 @@ from temporalio.worker import Replayer, Worker
 from examples.functions import FUNCTIONS
 from orchestrator import Catalogue, OrchestratorPlugin
 from orchestrator.errors import InvalidInput
-from orchestrator.integrations.durable import CatalogueTool
+from orchestrator.integrations.durable import CatalogueTool, tools_of
+from orchestrator.integrations.openai_agents import catalogue_tools
 from orchestrator.integrations.pydantic_ai import CatalogueToolset
 from orchestrator.records import durable_names as names
 from orchestrator.temporal.workflow.tool_router import ToolRouter
@@ -99,3 +101,10 @@ async def test_a_durable_openai_agent_calls_tools_of_the_catalogue(model: Script
 def test_a_policy_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidInput, match="approve='sometimes'"):
         CatalogueToolset(ToolRouter("org:1"), approve="sometimes")
+
+
+def test_an_agent_gets_no_tool_if_none_matches() -> None:
+    none = replace(decision("hum a tune"), recommended=())
+    assert none.matches
+    assert catalogue_tools(ToolRouter("org:1"), none) == []
+    assert tools_of(ToolRouter("org:1"), none) == []

@@ -156,13 +156,20 @@ async def test_parts_left_out_of_a_long_task_are_warned_of(router: Router) -> No
     chances = [(READ, [0.9, *[0.8] * 24]), (ADD_NOTE, [0.0, 0.9, *[0.0] * 23])]
     made = planned(of_parts(", then ".join(names), *names, chances=chances))
     assert len(made.steps) == MAX_STEPS
-    assert made.warnings == ("only the first 20 of 25 parts are planned: give the rest in a second task",)
+    assert made.warnings[0] == "only the first 20 of 25 parts are planned: give the rest in a second task"
     many = [f"list the objects of bucket b{number}" for number in range(MAX_CLAUSES + 3)]
     made = planned(await router.route(". ".join(many)))
     assert len(made.steps) == MAX_CLAUSES
-    assert made.warnings == (
-        f"the last step has 4 parts, and only {many[7]!r} is planned: give the rest in a second task",
+    assert made.warnings[0] == (
+        f"the last step has 4 parts, and only {many[7]!r} is planned: give the rest in a second task"
     )
+
+
+def test_a_value_that_no_argument_takes_is_named() -> None:
+    aged = Tool(server="books", name="aged_receivables", input_schema=schema(currency={"type": "string"}))
+    (warning,) = planned(decision("list the receivables that are older than 60 days", [aged])).warnings
+    assert warning.startswith("step s1: the call of books:aged_receivables does not use 60 of the task")
+    assert planned(decision("list the receivables", [aged])).warnings == ()
 
 
 def test_equal_requests_give_equal_plans_and_a_salt_keeps_workflows_apart() -> None:

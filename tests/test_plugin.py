@@ -1,4 +1,5 @@
 import asyncio
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -199,3 +200,28 @@ async def test_functions_of_a_catalogue_carry_out_their_own_calls() -> None:
     plugin = OrchestratorPlugin(catalogue=Catalogue.of(say))
     call = ToolCall(tenant=TENANT, tool=Catalogue.of(say)["say"], arguments={"text": "yes"})
     assert (await plugin.resources.execute(call)).text == "said yes"
+
+
+FIRST_CALL = """
+import asyncio, sys
+from tests.decisions import NOW
+from tests.running import TENANT, plugin_over
+from orchestrator.records.call import ToolCall
+
+async def main():
+    plugin = plugin_over()
+    async with plugin.resources.held():
+        await plugin.resources.load_modules()
+        before = set(sys.modules)
+        await plugin.resources.execute(ToolCall(tenant=TENANT, tool=NOW, arguments={"timezone": "UTC"}))
+        await plugin.resources.router()
+        print([name for name in sys.modules.keys() - before if name.startswith(("orchestrator", "mcp"))])
+
+asyncio.run(main())
+"""
+
+
+async def test_the_first_call_imports_nothing_of_ours() -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", FIRST_CALL, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert out.decode().strip() == "[]"

@@ -50,5 +50,7 @@ class CatalogueTool:
 
 
 def tools_of(router: ToolRouter, decision: Decision) -> list[CatalogueTool]:
-    """Return the matches of a Decision, best first."""
+    """Return the matches of a Decision, best first. None of them if the Decision recommends no tool."""
+    if not decision.recommended:
+        return []
     return [CatalogueTool(router, decision, match.tool) for match in decision.matches]

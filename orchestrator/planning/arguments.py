@@ -10,7 +10,7 @@ A value comes from the caller or from the text. In the text it is one of these:
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -168,6 +168,29 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
             )
     missing = tuple(name for name in required if name not in values)
     return Extraction(values=values, missing=missing, notes=tuple(f"{name}: {note}" for name, note in notes.items()))
+
+
+def unread(text: str, tool: Tool, arguments: Mapping[str, Any], given: Collection[str] = ()) -> list[str]:
+    """Return the values in a text that no argument has: numbers, quotations, dates, paths and the like.
+
+    Values that the tool's own name or description has are not about a call.
+
+    Args:
+        text: The text.
+        tool: The tool of the call.
+        arguments: The call's arguments.
+        given: The names of arguments that the caller gave in place of values in the text.
+    """
+    properties = parameters(tool)["properties"]
+    replaced = [Parameter.of(name, properties[name]) for name in given if name in properties]
+    used = json.dumps(arguments, ensure_ascii=False, default=str)
+    about_tool = f"{tool.key} {tool.title} {tool.description}".lower()
+    values = []
+    for piece in _pieces(text[:MAX_CUT]):
+        is_read = piece.value in used or any(parameter.takes(piece) for parameter in replaced)
+        if not is_read and piece.value.lower() not in about_tool and piece.value not in values:
+            values.append(piece.value)
+    return values
 
 
 def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:

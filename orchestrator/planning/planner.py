@@ -10,7 +10,7 @@ from orchestrator.common.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.index.intent import action_of, begins_action, known_actions, reads_only
 from orchestrator.pipeline.clauses import MAX_CUT, affirmed, is_too_long, split_clauses, split_left_out
-from orchestrator.planning.arguments import WHOLE, extract, given_for
+from orchestrator.planning.arguments import WHOLE, extract, given_for, unread
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
 from orchestrator.records.tool import Match, Stage
@@ -41,7 +41,7 @@ def plan(request: PlanRequest) -> Plan:
         )
     steps = _steps(request, bound[:MAX_STEPS])
     made = finish(request, steps, tuple(reasons))
-    return replace(made, warnings=(*reasons[1:], *made.warnings))
+    return replace(made, warnings=(*reasons[1:], *made.warnings, *_unread(request, made.steps)))
 
 
 def _unfit_for_plan(request: PlanRequest) -> str:
@@ -208,7 +208,13 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
         )
         unclear = _unclear(further, steps)
         steps = first.steps if unclear else steps
-    warnings = (*first.warnings, *unclear, *_unused(request, steps), *_unfit(request, steps))
+    warnings = (
+        *first.warnings,
+        *unclear,
+        *_unused(request, steps),
+        *_unfit(request, steps),
+        *_unread(request, steps),
+    )
     return replace(first, steps=steps, warnings=tuple(dict.fromkeys(warnings)))
 
 
@@ -266,6 +272,22 @@ def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
         taken |= {name for own in step.arguments if own in (known or [own]) for name in (own, f"{step.id}.{own}")}
     left = ", ".join(name for name in request.arguments if name not in taken) if steps else ""
     return (f"the argument {left} was not used: no step's tool has a parameter of that name",) if left else ()
+
+
+def _unread(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
+    """Return a warning about each step whose task has values, such as "60 days", that its arguments do not have."""
+    warnings = []
+    for step in steps:
+        tool = request.decision.tool(step.tool)
+        if tool is None:
+            continue
+        given = given_for(step.id, tool, request.arguments)
+        if values := unread(step.task, tool, step.arguments, given):
+            warnings.append(
+                f"step {step.id}: the call of {tool.key} does not use {', '.join(values)} of the task: give it as an "
+                f"argument ({step.id}.NAME=...), or set TOOLROUTE_MODEL"
+            )
+    return tuple(warnings)
 
 
 def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ client = await Client.connect("localhost:7233", plugins=[OrchestratorPlugin(cata
 worker = Worker(client, task_queue="mine", workflows=[MyWorkflow])
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,8 +157,16 @@ class OrchestratorPlugin(SimplePlugin):
             workflow_runner=_let_through,
             nexus_service_handlers=self._with_nexus if register and nexus else None,
             workflow_failure_exception_types=[ToolrouteError],
-            run_context=self.resources.held,
+            run_context=self._running,
         )
+
+    @asynccontextmanager
+    async def _running(self) -> AsyncIterator[None]:
+        """Hold the resources while a worker or a replayer runs. A worker first loads what its activities need."""
+        async with self.resources.held():
+            if self._registers:
+                await self.resources.load_modules()
+            yield
 
     def configure_client(self, config: ClientConfig) -> ClientConfig:
         """Propagate traces over Temporal if the process has a tracer provider and the client does not do it itself."""

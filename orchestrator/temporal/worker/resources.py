@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,9 @@ MAX_TENANTS = 64
 _ANSWERS_IN_S, _LIMITS_IN_S, _LIMITS_KEPT_S = 30.0, 2.0, 60.0
 """Seconds to wait for a tenant's configuration before a call and after a route, and to keep the limits in it."""
 _Limits = tuple[dict[str, dict[str, str]], tuple[str, ...]]
+_ROUTING = ("orchestrator.runtime.router", "orchestrator.runtime.staged_route", "jsonschema")
+_CONNECTING = ("orchestrator.mcp.connections", "orchestrator.mcp.connection", "orchestrator.mcp.sync", "mcp.client")
+"""The modules that are otherwise imported at the first route, and at the first call of an MCP server."""
 _NONE_NOW = McpConfig({}, "mcp_servers, which now returns None")
 
 
@@ -120,6 +124,12 @@ class Resources:
             self._holders -= 1
             if self._holders == 0:
                 await self.close()
+
+    async def load_modules(self) -> None:
+        """Import what routes and calls need, in a thread. At the first call it would block the event loop for .7 s."""
+        modules = _ROUTING if self._mcp_servers is None else (*_ROUTING, *_CONNECTING)
+        with suppress(ImportError):  # The first call that needs a missing package names it.
+            await asyncio.to_thread(lambda: [import_module(name) for name in modules])
 
     async def router(self) -> "Router":
         """Return the router. Concurrent callers open it once."""
