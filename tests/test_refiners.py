@@ -8,8 +8,8 @@ import pytest
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.documents import is_outdated
 from orchestrator.index.index import Index
-from orchestrator.pipeline.refiners.clauses import in_turn
-from orchestrator.pipeline.refiners.floors import MOST_LIFTED
+from orchestrator.pipeline.refiners.ordering import in_turn
+from orchestrator.pipeline.refiners.raising import MOST_LIFTED
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool

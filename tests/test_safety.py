@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.flags import cleaned, mentions, suspects, suspicions
-from orchestrator.pipeline.refiners.demote import MOST_FLAGGED
+from orchestrator.pipeline.refiners.ordering import MOST_FLAGGED
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router

@@ -101,6 +101,10 @@ class Experience:
         """Return the calls of a tool with its present definition."""
         return Calls.of(self.uses.get(f"{key} {digest}", ()))
 
+    def was_called(self, key: str, digest: str) -> bool:
+        """Return True if a tool was called with its present definition."""
+        return bool(self.uses.get(f"{key} {digest}"))
+
     @cached_property
     def _actors(self) -> NDArray[np.int64]:
         """The number of each task's person. Tasks without a name belong to one person."""

@@ -2,11 +2,15 @@
 
 Bigrams follow the sequential dependence model (Metzler and Croft, 2005, "A Markov random field model for term
 dependencies"), because "pull request" means more than its two words.
+
+Two tools with the fields name and description become one row of numbered terms, and the number of the field of each:
+
+    github:list_repos "List repositories"     terms  0 1  0 1   2 3
+    mail:send         "Send"                  runs   0 0  1 1   2 3     (field 0 of tool 0 ... field 1 of tool 1)
 """
 
 import math
-import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,25 +27,16 @@ K1, B = 1.5, 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GlobalStatistics:
-    """Statistics of all documents, if only some of them are loaded.
-
-    Attributes are the number of documents, their mean length (0: that of the loaded ones), and the number of documents
-    with each term.
-    """
-
-    size: int
-    length: float
-    holders: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """Documents of several fields as one row of numbered terms, `terms`, with the field of each term.
+    """Documents of several fields as one row of numbered terms.
 
-    Fields are numbered through all documents, in `runs` [terms]. `weights` has the weight of each kind of field.
-    `left_out` is the number of excluded documents. `every` has the statistics of all documents if these are only some
-    of them.
+    Attributes:
+        ids: The number of each term.
+        terms: The terms of all documents, one after another.
+        runs: The field of each term, numbered through all documents [terms].
+        weights: The weight of each kind of field.
+        size: The number of documents.
+        left_out: The number of excluded documents.
     """
 
     ids: dict[str, int]
@@ -50,7 +45,6 @@ class Corpus:
     weights: Sequence[float]
     size: int
     left_out: int = 0
-    every: GlobalStatistics | None = None
 
     @classmethod
     def of(cls, documents: Sequence[Sequence[Sequence[str]]], weights: Sequence[float]) -> Self:
@@ -58,18 +52,25 @@ class Corpus:
         ids: defaultdict[str, int] = defaultdict()
         ids.default_factory = ids.__len__
         fields = list(chain.from_iterable(documents))
-        terms = np.array(list(map(ids.__getitem__, chain.from_iterable(fields))), np.int64)
-        runs = np.arange(len(fields)).repeat([len(field) for field in fields])
-        return cls(ids=dict(ids), terms=terms, runs=runs, weights=weights, size=len(documents))
+        lengths = [len(field) for field in fields]
+        numbers = [ids[term] for term in chain.from_iterable(fields)]
+        return cls(
+            ids=dict(ids),
+            terms=np.array(numbers, np.int64),
+            runs=np.arange(len(fields)).repeat(lengths),
+            weights=weights,
+            size=len(documents),
+        )
 
     @property
     def documents(self) -> NDArray[np.int64]:
+        """The document of each term."""
         return self.runs // len(self.weights)
 
     @property
     def searched(self) -> int:
-        """How many documents are searched."""
-        return self.every.size if self.every else self.size - self.left_out
+        """The number of documents that are searched."""
+        return self.size - self.left_out
 
     def without(self, documents: NDArray[np.bool_] | None) -> "Corpus":
         """Return the same without these documents [documents]. The others keep their positions."""
@@ -83,8 +84,14 @@ class Corpus:
 class Counts:
     """The count of each term in each document, for all pairs that occur [pairs], ordered by term and document.
 
-    `ids` numbers the terms in their order. Their pairs begin at `starts` [terms + 1]. `fields` has a bit for each field
-    of the document with the term. `searched` and `every` are as in Corpus.
+    Attributes:
+        ids: The number of each term, in the order of the pairs.
+        starts: The first pair of each term, and the number of pairs [terms + 1].
+        documents: The document of each pair.
+        frequency: The weighted count of each pair.
+        fields: A bit for each field of the document with the term.
+        size: The number of documents.
+        searched: The number of documents that are searched.
     """
 
     ids: dict[str, int]
@@ -94,24 +101,26 @@ class Counts:
     fields: NDArray[np.uint8]
     size: int
     searched: int
-    every: GlobalStatistics | None = None
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
+        """Count the terms of a corpus."""
+        size = max(corpus.size, 1)
+        kinds = len(corpus.weights)
         # Numbers that hold all there is to know of a pair are sorted ten times as fast as an order is found.
-        runs, kinds = max(corpus.size, 1) * len(corpus.weights), len(corpus.weights)
-        key, field = np.divmod(np.sort(corpus.terms * runs + corpus.runs), kinds)
-        first = np.flatnonzero(np.diff(key, prepend=-1))
-        term, document = np.divmod(key[first], max(corpus.size, 1))
+        occurrences = np.sort(corpus.terms * (size * kinds) + corpus.runs)
+        pair, field = np.divmod(occurrences, kinds)
+        first = np.flatnonzero(np.diff(pair, prepend=-1))
+        term, document = np.divmod(pair[first], size)
+        weight = np.array(corpus.weights)[field]
         return cls(
             ids=corpus.ids,
             starts=term.searchsorted(np.arange(len(corpus.ids) + 1)),
             documents=document,
-            frequency=each(np.add, np.array(corpus.weights)[field], first).astype(np.float32),
-            fields=each(np.bitwise_or, 1 << field, first).astype(np.uint8),
+            frequency=reduce_runs(np.add, weight, first).astype(np.float32),
+            fields=reduce_runs(np.bitwise_or, 1 << field, first).astype(np.uint8),
             size=corpus.size,
             searched=corpus.searched,
-            every=corpus.every,
         )
 
     @property
@@ -120,41 +129,22 @@ class Counts:
         return np.arange(len(self.ids)).repeat(np.diff(self.starts))
 
 
-def each(sum_up: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the sum of the values in each run.
+def reduce_runs(operation: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the sum, or another reduction, of the values in each run.
 
     Args:
-        sum_up: The reduction.
+        operation: The reduction.
         values: The values.
         first: The start of each run.
     """
-    return np.asarray(sum_up.reduceat(values, first)) if len(first) else values[:0]
+    if not len(first):
+        return values[:0]
+    return np.asarray(operation.reduceat(values, first))
 
 
 def inverse_frequency(holders: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     """Return Lucene's inverse document frequency of terms, by the number of documents that hold each."""
     return np.asarray(np.log1p((size - holders + 0.5) / (holders + 0.5)))
-
-
-class PositiveBM25(BM25Okapi):  # type: ignore[misc]
-    """BM25Okapi over Counts, with Lucene's inverse document frequency, which is never negative.
-
-    Okapi's own is zero or below for a term in half of the documents, which is every term of a catalogue of two tools.
-    """
-
-    def _initialize(self, corpus: Counts) -> Counts:
-        self.corpus_size = corpus.searched
-        self.doc_len = np.bincount(corpus.documents, corpus.frequency, minlength=corpus.size)
-        self.avgdl = float(self.doc_len.sum()) / max(corpus.searched if corpus.every is None else corpus.size, 1) or 1.0
-        if corpus.every is not None:
-            self.avgdl = corpus.every.length or self.avgdl
-        return corpus
-
-    def _calc_idf(self, nd: Counts) -> None:
-        holders = np.diff(nd.starts)
-        if nd.every is not None:
-            holders = np.maximum([nd.every.holders.get(term, 0) for term in nd.ids], holders)
-        self.idf = inverse_frequency(holders, self.corpus_size)
 
 
 class KnownWeight(NamedTuple):
@@ -168,8 +158,15 @@ class KnownWeight(NamedTuple):
 class Columns:
     """The postings of a query's words, gathered once.
 
-    `idf` and `idf_of_all` [words] are by these documents and by all documents. `lengths` [words] has the number of
-    pairs of each word. `partial` means that further documents exist that are not loaded.
+    Attributes:
+        words: The words that some document has.
+        idf: The inverse document frequency of each word among the searched documents [words].
+        idf_of_all: The same among all documents [words].
+        lengths: The number of documents with each word [words].
+        documents: The documents with each word, word after word [pairs].
+        impact: The contribution of the word to the document's score [pairs].
+        fields: The fields of the document with the word, as bits [pairs].
+        size: The number of documents.
     """
 
     words: Sequence[str]
@@ -180,26 +177,24 @@ class Columns:
     impact: NDArray[np.float32]
     fields: NDArray[np.uint8]
     size: int
-    partial: bool = False
 
-    def among(self, kept: NDArray[np.bool_]) -> "Columns":
+    def among(self, searched: NDArray[np.bool_]) -> "Columns":
         """Return the same as if these documents [documents] were all there are."""
-        there = kept[self.documents]
-        word = self.word[there]
+        kept = searched[self.documents]
+        word = self.word[kept]
         lengths = np.bincount(word, minlength=len(self.words))
-        held, idf = lengths > 0, inverse_frequency(lengths, int(kept.sum()))
-        if self.partial:
-            held, idf = np.ones_like(held), self.idf
+        idf = inverse_frequency(lengths, int(searched.sum()))
+        change = (idf / self.idf)[word].astype(np.float32)
+        held = lengths > 0
         return Columns(
             words=list(compress(self.words, held.tolist())),
             idf=idf[held],
             idf_of_all=self.idf_of_all[held],
             lengths=lengths[held],
-            documents=self.documents[there],
-            impact=self.impact[there] * (idf / self.idf)[word].astype(np.float32),
-            fields=self.fields[there],
+            documents=self.documents[kept],
+            impact=self.impact[kept] * change,
+            fields=self.fields[kept],
             size=self.size,
-            partial=self.partial,
         )
 
     @property
@@ -223,68 +218,102 @@ class Columns:
 
     def asked(self, parts: Sequence[Mapping[str, float]]) -> NDArray[np.float64]:
         """Return the weight of each word in each part of a query [parts, words]."""
-        return np.array([[weighted.get(word, 0.0) for word in self.words] for weighted in parts])
+        asked = np.zeros((len(parts), len(self.words)))
+        for row, weights in zip(asked, parts, strict=True):
+            row[:] = [weights.get(word, 0.0) for word in self.words]
+        return asked
 
     def scores(self, asked: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return every document's BM25 score [parts, documents] for weights of the words [parts, words]."""
-        found = np.empty((len(asked), self.size), np.float32)
-        for own, weights in zip(found, asked.astype(np.float32), strict=True):
-            own[:] = np.bincount(self.documents, self.impact * weights.repeat(self.lengths), self.size)
-        return found
+        scores = np.empty((len(asked), self.size), np.float32)
+        for part, weights in enumerate(asked.astype(np.float32)):
+            impact = self.impact * weights.repeat(self.lengths)
+            scores[part] = np.bincount(self.documents, impact, self.size)
+        return scores
 
     @cached_property
     def held(self) -> NDArray[np.uint8]:
         """The fields of each document that hold each word, as bits [words, documents]."""
-        found = np.zeros((len(self.words), self.size), np.uint8)
-        found[self.word, self.documents] = self.fields
-        return found
+        held = np.zeros((len(self.words), self.size), np.uint8)
+        held[self.word, self.documents] = self.fields
+        return held
 
 
-class Postings:
-    """For each term, the documents with it, and its contribution to the score of each."""
+class Postings(BM25Okapi):  # type: ignore[misc]
+    """`rank_bm25.BM25Okapi` with one column of documents for each term.
+
+    It keeps that class's parameters, attributes and `get_scores`, and gives the same scores. It replaces the
+    arithmetic for speed: rank_bm25 walks through every document for each word of a query, and this class through those
+    that have the word. `columns` gathers them once for all parts of a query.
+
+    The inverse document frequency is Lucene's, which is never negative. Okapi's own is zero or below for a term in half
+    of the documents, which is every term of a catalogue of two tools.
+
+    Attributes:
+        counts: The count of each term in each document.
+        size: The number of documents.
+        searched: The number of documents that are searched.
+        single_mention: The weight of one mention in each document, by its length [documents].
+    """
+
+    idf: NDArray[np.float64]
 
     def __init__(self, counts: Counts, *, k1: float = K1, b: float = B) -> None:
-        model = PositiveBM25(counts, k1=k1, b=b)
-        self.counts, self.size, self.k1 = counts, counts.size, float(model.k1)
-        self.searched, self.partial = counts.searched, counts.every is not None
-        """The number of searched documents, and whether only a part of the documents is in memory."""
-        self.idf: NDArray[np.float64] = model.idf
-        self._norm: NDArray[np.float64] = model.k1 * (1 - model.b + model.b * model.doc_len / model.avgdl)
+        super().__init__(counts, k1=k1, b=b)
+        self.counts = counts
+        self.size = counts.size
+        self.searched = counts.searched
+        self._norm: NDArray[np.float64] = self.k1 * (1 - self.b + self.b * self.doc_len / self.avgdl)
         self.single_mention = self._saturated(np.ones(1), self._norm)
-        """The weight of one mention in each document, by its length, shape [documents]."""
         impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
         self._impact = (self.idf[counts.term] * impact).astype(np.float32)
         self._starts: list[int] = counts.starts.tolist()
 
+    def _initialize(self, corpus: Counts) -> Counts:
+        self.corpus_size = corpus.searched
+        self.doc_len = np.bincount(corpus.documents, corpus.frequency, minlength=corpus.size)
+        self.avgdl = float(self.doc_len.sum()) / max(corpus.searched, 1) or 1.0
+        return corpus
+
+    def _calc_idf(self, nd: Counts) -> None:
+        self.idf = inverse_frequency(np.diff(nd.starts), self.corpus_size)
+
+    def get_scores(self, query: Iterable[str]) -> NDArray[np.float32]:
+        """Return every document's score for the words of a query, as `BM25Okapi.get_scores` does."""
+        return self.weighted_scores(Counter(query))
+
+    def weighted_scores(self, weights: Mapping[str, float]) -> NDArray[np.float32]:
+        """Return every document's score for weighted words."""
+        columns = self.columns(weights)
+        scores: NDArray[np.float32] = columns.scores(columns.asked([weights]))[0]
+        return scores
+
     def scores_if(self, words: Mapping[str, float], frequency: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return the scores if the documents had these counts of these words [words, documents]."""
-        ids = self.counts.ids
-        weights = [weight * self.idf[ids[word]] if word in ids else 0.0 for word, weight in words.items()]
+        weights = []
+        for word, weight in words.items():
+            number = self.counts.ids.get(word)
+            weights.append(0.0 if number is None else weight * self.idf[number])
         return np.asarray(np.array(weights) @ self._saturated(frequency, self._norm), np.float32)
 
     def _saturated(self, frequency: NDArray[np.float64], norm: NDArray[np.float64]) -> NDArray[np.float64]:
-        return frequency * (self.k1 + 1) / (frequency + norm)
+        return np.asarray(frequency * (self.k1 + 1) / (frequency + norm))
 
     def columns(self, words: Iterable[str]) -> Columns:
         """Return the columns of the words that are known."""
-        ids, starts, counts = self.counts.ids, self._starts, self.counts
-        known = {word: ids[word] for word in words if word in ids}
-        spans = [slice(starts[number], starts[number + 1]) for number in known.values()]
-        idf = self.idf[[*known.values()]] if known else np.zeros(0)
-        documents, impact, fields = (
-            np.concatenate([values[:0], *[values[span] for span in spans]])
-            for values in (counts.documents, self._impact, counts.fields)
-        )
+        ids = self.counts.ids
+        numbers = {word: ids[word] for word in words if word in ids}
+        spans = [slice(self._starts[number], self._starts[number + 1]) for number in numbers.values()]
+        idf = self.idf[list(numbers.values())] if numbers else np.zeros(0)
         return Columns(
-            words=list(known),
+            words=list(numbers),
             idf=idf,
             idf_of_all=idf,
             lengths=np.array([span.stop - span.start for span in spans], np.int64),
-            documents=documents,
-            impact=impact,
-            fields=fields,
+            documents=_gather(self.counts.documents, spans),
+            impact=_gather(self._impact, spans),
+            fields=_gather(self.counts.fields, spans),
             size=self.size,
-            partial=self.partial,
         )
 
     def ceiling(self, known: float, unknown: float, size: int) -> float:
@@ -295,7 +324,13 @@ class Postings:
             unknown: The weight of the unknown terms, which get the highest idf.
             size: The number of documents.
         """
-        return (self.k1 + 1) * (known + math.log1p((size + 0.5) / 0.5) * unknown)
+        highest_idf = math.log1p((size + 0.5) / 0.5)
+        return float((self.k1 + 1) * (known + highest_idf * unknown))
+
+
+def _gather(values: NDArray[Any], spans: Sequence[slice]) -> NDArray[Any]:
+    """Return the values of these spans, one after another."""
+    return np.concatenate([values[:0], *(values[span] for span in spans)])
 
 
 def side_by_side(terms: Iterable[str], weights: Mapping[str, float]) -> dict[Pair, float]:
@@ -305,60 +340,74 @@ def side_by_side(terms: Iterable[str], weights: Mapping[str, float]) -> dict[Pai
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bigrams:
-    """The bigrams of each document within a field, each once, with `keys` in ascending order of both terms and
-    document.
+    """The bigrams of each document within a field, each once.
 
-    `ids` numbers the terms. `searched` documents are searched. `partial` means that not all of them are loaded.
+    A bigram of a document is one number, `(first term * terms + second term) * documents + document`, so the documents
+    of a bigram stand side by side.
+
+    Attributes:
+        keys: These numbers, in ascending order.
+        ids: The number of each term.
+        size: The number of documents.
+        searched: The number of documents that are searched.
     """
 
     keys: NDArray[np.int64]
     ids: Mapping[str, int]
     size: int
     searched: int
-    partial: bool
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
-        terms, runs, size = corpus.terms, corpus.runs, max(corpus.size, 1)
-        first = ((runs[1:] == runs[:-1]) & (terms[1:] != terms[:-1])).nonzero()[0]
-        keys = np.sort((terms[first] * len(corpus.ids) + terms[first + 1]) * size + corpus.documents[first])
-        once = np.flatnonzero(np.diff(keys, prepend=-1))
-        return cls(
-            keys=keys[once],
-            ids=corpus.ids,
-            size=corpus.size,
-            searched=corpus.searched,
-            partial=corpus.every is not None,
-        )
+        """Read the bigrams of a corpus."""
+        terms = corpus.terms
+        same_field = corpus.runs[1:] == corpus.runs[:-1]
+        first = (same_field & (terms[1:] != terms[:-1])).nonzero()[0]
+        bigrams = terms[first] * len(corpus.ids) + terms[first + 1]
+        keys = np.sort(bigrams * max(corpus.size, 1) + corpus.documents[first])
+        is_new = np.diff(keys, prepend=-1) != 0
+        return cls(keys=keys[is_new], ids=corpus.ids, size=corpus.size, searched=corpus.searched)
 
     def scores(
         self, parts: Sequence[Mapping[Pair, float]], among: NDArray[np.bool_] | None = None
     ) -> NDArray[np.float64]:
         """Return the summed weighted idf of the bigrams that each document holds [parts, documents].
 
-        among: the documents that count [documents].
+        Args:
+            parts: The weighted bigrams of each part of a query.
+            among: The documents that count [documents].
         """
-        ids, size = self.ids, max(self.size, 1)
-        pairs = [pair for pair in dict.fromkeys(chain.from_iterable(parts)) if pair[0] in ids and pair[1] in ids]
-        wanted = np.array([ids[a] * len(ids) + ids[b] for a, b in pairs], np.int64) * size
-        starts, ends = self.keys.searchsorted(wanted), self.keys.searchsorted(wanted + size)
-        known = (ends > starts).nonzero()[0]
-        if not len(known):
+        size = max(self.size, 1)
+        pairs = self._known(parts)
+        wanted = np.array([self._number(pair) for pair in pairs], np.int64) * size
+        starts = self.keys.searchsorted(wanted)
+        ends = self.keys.searchsorted(wanted + size)
+        held = (ends > starts).nonzero()[0]
+        if not len(held):
             return np.zeros((len(parts), self.size))
-        spans = zip(starts[known].tolist(), ends[known].tolist(), strict=True)
-        documents = np.concatenate([self.keys[start:end] for start, end in spans]) % size
-        holders, searched = (ends - starts)[known], self.searched
-        pair = np.arange(len(known)).repeat(holders)
+        spans = [slice(start, end) for start, end in zip(starts[held].tolist(), ends[held].tolist(), strict=True)]
+        documents = _gather(self.keys, spans) % size
+        holders = (ends - starts)[held]
+        searched = self.searched
+        pair = np.arange(len(held)).repeat(holders)
         if among is not None:
-            there, searched = among[documents], searched if self.partial else int(among.sum())
-            documents, pair = documents[there], pair[there]
-            holders = np.bincount(pair, minlength=len(known))
-        own = [pairs[number] for number in known.tolist()]
-        weights = np.array([[part.get(one, 0.0) for one in own] for part in parts])
-        weights *= inverse_frequency(holders, searched)
-        return np.array([np.bincount(documents, of_part[pair], self.size) for of_part in weights])
+            kept = among[documents]
+            documents = documents[kept]
+            pair = pair[kept]
+            holders = np.bincount(pair, minlength=len(held))
+            searched = int(among.sum())
+        idf = inverse_frequency(holders, searched)
+        scores = np.empty((len(parts), self.size))
+        for part, weights in enumerate(parts):
+            weighted = np.array([weights.get(pairs[number], 0.0) for number in held.tolist()]) * idf
+            scores[part] = np.bincount(documents, weighted[pair], self.size)
+        return scores
 
+    def _known(self, parts: Sequence[Mapping[Pair, float]]) -> list[Pair]:
+        """Return the bigrams of all parts whose terms are known, each once."""
+        pairs = dict.fromkeys(chain.from_iterable(parts))
+        return [pair for pair in pairs if pair[0] in self.ids and pair[1] in self.ids]
 
-def code_of(term: str) -> int:
-    """Return a 32-bit number that is the same in every process. If two terms share one, a false bigram can result."""
-    return zlib.crc32(term.encode())
+    def _number(self, pair: Pair) -> int:
+        first, second = pair
+        return self.ids[first] * len(self.ids) + self.ids[second]

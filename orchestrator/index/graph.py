@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.records.relation import ASIDE, NEEDS, SIMILAR, Edge, Related
@@ -30,7 +29,14 @@ More = Callable[[Tool], Iterable[Edge]]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """A tool reached from another: its position and the edge that led there."""
+    """A tool reached from another.
+
+    Attributes:
+        position: The tool.
+        hops: The number of steps.
+        edge: The edge that led there.
+        chance: The probability that the tool is needed if the first one is right.
+    """
 
     position: int
     hops: int
@@ -39,23 +45,33 @@ class Hop:
 
 
 class Graph:
-    """Edges between the tools of one catalogue, found for each tool when it is first asked for."""
+    """Edges between the tools of one catalogue, found for each tool when it is first asked for.
+
+    Attributes:
+        dangling: Keys in relations that are not tools of this catalogue. These relations are ignored.
+        has_namesakes: Whether any two tools have the same name, apart from its spelling.
+    """
 
     def __init__(self, tools: Sequence[Tool], positions: Mapping[str, int], prerequisites: Prerequisites) -> None:
-        self._tools, self._positions, self._prerequisites = tools, positions, prerequisites
+        self._tools = tools
+        self._keys = list(positions)
+        self._positions = positions
+        self._prerequisites = prerequisites
         self._edges: dict[int, tuple[Edge, ...]] = {}
         self._twins: dict[int, tuple[int, ...]] = {}
-        self.dangling = sorted(
-            {own.to for tool in tools for own in tool.relations if own.to not in positions and not own.replaces}
-        )
-        """Keys in relations that are not tools of this catalogue. These relations are ignored."""
+        self._namesakes = _namesakes(tools)
+        self.has_namesakes = bool(self._namesakes)
+        self.dangling = sorted(_dangling(tools, positions))
 
     def edges(self, position: int, more: More = lambda _: ()) -> tuple[Edge, ...]:
         """Return the edges from a tool, stated ones first, `more` last, each once."""
         if position not in self._edges:
-            found = (*self._stated(position), *self._by_schema(position), *self._alike(position))
-            self._edges[position] = _once(found)
-        return _once((*self._edges[position], *more(self._tools[position])))
+            edges = [*self._stated(position), *self._by_schema(position), *self._alike(position)]
+            self._edges[position] = _first_of_each(edges)
+        further = tuple(more(self._tools[position]))
+        if not further:
+            return self._edges[position]
+        return _first_of_each((*self._edges[position], *further))
 
     def reach(self, position: int) -> tuple[Hop, ...]:
         """Return the tools within HOPS hops of a tool, nearest first."""
@@ -65,76 +81,114 @@ class Graph:
         """Return the stated needs of a tool, and their needs, nearest first. Cycles are allowed."""
         if not self._tools[position].relations:
             return ()
-        return self._walk((position,), lambda at: [e for e in self._stated(at) if e.type not in ASIDE], NEEDED_HOPS)
+        return self._walk((position,), self._stated_needs, NEEDED_HOPS)
 
     def excerpt(
         self, *keys: str, hops: int = HOPS, more: More = lambda _: ()
     ) -> tuple[tuple[Related, ...], tuple[Edge, ...]]:
-        """Return the tools within reach of these, nearest first, and the edges among all of them."""
+        """Return the tools within reach of these, nearest first, and the edges among all of them.
+
+        Args:
+            keys: The keys of tools.
+            hops: The maximum number of steps.
+            more: Returns additional edges from a tool.
+        """
         start = [self._positions[key] for key in keys if key in self._positions]
-        steps = self._walk(start, lambda at: self.edges(at, more), hops)
-        found = [
-            Related(tool=step.edge.to, type=step.edge.type, hops=step.hops, via=step.edge.source) for step in steps
-        ]
-        nodes = dict.fromkeys((*start, *(step.position for step in steps)))
-        drawn = {self._tools[position].key for position in nodes}
-        return tuple(found), tuple(edge for node in nodes for edge in self.edges(node, more) if edge.to in drawn)
+        steps = self._walk(start, lambda position: self.edges(position, more), hops)
+        related = []
+        for step in steps:
+            edge = step.edge
+            related.append(Related(tool=edge.to, type=edge.type, hops=step.hops, via=edge.source))
+        nodes = dict.fromkeys([*start, *(step.position for step in steps)])
+        drawn = {self._keys[position] for position in nodes}
+        edges: list[Edge] = []
+        for node in nodes:
+            edges += [edge for edge in self.edges(node, more) if edge.to in drawn]
+        return tuple(related), tuple(edges)
 
     def _walk(self, start: Sequence[int], edges: Callable[[int], Sequence[Edge]], hops: int) -> tuple[Hop, ...]:
-        steps, seen = list[Hop](), set(start)
+        """Return the tools that these edges lead to, nearest first, at most MOST."""
+        steps: list[Hop] = []
+        seen = set(start)
         ahead = deque((position, 0, 1.0) for position in start)
         while ahead and len(steps) < MOST:
-            at, hop, chance = ahead.popleft()
-            for edge in edges(at) if hop < hops else ():
-                if (position := self._positions[edge.to]) not in seen:
-                    seen.add(position)
-                    step = Hop(position, hop + 1, edge, chance * HOLDS * edge.weight)
-                    steps.append(step)
-                    ahead.append((position, step.hops, step.chance))
+            position, hop, chance = ahead.popleft()
+            if hop == hops:
+                continue
+            for edge in edges(position):
+                target = self._positions[edge.to]
+                if target in seen:
+                    continue
+                seen.add(target)
+                step = Hop(target, hop + 1, edge, chance * HOLDS * edge.weight)
+                steps.append(step)
+                ahead.append((target, step.hops, step.chance))
         return tuple(steps[:MOST])
 
     def _stated(self, position: int) -> Iterator[Edge]:
-        tool = self._tools[position]
-        for relation in tool.relations:
-            if relation.to in self._positions and relation.to != tool.key:
-                yield Edge(source=tool.key, to=relation.to, type=relation.type, weight=relation.weight, origin="stated")
+        key = self._keys[position]
+        for relation in self._tools[position].relations:
+            if relation.to in self._positions and relation.to != key:
+                yield Edge(source=key, to=relation.to, type=relation.type, weight=relation.weight, origin="stated")
+
+    def _stated_needs(self, position: int) -> list[Edge]:
+        return [edge for edge in self._stated(position) if edge.type not in ASIDE]
 
     def _by_schema(self, position: int) -> Iterator[Edge]:
         for requirement in self._prerequisites.of(position):
+            weight = 1 / len(requirement.sources)
             for source in requirement.sources:
-                yield self._edge(position, source, NEEDS, 1 / len(requirement.sources), "schema")
+                yield self._edge(position, source, NEEDS, weight, "schema")
 
     def _alike(self, position: int) -> Iterator[Edge]:
-        for other in self._named.get(bare(self._tools[position].name), ()):
+        for other in self._namesakes.get(position, ()):
             if other != position and are_alike(self._tools[position], self._tools[other]):
                 yield self._edge(position, other, SIMILAR, 1.0, "text")
 
+    def _edge(self, source: int, to: int, type_: str, weight: float, origin: str) -> Edge:
+        return Edge(source=self._keys[source], to=self._keys[to], type=type_, weight=weight, origin=origin)
+
     def twins(self, position: int) -> tuple[int, ...]:
         """Return the twins of a tool on other servers."""
+        if position not in self._namesakes:
+            return ()
         if position not in self._twins:
-            named = self._named.get(bare(self._tools[position].name), ())
-            found = (other for other in named if are_twins(self._tools[position], self._tools[other]))
-            self._twins[position] = tuple(found)
+            tool = self._tools[position]
+            namesakes = self._namesakes[position]
+            self._twins[position] = tuple(other for other in namesakes if are_twins(tool, self._tools[other]))
         return self._twins[position]
 
-    def _edge(self, source: int, to: int, type_: str, weight: float, origin: str) -> Edge:
-        return Edge(source=self._tools[source].key, to=self._tools[to].key, type=type_, weight=weight, origin=origin)
-
-    @cached_property
-    def _named(self) -> Mapping[str, list[int]]:
-        """The positions of the tools of each name that several have."""
-        found: dict[str, list[int]] = {}
-        for position, tool in enumerate(self._tools):
-            found.setdefault(bare(tool.name), []).append(position)
-        return {name: positions for name, positions in found.items() if len(positions) > 1}
+    def with_namesakes(self, positions: Iterable[int]) -> list[int]:
+        """Return those of the tools that share their name with another tool of the catalogue, in order."""
+        return [position for position in positions if position in self._namesakes]
 
 
-def _once(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+def _namesakes(tools: Sequence[Tool]) -> dict[int, list[int]]:
+    """Return the positions of all tools with a tool's name, for each tool whose name several have."""
+    by_name: dict[str, list[int]] = {}
+    for position, tool in enumerate(tools):
+        by_name.setdefault(bare(tool.name), []).append(position)
+    namesakes: dict[int, list[int]] = {}
+    for positions in by_name.values():
+        if len(positions) > 1:
+            namesakes |= dict.fromkeys(positions, positions)
+    return namesakes
+
+
+def _dangling(tools: Sequence[Tool], positions: Mapping[str, int]) -> set[str]:
+    """Return the keys that relations name and that no tool has."""
+    keys = set()
+    for tool in tools:
+        keys |= {relation.to for relation in tool.relations if not relation.replaces}
+    return keys - positions.keys()
+
+
+def _first_of_each(edges: Iterable[Edge]) -> tuple[Edge, ...]:
     """Return the first of the edges of each type between the same tools."""
-    found: dict[tuple[str, str], Edge] = {}
+    first: dict[tuple[str, str], Edge] = {}
     for edge in edges:
-        found.setdefault((edge.to, edge.type), edge)
-    return tuple(found.values())
+        first.setdefault((edge.to, edge.type), edge)
+    return tuple(first.values())
 
 
 def bare(name: str) -> str:
@@ -142,18 +196,27 @@ def bare(name: str) -> str:
     return name.lower().replace("_", "").replace("-", "").replace(".", "").replace("/", "")
 
 
-def are_alike(one: Tool, other: Tool) -> bool:
+def _described(tool: Tool) -> set[str]:
+    return set(tool.description[:DESCRIBED].lower().split())
+
+
+def are_alike(tool: Tool, other: Tool) -> bool:
     """Return True if tools of two servers have nearly the same texts."""
-    mine, theirs = (set(tool.description[:DESCRIBED].lower().split()) for tool in (one, other))
-    return one.server != other.server and len(mine & theirs) >= ALIKE * len(mine | theirs)
+    if tool.server == other.server:
+        return False
+    words = _described(tool)
+    other_words = _described(other)
+    return len(words & other_words) >= ALIKE * len(words | other_words)
 
 
-def are_twins(one: Tool, other: Tool) -> bool:
+def are_twins(tool: Tool, other: Tool) -> bool:
     """Return True if tools of two servers have the same name, and the text of one contains the text of the other.
 
-    Of 749 public tools of one registry 4 have a twin, of 13,165 tools of several thousand servers 16 %.
+    Of 749 public tools of one registry 4 have a twin, of 13,165 tools of several thousand servers 16 %
+    (`python -m research.twins`).
     """
-    if one.server == other.server or bare(one.name) != bare(other.name):
+    if tool.server == other.server or bare(tool.name) != bare(other.name):
         return False
-    mine, theirs = (set(tool.description[:DESCRIBED].lower().split()) for tool in (one, other))
-    return len(mine & theirs) >= ALIKE * min(len(mine), len(theirs))
+    words = _described(tool)
+    other_words = _described(other)
+    return len(words & other_words) >= ALIKE * min(len(words), len(other_words))

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,11 +17,13 @@ from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
 from orchestrator.index.embed import Embedder, SemanticIndex, embed_tools
+from orchestrator.index.flags import mentions
 from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
 from orchestrator.index.prerequisites import Prerequisites
 from orchestrator.index.reading import Documents, Reading
 from orchestrator.index.servers import ServerIndex
+from orchestrator.index.text import terms
 from orchestrator.records.tool import CatalogueVersion, Tool
 
 Built = TypeVar("Built")
@@ -30,8 +33,22 @@ logger = logging.getLogger(__name__)
 class Index:
     """The searchable form of one catalogue. The keyword side is built at once, the semantic side on first use.
 
-    `flags` has the reasons for suspicious texts by tool. `catalogue` has these tools without the texts. `note` explains
-    missing stored vectors.
+    Attributes:
+        catalogue: The tools, without suspicious texts.
+        tools: The same tools by position.
+        keys: The keys of the tools by position.
+        flags: The reasons for suspicious texts, by key.
+        flag_reasons: The reasons for suspicious texts, by position.
+        flagged: A mask of the flagged tools [tools]. None if there are none.
+        unflagged: A mask of the other tools [tools]. None if there are no flagged tools.
+        origins: The sources of each key, as in `Stored`.
+        note: Explains missing stored vectors.
+        keyword: The keyword side.
+        servers: The names of the servers.
+        deprecation_factor: The factor for each tool's odds [tools], or None if no tool is deprecated.
+        prerequisites: The values that tools require of each other.
+        graph: The relations between the tools.
+        always: The always-available capabilities.
     """
 
     def __init__(
@@ -49,37 +66,46 @@ class Index:
         """Build an index.
 
         Args:
+            catalogue: The tools.
+            capabilities: The always-available capabilities.
+            vectors: The vectors of the tools [tools, dimension].
+            note: Explains missing stored vectors.
             earlier: An index whose tools need not be read again.
             absent: Servers that could not be listed.
             reading: A reading of this catalogue, from a file.
             origins: As in `Stored`.
         """
+        places = catalogue.places
         self.documents: Documents = Documents(catalogue.tools, earlier.documents if earlier else None)
-        self.reading = reading or Reading.of(self.documents.all(), catalogue.places)
-        self.note, self.origins = note, origins
-        flagged, tools = self.reading.suspicions, catalogue.tools
-        self.flags = {tools[place].key: own for place, own in flagged.items()}
-        if flagged:
-            catalogue = catalogue.holding(
-                self.documents[place].tool if place in flagged else tool for place, tool in enumerate(tools)
-            )
-        self.catalogue = catalogue
-        self.flagged = np.isin(np.arange(len(tools)), list(flagged)) if flagged else None
-        """A mask of the flagged tools, shape [tools]. None if there are no flagged tools."""
+        self.reading = reading or Reading.of(self.documents.all(), places)
+        self.note = note
+        self.origins = origins
+        self.flag_reasons = self.reading.suspicions
+        self.catalogue = self._without_flagged_texts(catalogue)
+        self.tools = self.catalogue.tools
+        self.keys = list(catalogue.positions)
+        self.flags = {self.keys[position]: reasons for position, reasons in self.flag_reasons.items()}
+        self.flagged = _mask(len(catalogue), self.flag_reasons) if self.flag_reasons else None
         self.unflagged = None if self.flagged is None else ~self.flagged
-        self.keyword = KeywordIndex(self.reading, catalogue.places, self.flagged)
-        absent = set(absent) - catalogue.places.keys()
-        self.servers = ServerIndex(catalogue.places.keys() - {""}, self.reading.words, absent)
+        self.keyword = KeywordIndex(self.reading, places, self.flagged)
+        self.servers = ServerIndex(places.keys() - {""}, self.reading.words, set(absent) - places.keys())
         self.deprecation_factor = self.reading.deprecation_factor
-        self.prerequisites = Prerequisites(self.documents, catalogue.positions, catalogue.places, self.keyword.named)
-        self.graph = Graph(catalogue.tools, catalogue.positions, self.prerequisites)
-        if dangling := self.graph.dangling:
-            shown = f"{', '.join(map(repr, dangling[:5]))}{' and more' if len(dangling) > 5 else ''}"
-            logger.warning("relations to %s are ignored: this catalogue has no such tools", shown)
-        self.always = AlwaysIndex(catalogue, capabilities, self.keyword.named)
-        self._semantic = None if vectors is None else SemanticIndex(catalogue.tools, vectors, catalogue.places)
+        self.prerequisites = Prerequisites(self.documents, catalogue.positions, places, self.keyword.named)
+        self.graph = Graph(self.tools, catalogue.positions, self.prerequisites)
+        self.always = AlwaysIndex(self.catalogue, capabilities, self.keyword.named)
+        self._semantic = None if vectors is None else SemanticIndex(self.tools, vectors, places)
         self._embedding = threading.Lock()
         self._derived: dict[Hashable, Any] = {}
+        _warn_of_dangling(self.graph.dangling)
+
+    def _without_flagged_texts(self, catalogue: Catalogue) -> Catalogue:
+        """Return the catalogue whose flagged tools have no suspicious texts."""
+        if not self.flag_reasons:
+            return catalogue
+        tools = list(catalogue.tools)
+        for position in self.flag_reasons:
+            tools[position] = self.documents[position].tool
+        return catalogue.holding(tools)
 
     def semantic(self, embedder: Embedder) -> SemanticIndex:
         """Return the semantic side. Embeds every tool once if a store had no vectors.
@@ -92,8 +118,8 @@ class Index:
                 raise EmbedderUnavailable("the tools are still being embedded")
             try:
                 if self._semantic is None:
-                    vectors = embed_tools(embedder, self.catalogue.tools)
-                    self._semantic = SemanticIndex(self.catalogue.tools, vectors, self.catalogue.places)
+                    vectors = embed_tools(embedder, self.tools)
+                    self._semantic = SemanticIndex(self.tools, vectors, self.catalogue.places)
             finally:
                 self._embedding.release()
         return self._semantic
@@ -104,24 +130,47 @@ class Index:
         return self._semantic
 
     def derived(self, key: Hashable, build: Callable[[], Built]) -> Built:
-        """Return a pipeline's own data about this catalogue, built on first use."""
+        """Return a pipeline's data about this catalogue, built on first use."""
         if key not in self._derived:
             self._derived[key] = build()
         return cast(Built, self._derived[key])
 
+    def mentions(self, position: int) -> tuple[str, ...]:
+        """Return the phrases that a tool's texts mention, found on first use. Flagged tools have none."""
+        if position in self.flag_reasons:
+            return ()
+        return self.derived(("mentions", position), lambda: mentions(self.tools[position]))
+
+    @cached_property
+    def flagged_by_term(self) -> Mapping[str, frozenset[int]]:
+        """The positions of the flagged tools whose name has each term."""
+        positions = defaultdict[str, set[int]](set)
+        for position in self.flag_reasons:
+            for term in self.name_terms(position):
+                positions[term].add(position)
+        return {term: frozenset(named) for term, named in positions.items()}
+
+    def name_terms(self, position: int) -> frozenset[str]:
+        """Return the terms of a tool's name."""
+        return frozenset(terms(self.tools[position].name))
+
     @cached_property
     def labelled(self) -> Mapping[tuple[str, str], NDArray[np.int64]]:
         """The positions of the tools with each label, kind, server and name, as filters ask for them."""
-        found: dict[tuple[str, str], list[int]] = {}
-        for position, tool in enumerate(self.catalogue):
+        by_label = defaultdict[tuple[str, str], list[int]](list)
+        for position, tool in enumerate(self.tools):
             for label in tool.filtered_by.items():
-                found.setdefault(label, []).append(position)
-        return {label: np.array(positions, np.int64) for label, positions in found.items()}
+                by_label[label].append(position)
+        return {label: np.array(positions, np.int64) for label, positions in by_label.items()}
 
     @cached_property
     def trusted(self) -> Mapping[tuple[str, str], int]:
         """The positions of the tools that are not flagged, by key and hash, as past tasks name them."""
-        return {(tool.key, tool.hash): n for n, tool in enumerate(self.catalogue) if tool.key not in self.flags}
+        trusted: dict[tuple[str, str], int] = {}
+        for position, (key, tool) in enumerate(zip(self.keys, self.tools, strict=True)):
+            if position not in self.flag_reasons:
+                trusted[key, tool.hash] = position
+        return trusted
 
     def counted(self) -> Self:
         """Return the index with all definitions counted, which blocks for a second at 13,000: call it in a thread."""
@@ -145,27 +194,53 @@ class Index:
     @cached_property
     def sizes(self) -> "Sizes":
         """The size of each definition [tools]."""
-        return Sizes.of(self.catalogue.tools)
+        return Sizes.of(self.tools)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sizes:
-    """The tokens of each definition for a model, and its bytes as JSON with labels and keywords [tools]."""
+    """The size of each definition.
+
+    Attributes:
+        tokens: The tokens for a model [tools].
+        plain: The bytes as JSON with labels and keywords [tools].
+    """
 
     tokens: NDArray[np.int64]
     plain: NDArray[np.int64]
 
     @classmethod
     def of(cls, tools: Sequence[Tool]) -> "Sizes":
-        texts = [compact(shape) for shape in export(tools, "openai")]
-        plain = [plain_size(text) + extra_size(tool) for text, tool in zip(texts, tools, strict=True)]
-        return cls(tokens=np.array([*map(count_tokens, texts)], np.int64), plain=np.array(plain, np.int64))
+        """Count the definitions of these tools."""
+        tokens = []
+        plain = []
+        for tool, shape in zip(tools, export(tools, "openai"), strict=True):
+            text = compact(shape)
+            tokens.append(count_tokens(text))
+            plain.append(plain_size(text) + extra_size(tool))
+        return cls(tokens=np.array(tokens, np.int64), plain=np.array(plain, np.int64))
 
-    @property
+    @cached_property
     def tokens_total(self) -> int:
         return int(self.tokens.sum())
 
 
 def extra_size(tool: Tool) -> int:
     """Return the bytes of a match's tool that no model reads."""
-    return plain_size(compact([tool.labels, tool.keywords])) if tool.labels or tool.keywords else 0
+    if not tool.labels and not tool.keywords:
+        return 0
+    return plain_size(compact([tool.labels, tool.keywords]))
+
+
+def _mask(size: int, positions: Collection[int]) -> NDArray[np.bool_]:
+    mask = np.zeros(size, np.bool_)
+    mask[list(positions)] = True
+    return mask
+
+
+def _warn_of_dangling(keys: Sequence[str]) -> None:
+    if not keys:
+        return
+    names = ", ".join(map(repr, keys[:5]))
+    more = " and more" if len(keys) > 5 else ""
+    logger.warning("relations to %s%s are ignored: this catalogue has no such tools", names, more)

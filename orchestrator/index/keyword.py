@@ -1,13 +1,13 @@
 """The keyword side: BM25 over each tool's texts, with its server's other tools as further evidence."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Bigrams, Columns, Counts, KnownWeight, Pair, Postings, each
+from orchestrator.index.bm25 import Bigrams, Columns, Counts, KnownWeight, Pair, Postings, reduce_runs
 from orchestrator.index.intent import known_actions
 from orchestrator.index.reading import FIELD_WEIGHTS, Reading
 from orchestrator.index.text import terms
@@ -27,6 +27,7 @@ class KeywordScores:
         parts: Scores by words [parts, tools].
         pairs: The idf of each tool's matching bigrams [parts, tools].
         servers: The servers' scores for the whole query as shares of the best [servers].
+        columns: The postings of the query's words.
         asked: The weight of each word of `columns` in each part [parts, words].
         ceilings: The maximum score of a tool [parts].
         named: The share of each server's name in a part [parts, servers].
@@ -46,30 +47,43 @@ class KeywordScores:
 
 
 class KeywordIndex:
-    """The keyword leg of one catalogue. Tools must be ordered by server, as a Catalogue orders them."""
+    """The keyword leg of one catalogue. Tools must be ordered by server, as a Catalogue orders them.
 
-    def __init__(
-        self,
-        reading: Reading,
-        places: Mapping[str, slice],
-        flagged: NDArray[np.bool_] | None = None,
-    ) -> None:
-        """flagged: the tools that are as if they were not there [tools]."""
+    Attributes:
+        servers: The names of the servers, in order.
+        server_of: The number of each tool's server [tools].
+        postings: The words of the tools.
+        server_postings: The words of the servers. None for a single server.
+        server_terms: The terms of each server's name.
+        name_weight: The summed inverse document frequency of each tool's name [tools].
+        actions: The words that begin an action.
+        write_variants: As in `Reading`.
+    """
+
+    def __init__(self, reading: Reading, places: Mapping[str, slice], flagged: NDArray[np.bool_] | None = None) -> None:
+        """Build the index.
+
+        Args:
+            reading: The texts of the catalogue.
+            places: The positions of each server's tools.
+            flagged: The tools that are as if they were not there [tools].
+        """
         self.servers = list(places)
         self.server_of = np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
         corpus = reading.corpus.without(flagged)
-        self._bigrams, self.postings = Bigrams.of(corpus), Postings(Counts.of(corpus))
-        by_server = _by_server(self.postings.counts, self.server_of, len(places))
-        self.server_postings = Postings(by_server) if len(places) > 1 else None
+        self._bigrams = Bigrams.of(corpus)
+        self.postings = Postings(Counts.of(corpus))
+        self.server_postings: Postings | None = None
+        if len(places) > 1:
+            self.server_postings = Postings(_by_server(self.postings.counts, self.server_of, len(places)))
         self.name_weight = _name_weights(self.postings)
         self.server_terms = [frozenset(terms(server)) for server in places]
-        self._servers_named: dict[str, list[int]] = {}
-        for place, words in enumerate(self.server_terms):
-            for word in words:
-                self._servers_named.setdefault(word, []).append(place)
-        self._name_sizes = np.array([max(len(words), 1) for words in self.server_terms], np.float64)
+        self._servers_by_term: dict[str, list[int]] = {}
+        for server, name in enumerate(self.server_terms):
+            for term in name:
+                self._servers_by_term.setdefault(term, []).append(server)
+        self._name_sizes = np.array([max(len(name), 1) for name in self.server_terms], np.float64)
         self.actions = known_actions() | reading.actions
-        """The words that begin an action."""
         self.write_variants = reading.write_variants
 
     @property
@@ -80,8 +94,9 @@ class KeywordIndex:
     def named(self, term: str) -> list[int]:
         """Return the tools whose name or server has the term."""
         columns = self.postings.columns([term])
-        found: list[int] = columns.documents[(columns.fields & (SERVER_BIT | NAME_BIT)) > 0].tolist()
-        return found
+        in_name = (columns.fields & (SERVER_BIT | NAME_BIT)) > 0
+        positions: list[int] = columns.documents[in_name].tolist()
+        return positions
 
     def score(
         self,
@@ -92,19 +107,22 @@ class KeywordIndex:
         """Score every tool by the weighted terms of a query and of its clauses.
 
         Args:
+            parts: Each part's weighted terms.
             pairs: Each part's weighted bigrams.
             among: True for each searched tool [tools]. The others are ignored completely.
         """
         columns = self.postings.columns(dict.fromkeys(chain.from_iterable(parts)))
-        columns = columns if among is None else columns.among(among)
-        servers = self._score_servers(parts[0], columns, among)
+        tools = self.postings.searched
+        if among is not None:
+            columns = columns.among(among)
+            tools = int(among.sum())
         asked = columns.asked(parts)
-        known = [columns.known(weighted) for weighted in parts]
-        tools = self.postings.searched if among is None or self.postings.partial else int(among.sum())
-        ceilings = [
-            self.postings.ceiling(of_part.idf, sum(weighted.values()) - of_part.weight, tools)
-            for weighted, of_part in zip(parts, known, strict=True)
-        ]
+        known = [columns.known(weights) for weights in parts]
+        ceilings = []
+        for weights, known_weight in zip(parts, known, strict=True):
+            unknown = sum(weights.values()) - known_weight.weight
+            ceilings.append(self.postings.ceiling(known_weight.idf, unknown, tools))
+        servers = self._score_servers(parts[0], columns, among)
         return KeywordScores(
             parts=columns.scores(asked),
             pairs=self._bigrams.scores(pairs or [{}] * len(parts), among),
@@ -112,63 +130,69 @@ class KeywordIndex:
             columns=columns,
             asked=asked,
             ceilings=np.array(ceilings),
-            named=np.array([self._share_of_names(weighted) for weighted in parts]),
+            named=np.array([self._share_of_names(weights) for weights in parts]),
             known=known,
             tools=tools,
         )
 
     def _score_servers(
-        self, weighted: Mapping[str, float], left: Columns, among: NDArray[np.bool_] | None
+        self, weights: Mapping[str, float], columns: Columns, among: NDArray[np.bool_] | None
     ) -> NDArray[np.float32]:
         """Return the score of every server from its tools in these columns. A single server scores 0."""
-        there = self.server_of if among is None else self.server_of[among]
-        if self.server_postings is None or not len(there) or there[0] == there[-1]:
+        searched = self.server_of if among is None else self.server_of[among]
+        if self.server_postings is None or not len(searched) or searched[0] == searched[-1]:
             return np.zeros(len(self.servers) or 1, np.float32)
         if among is None:
-            columns = self.server_postings.columns(weighted)
-            return columns.scores(columns.asked([weighted])).ravel()
-        shape = len(left.words), len(self.servers)
-        place = left.word * shape[1] + self.server_of[left.documents]
-        in_text, in_name = (
-            np.bincount(place, (left.fields & bits) > 0, shape[0] * shape[1]).reshape(shape)
-            for bits in (NAME_BIT | DESCRIPTION_BIT, SERVER_BIT)
-        )
-        asked = {word: weighted.get(word, 0.0) for word in left.words}
-        return self.server_postings.scores_if(asked, in_text + NAME_OF_SERVER * (in_name > 0))
+            return self.server_postings.weighted_scores(weights)
+        server = self.server_of[columns.documents]
+        in_text = self._count_by_server(columns, server, NAME_BIT | DESCRIPTION_BIT)
+        in_name = self._count_by_server(columns, server, SERVER_BIT)
+        frequency = in_text + NAME_OF_SERVER * (in_name > 0)
+        asked = {word: weights.get(word, 0.0) for word in columns.words}
+        return self.server_postings.scores_if(asked, frequency)
+
+    def _count_by_server(self, columns: Columns, server: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
+        """Return the number of each server's tools that have a word in one of these fields [words, servers]."""
+        shape = len(columns.words), len(self.servers)
+        cell = columns.word * len(self.servers) + server
+        in_field = (columns.fields & bits) > 0
+        counts = np.bincount(cell, in_field, shape[0] * shape[1])
+        return counts.astype(np.float64).reshape(shape)
 
     def _share_of_names(self, words: Iterable[str]) -> NDArray[np.float64]:
         """Return the share of each server's name that is among these words [servers]."""
-        said = np.zeros(len(self.servers))
-        for word in self._servers_named.keys() & words:
-            said[self._servers_named[word]] += 1
-        return said / self._name_sizes
+        counts = np.zeros(len(self.servers))
+        for word in self._servers_by_term.keys() & words:
+            counts[self._servers_by_term[word]] += 1
+        return counts / self._name_sizes
 
 
 def _name_weights(postings: Postings) -> NDArray[np.float64]:
     """Return the summed inverse document frequency of each tool's name [tools]."""
     counts = postings.counts
-    named = (counts.fields & NAME_BIT) > 0
-    summed = np.bincount(counts.documents[named], postings.idf[counts.term[named]], counts.size)
+    in_name = (counts.fields & NAME_BIT) > 0
+    idf = postings.idf[counts.term[in_name]]
+    summed = np.bincount(counts.documents[in_name], idf, counts.size)
     return summed.astype(np.float64)  # Without pairs numpy counts in integers.
 
 
 def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Counts:
     """Count a document a server: its name three times, each word of its tools' names and descriptions once a tool."""
-    said = np.flatnonzero(counts.fields & (SERVER_BIT | NAME_BIT | DESCRIPTION_BIT))
-    term, server, bits = counts.term[said], server_of[counts.documents[said]], counts.fields[said]
+    read = np.flatnonzero(counts.fields & (SERVER_BIT | NAME_BIT | DESCRIPTION_BIT))
+    term = counts.term[read]
+    server = server_of[counts.documents[read]]
+    bits = counts.fields[read]
     first = np.flatnonzero(np.diff(term, prepend=-1) | np.diff(server, prepend=-1))
-    in_text = (bits & (NAME_BIT | DESCRIPTION_BIT)) > 0
-    in_name = (each(np.bitwise_or, bits, first) & SERVER_BIT) > 0
+    tools_with_word = reduce_runs(np.add, ((bits & (NAME_BIT | DESCRIPTION_BIT)) > 0).astype(np.float64), first)
+    in_server_name = (reduce_runs(np.bitwise_or, bits, first) & SERVER_BIT) > 0
     used, number = np.unique(term[first], return_inverse=True)
     names = list(counts.ids)
     return Counts(
-        ids={names[place]: i for i, place in enumerate(used.tolist())},
+        ids={names[old]: new for new, old in enumerate(used.tolist())},
         starts=np.searchsorted(number, np.arange(len(used) + 1)),
         documents=server[first],
-        frequency=(each(np.add, in_text.astype(np.float64), first) + NAME_OF_SERVER * in_name).astype(np.float32),
+        frequency=(tools_with_word + NAME_OF_SERVER * in_server_name).astype(np.float32),
         fields=np.ones(len(first), np.uint8),
         size=servers,
-        searched=counts.every.size if counts.every else servers,
-        # The number of servers with a term is not known. The number of tools is used in its place.
-        every=counts.every and replace(counts.every, length=0.0),
+        searched=servers,
     )

@@ -4,7 +4,7 @@ Adding earlier turns to complete requests makes the results worse. So only a tur
 Pronouns and answers are not interpreted.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orchestrator.index.text import terms
@@ -18,7 +18,7 @@ MAX_CHARS = 2_000
 LEANING = 0.4
 """The weight of the terms of the previous turn. The terms of the turn itself have the weight 1. At 0.6 the previous
 terms outweighed a request of one word."""
-MOST_OWN = 2
+MOST_WORDS = 2
 """The maximum number of words, of three letters or more, of a turn that depends on earlier turns."""
 ASKED_NOW = 0.5
 """The minimum share of the best match's probability for a match that this turn asks for."""
@@ -29,30 +29,36 @@ right."""
 
 def earlier_texts(query: str, conversation: Sequence[Turn]) -> tuple[tuple[str, float], ...]:
     """Return the earlier texts that a turn leans on, latest first, with their weights."""
-    if not conversation or _own_words(query) > MOST_OWN:
+    if not conversation or _count_words(query) > MOST_WORDS:
         return ()
-    turns = [turn for turn in conversation[-MAX_TURNS:] if turn.role == "user"]
-    said = [turn.text for turn in reversed(turns) if turn.text.strip() and len(turn.text) <= MAX_CHARS]
-    leaned: list[tuple[str, float]] = []
-    for number, text in enumerate(said, start=1):
-        leaned.append((text, LEANING**number))
-        if _own_words(text) > MOST_OWN:
+    texts: list[tuple[str, float]] = []
+    for turn in reversed(conversation[-MAX_TURNS:]):
+        if turn.role != "user" or not turn.text.strip() or len(turn.text) > MAX_CHARS:
+            continue
+        texts.append((turn.text, LEANING ** (len(texts) + 1)))
+        if _count_words(turn.text) > MOST_WORDS:
             break
-    return tuple(leaned)
+    return tuple(texts)
 
 
-def _own_words(text: str) -> int:
+def _count_words(text: str) -> int:
     return len({term for term in terms(text) if len(term) > 2})
 
 
 def used_lately(conversation: Sequence[Turn]) -> tuple[str, ...]:
     """Return the keys of the tools used in the last turns, latest first."""
-    return tuple(dict.fromkeys(key for turn in reversed(conversation[-MAX_TURNS:]) for key in turn.tools))
+    keys: dict[str, None] = {}
+    for turn in reversed(conversation[-MAX_TURNS:]):
+        keys |= dict.fromkeys(turn.tools)
+    return tuple(keys)
 
 
 def offered_before(conversation: Sequence[Turn]) -> tuple[str, ...]:
     """Return the keys of the tools that the latest turn with an offer offered, in their order."""
-    return next((turn.offered for turn in reversed(conversation[-MAX_TURNS:]) if turn.offered), ())
+    for turn in reversed(conversation[-MAX_TURNS:]):
+        if turn.offered:
+            return turn.offered
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ def keep_earlier(
     limit: int,
     *,
     leans: bool,
-    nothing_fits: bool,
+    nothing_matches: bool,
 ) -> Kept:
     """Return the matches with earlier used or offered tools kept among the first `limit`.
 
@@ -83,36 +89,67 @@ def keep_earlier(
         conversation: The earlier turns.
         limit: The number of matches.
         leans: The turn leans on earlier turns.
-        nothing_fits: No tool matches the turn alone.
+        nothing_matches: No tool matches the turn alone.
     """
-    used, offered = used_lately(conversation), offered_before(conversation)
-    marks = {**dict.fromkeys(offered, "offered before"), **dict.fromkeys(used, "used earlier in this conversation")}
-    shown = {match.tool.key for match in matches[:limit]}
-    known = {match.tool.key: match for match in (*earlier, *matches)}
-    found = {key: _marked(known[key], mark, shown) for key, mark in marks.items() if key in known}
-    matches = [found.get(match.tool.key, match) for match in matches]
+    used_keys = used_lately(conversation)
+    offered_keys = offered_before(conversation)
+    marked = _marked(matches, earlier, limit, offered_keys, used_keys)
+    matches = [marked.get(match.tool.key, match) for match in matches]
+    asked = {} if nothing_matches else _asked_now(matches[:limit])
+    offered = [marked[key] for key in offered_keys if key in marked]
+    used = [marked[key] for key in used_keys if key in marked][: min(MOST_USED, limit // 2)]
+    asks_for_offered = not asked.keys().isdisjoint(offered_keys)
+    same_topic = bool(offered) and (leans or nothing_matches or asks_for_offered)
+    if same_topic:
+        room = -(-limit // 2)  # New tools may take half of an answer that keeps an offer.
+        further: Sequence[Match] = offered
+    else:
+        room = limit - sum(match.tool.key not in asked for match in used)
+        further = matches
+    wanted = _by_key([*list(asked.values())[:room], *used, *further])
+    first = dict(list(wanted.items())[:limit])
+    rank = {match.tool.key: number for number, match in enumerate(matches)}
+    in_front = sorted(first.values(), key=lambda match: rank.get(match.tool.key, len(rank)))
+    behind = [match for match in matches if match.tool.key not in first]
+    return Kept([*in_front, *behind], same_topic)
 
-    best = max((match.score for match in matches[:limit]), default=0.0)
-    now = [] if nothing_fits else [match for match in matches[:limit] if match.score >= ASKED_NOW * best]
-    before = [found[key] for key in offered if key in found]
-    same_topic = bool(before) and (leans or nothing_fits or not {m.tool.key for m in now}.isdisjoint(offered))
-    kept = [found[key] for key in used if key in found][: min(MOST_USED, limit // 2)]
-    asked = {match.tool.key for match in now}
-    # New tools may take half of an answer that keeps an offer.
-    room = -(-limit // 2) if same_topic else limit - sum(match.tool.key not in asked for match in kept)
-    wanted = {match.tool.key: match for match in [*now[:room], *kept, *(before if same_topic else matches)]}
-    held = list(wanted.values())[:limit]
-    place = {match.tool.key: number for number, match in enumerate(matches)}
-    held.sort(key=lambda match: place.get(match.tool.key, len(place)))
-    keys = {match.tool.key for match in held}
-    return Kept([*held, *(match for match in matches if match.tool.key not in keys)], same_topic)
+
+def _by_key(matches: Iterable[Match]) -> dict[str, Match]:
+    return {match.tool.key: match for match in matches}
 
 
-def _marked(match: Match, mark: str, shown: Container[str]) -> Match:
-    return match if mark == "offered before" and match.tool.key in shown else replace(match, why=f"{mark}; {match.why}")
+def _asked_now(matches: Sequence[Match]) -> dict[str, Match]:
+    """Return the matches that this turn asks for, by key."""
+    best = max((match.score for match in matches), default=0.0)
+    return _by_key(match for match in matches if match.score >= ASKED_NOW * best)
+
+
+def _marked(
+    matches: Sequence[Match],
+    earlier: Sequence[Match],
+    limit: int,
+    offered_keys: Sequence[str],
+    used_keys: Sequence[str],
+) -> Mapping[str, Match]:
+    """Return the earlier offered and used tools by key, with a remark.
+
+    A tool that was only offered needs no remark if it matches this turn, too.
+    """
+    known = _by_key([*earlier, *matches])
+    matching = _by_key(matches[:limit])
+    marked: dict[str, Match] = {}
+    for key in offered_keys:
+        if key in known:
+            match = known[key]
+            marked[key] = match if key in matching else replace(match, why=f"offered before; {match.why}")
+    for key in used_keys:
+        if key in known:
+            match = known[key]
+            marked[key] = replace(match, why=f"used earlier in this conversation; {match.why}")
+    return marked
 
 
 def in_order(keys: Sequence[str], offered: Sequence[str]) -> tuple[str, ...]:
     """Return the keys in the order of the last offer, followed by new keys."""
     place = {key: number for number, key in enumerate(offered)}
-    return tuple(sorted(keys, key=lambda key: place.get(key, len(place)))) if place else tuple(keys)
+    return tuple(sorted(keys, key=lambda key: place.get(key, len(place))))

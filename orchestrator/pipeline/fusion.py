@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.index.calibration import Probabilities, supported, vote
+from orchestrator.pipeline.matches import kept_of
 from orchestrator.pipeline.scoring import Candidates, Chances, ClauseScores
-from orchestrator.pipeline.select import kept_of
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.request import Fusion
 
@@ -67,7 +67,7 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
     whole = candidates.whole
     positions = whole.positions.tolist()
     chances = _chances(whole, fusion)
-    kept = kept_of(state.task.index.catalogue.tools, positions)
+    kept = kept_of(state.task.index.tools, positions)
     by_search = chances * kept
     final = by_search
     lowered: list[int] = []

@@ -19,12 +19,9 @@ from orchestrator.pipeline.legs.keyword import gate, keyword, never
 from orchestrator.pipeline.legs.lists import by_entities, by_vectors, by_words
 from orchestrator.pipeline.legs.semantic import semantic
 from orchestrator.pipeline.pipeline import Pipeline
-from orchestrator.pipeline.refiners.clauses import cover_clauses
 from orchestrator.pipeline.refiners.decide import decide
-from orchestrator.pipeline.refiners.demote import append_flagged, note_deprecated, spread_duplicates
-from orchestrator.pipeline.refiners.floors import floor_always, lift_named
-from orchestrator.pipeline.refiners.related import related
-from orchestrator.pipeline.refiners.together import together
+from orchestrator.pipeline.refiners.ordering import append_flagged, cover_clauses, note_deprecated, spread_duplicates
+from orchestrator.pipeline.refiners.raising import floor_always, lift_named, related, together
 from orchestrator.pipeline.select import maintenance
 from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.tool import Tool

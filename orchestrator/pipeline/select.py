@@ -1,90 +1,78 @@
-"""Select: makes a Decision from a ranked state, with its stage, its matches within a cap, and its recommended and
-rejected tools.
-"""
+"""Select: makes a Decision from a ranked state, with its stage, its matches within a cap, and the recommended tools."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
-from numpy.typing import NDArray
 
-from orchestrator.catalogue.export import export
-from orchestrator.catalogue.shrink import LADDER
-from orchestrator.catalogue.tokens import ESTIMATE, EXACT, compact, counter_named, plain_size
 from orchestrator.common.keys import split_key
 from orchestrator.experience.calls import Calls
 from orchestrator.index.calibration import supported
 from orchestrator.index.graph import are_alike, bare
-from orchestrator.index.index import Index, extra_size
+from orchestrator.pipeline.capacity import fit_matches
 from orchestrator.pipeline.conversation import in_order, keep_earlier, offered_before, used_lately
-from orchestrator.pipeline.explain import MAX_REJECTED, Overlap, rejected, warnings_of, why
-from orchestrator.pipeline.legs.always import always_for
+from orchestrator.pipeline.explain import MAX_REJECTED, rejected, warnings_of
 from orchestrator.pipeline.legs.experience import used_together
+from orchestrator.pipeline.matches import Overlap, matches_of
 from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision
-from orchestrator.records.tool import Kind, Match, Stage, Tokens, Tool
+from orchestrator.records.tool import Kind, Match, Stage, Tool
 
 SURE_OF_CLAUSE = 0.5
-"""The minimum probability with which a clause of the task recommends its own tool."""
+"""The minimum probability with which a clause of the task recommends its tool."""
 MANY = {"stars": 10_000, "downloads": 1_000_000}
 """The numbers of stars and of downloads that count as 1. Smaller numbers count by their logarithm."""
 FRESH_DAYS = 730
 """The age in days at which a release counts 0. A release of today counts 1."""
-DEPRECATED = 0.8
-"""The factor on the probability of a tool that is labelled deprecated."""
 WITHIN = 0.8
 """The minimum share of the best tool's probability for a second tool to be recommended with it."""
+_AGES = {"stable": 0, "emerging": 1, "": 2, "deprecated": 3}
+"""The order of maturities, for a task without any match."""
 
 
 def select(state: State) -> Decision:
     """Return the Decision for a ranked state. The caller fills in `timings_ms`."""
     task = state.task
+    index = task.index
+    request = task.request
     if task.understood.asks_nothing:
         state = replace(state, confidence=0.0)
-    stage, best_of = _stage(state), _best_of_clauses(state)
+    stage = _stage(state)
+    leaders = _leaders(state)
     if stage is Stage.NONE and not any(state.scores.values()):
         state = _most_popular(state)
-    overlap = _overlap(state, state.order[: task.request.limit + MAX_REJECTED])
-    kept, offered = _within_conversation(state, overlap, nothing_fits=stage is Stage.NONE)
-    fitted = fit_matches(task.index, kept, cap=task.request.token_cap, exact=task.options.exact_tokens)
-    matches = fitted.kept
-    if stage is Stage.NONE or (fitted.dropped and not matches):
+    overlap = Overlap.of(state, request.limit + MAX_REJECTED)
+    found, positions, offered = _within_conversation(state, overlap, nothing_matches=stage is Stage.NONE)
+    fitted = fit_matches(index, found, positions, cap=request.token_cap, exact=task.options.exact_tokens)
+    matches = tuple(fitted.kept)
+    positions = positions[: len(matches)]
+    if fitted.dropped and not matches:
         stage = Stage.NONE
+    if stage is Stage.NONE:
         matches = tuple(replace(match, why=f"low probability: {match.why}") for match in matches)
-    unflagged = [match for match in matches if match.tool.key not in task.index.flags]
-    recommended = () if stage is Stage.NONE else recommend(unflagged, best_of, task.calls)
-    twins = _twins(state, unflagged, recommended)
-    recommended = tuple(dict.fromkeys((*recommended, *twins)))[:2]
-    related, graph = task.index.graph.excerpt(
-        *recommended, more=lambda tool: used_together(task.experience, task.index, tool)
-    )
-    tools = {match.tool.key: match.tool for match in matches}
-    connect = [tools[key].server for key in recommended if tools[key].kind is Kind.MCP]
-    said = task.understood.said if state.candidates and state.candidates.clauses else ()
+    recommended, twins = _recommended(state, stage, matches, positions, leaders)
+    related, graph = index.graph.excerpt(*recommended, more=lambda tool: used_together(task.experience, index, tool))
+    keys = tuple(index.keys[position] for position in positions)
+    warnings = warnings_of(state, stage, positions, fitted.room, leaders)
     return Decision(
-        query=task.request.query,
-        tenant=task.request.tenant,
+        query=request.query,
+        tenant=request.tenant,
         stage=stage,
         confidence=state.confidence if matches else 0.0,
         gate_confidence=state.gate_confidence,
         semantic_ran=state.semantic_ran,
         matches=matches,
         recommended=recommended,
-        servers=tuple(dict.fromkeys(filter(None, connect))),
+        servers=_servers_to_connect(state, recommended),
         tokens=fitted.tokens,
-        catalogue=task.index.catalogue.version,
-        rejected=rejected(state, overlap, matches, fitted.dropped, fitted.room),
-        warnings=(
-            *state.warnings,
-            *fitted.warnings,
-            *(_twins_named(recommended[0], twin) for twin in twins[:1]),
-            *warnings_of(state, stage, matches, fitted.room, frozenset(best_of)),
-        ),
-        offered=in_order(tuple(tools), offered),
-        parts=tuple(clause.text for clause in said),
-        named_servers=state.explicit.named,
+        catalogue=index.version,
+        rejected=rejected(state, overlap, positions, matches, fitted),
+        warnings=(*state.warnings, *fitted.warnings, *_twin_warnings(recommended, twins), *warnings),
+        offered=in_order(keys, offered) if offered else keys,
+        parts=_parts(state),
+        named_servers=state.explicit.named if state.explicit.mentions or state.explicit.absent else (),
         related=related,
         graph=graph,
         leans=task.leans,
@@ -94,30 +82,54 @@ def select(state: State) -> Decision:
     )
 
 
-def _within_conversation(state: State, overlap: Overlap, *, nothing_fits: bool) -> tuple[list[Match], tuple[str, ...]]:
-    """Return the first `limit` matches, earlier turns' among them, and the keys that these turns were offered."""
-    turns, limit = state.task.request.conversation, state.task.request.limit
+def _parts(state: State) -> tuple[str, ...]:
+    """Return the texts of the clauses that were searched one by one."""
+    if state.candidates is None or not state.candidates.clauses:
+        return ()
+    return tuple(clause.text for clause in state.task.understood.several_clauses)
+
+
+def _servers_to_connect(state: State, recommended: Sequence[str]) -> tuple[str, ...]:
+    """Return the MCP servers of the recommended tools."""
+    index = state.task.index
+    tools = [index.tools[index.catalogue.positions[key]] for key in recommended]
+    return tuple(dict.fromkeys(tool.server for tool in tools if tool.kind is Kind.MCP and tool.server))
+
+
+def _within_conversation(
+    state: State, overlap: Overlap, *, nothing_matches: bool
+) -> tuple[list[Match], list[int], tuple[str, ...]]:
+    """Return the first `limit` matches, earlier turns' among them, their positions, and the keys of the last offer."""
+    turns = state.task.request.conversation
+    limit = state.task.request.limit
     if not turns:
-        return _matches(state, overlap, limit), ()
-    own = _matches(state, overlap, len(overlap.positions))
-    kept = keep_earlier(own, _earlier(state), turns, limit, leans=state.task.leans, nothing_fits=nothing_fits)
-    return kept.matches[:limit], offered_before(turns) if kept.same_topic else ()
+        matches = matches_of(state, overlap, limit)
+        return matches, list(overlap.positions[:limit]), ()
+    candidates = matches_of(state, overlap, len(overlap.positions))
+    kept = keep_earlier(
+        candidates, _earlier(state), turns, limit, leans=state.task.leans, nothing_matches=nothing_matches
+    )
+    matches = kept.matches[:limit]
+    positions = [state.task.index.catalogue.positions[match.tool.key] for match in matches]
+    return matches, positions, offered_before(turns) if kept.same_topic else ()
 
 
-def nothing_fits(state: State) -> bool:
+def nothing_matches(state: State) -> bool:
     """Return True if no tool is good enough.
 
     If a task names a server, that server's tools are given even with a low confidence.
     """
-    return state.task.understood.asks_nothing or (state.confidence < state.task.options.floor and not state.lifted)
+    if state.task.understood.asks_nothing:
+        return True
+    return state.confidence < state.task.options.floor and not state.lifted
 
 
 def _stage(state: State) -> Stage:
     if state.settled and state.always:
         return Stage.ALWAYS
-    if not state.scores or nothing_fits(state):
+    first = state.first
+    if first is None or nothing_matches(state):
         return Stage.NONE
-    first = state.order[0]
     if state.evidence.get(first, {}).get("always") and state.scores[first] == 1.0:
         return Stage.ALWAYS
     if first in state.lifted:
@@ -125,161 +137,133 @@ def _stage(state: State) -> Stage:
     return Stage.SEMANTIC if state.semantic_ran else Stage.KEYWORD
 
 
-def _overlap(state: State, positions: Sequence[int]) -> Overlap:
-    understood, candidates = state.task.understood, state.candidates
-    postings = state.task.index.keyword.postings
-    columns = candidates.search.words.columns if candidates else postings.columns(understood.terms)
-    return Overlap(columns, understood, positions)
-
-
-def _matches(state: State, overlap: Overlap, count: int) -> list[Match]:
-    """Return the first `count` matches, in order."""
-    tools, origins, shown = state.task.index.catalogue.tools, state.task.index.origins, overlap.positions[:count]
-    for_clauses = _for_clauses(state, shown)
-    found = []
-    for position, words in zip(shown, overlap.by_field(len(shown)), strict=True):
-        evidence, gives = state.evidence.get(position, {}), state.gives.get(position)
-        notes = (*state.notes.get(position, ()), *([str(gives)] if gives else []))
-        found.append(
-            Match(
-                tool=tools[position],
-                score=state.scores[position],
-                evidence=dict(evidence),
-                why=why(evidence, words, notes),
-                words=words,
-                gives=gives,
-                for_parts=for_clauses.get(position, ()),
-                source=next(iter(origins.get(tools[position].key, ())), ""),
-            )
-        )
-    return found
-
-
-def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[float, ...]]:
-    """Return each tool's probability for each clause alone, at least the probability of a requested capability."""
-    if state.candidates is None or not state.candidates.clauses:
-        return {}
-    said = state.task.understood.said
-    kept = kept_of(state.task.index.catalogue.tools, positions)
-    chances = (state.candidates.of_clauses(np.array(positions, np.int64)) * kept).round(4)[: len(said)]
-    place = {position: number for number, position in enumerate(positions)}
-    for own, clause in zip(chances, said, strict=True):
-        for position, least in always_for(state, clause.text).items():
-            if position in place:
-                own[place[position]] = max(least, own[place[position]])
-    return dict(zip(positions, map(tuple, chances.T.tolist()), strict=True))
-
-
-def _best_of_clauses(state: State) -> tuple[str, ...]:
-    """Return the keys of the best tools of named servers and of clauses, the highest probability first."""
-    tools = state.task.index.catalogue.tools
+def _leaders(state: State) -> list[int]:
+    """Return the best tools of named servers and of clauses, the highest probability first."""
     if state.candidates is None:
-        return tuple(tools[position].key for position in state.order)
-    leading = {tools[position].server: position for position in reversed(state.lifted)}
-    first = [position for position in state.lifted if position in leading.values()]
-    sure: dict[int, float] = {}
+        return list(state.scores)
+    leaders = first_of_servers(state)
+    chances: dict[int, float] = {}
     for clause in state.candidates.clauses:
-        if len(clause.positions):
-            best = int(np.argmax(clause.chances))
-            tool, own = int(clause.positions[best]), float(supported(np.array(clause.confidence), clause.support[best]))
-            sure[tool] = max(own, sure.get(tool, 0.0))
-    surest = sorted((place for place, own in sure.items() if own >= SURE_OF_CLAUSE), key=lambda place: -sure[place])
-    return tuple(tools[position].key for position in (*(first if len(first) > 1 else ()), *surest))
+        if not len(clause.positions):
+            continue
+        best = int(np.argmax(clause.chances))
+        position = int(clause.positions[best])
+        confidence = float(supported(np.array(clause.confidence), clause.support[best]))
+        chances[position] = max(confidence, chances.get(position, 0.0))
+    likely = [position for position, chance in chances.items() if chance >= SURE_OF_CLAUSE]
+    likely.sort(key=lambda position: -chances[position])
+    return [*(leaders if len(leaders) > 1 else ()), *likely]
+
+
+def first_of_servers(state: State) -> list[int]:
+    """Return the first tool of each named server among the lifted tools."""
+    tools = state.task.index.tools
+    first: dict[str, int] = {}
+    for position in state.lifted:
+        first.setdefault(tools[position].server, position)
+    return list(first.values())
 
 
 def _earlier(state: State) -> list[Match]:
     """Return the tools that earlier turns used or offered and that are still allowed, as matches."""
-    turns, catalogue = state.task.request.conversation, state.task.index.catalogue
-    keys = dict.fromkeys((*used_lately(turns), *offered_before(turns)))
-    places = [catalogue.positions[key] for key in keys if key in catalogue.positions]
-    return [
-        Match(tool=catalogue.tools[place], score=state.scores.get(place, 0.0), why="no word in common with the task")
-        for place in places
-        if state.allows(place)
-    ]
+    turns = state.task.request.conversation
+    index = state.task.index
+    matches = []
+    for key in dict.fromkeys((*used_lately(turns), *offered_before(turns))):
+        position = index.catalogue.positions.get(key)
+        if position is not None and state.allows(position):
+            score = state.scores.get(position, 0.0)
+            matches.append(Match(tool=index.tools[position], score=score, why="no word in common with the task"))
+    return matches
 
 
 def _most_popular(state: State) -> State:
     """Return, where nothing matched at all, the tools most used and best kept, with no claim."""
-    positions = [place for place in by_popularity(state.task.index.catalogue.tools) if state.allows(place)]
-    scores = dict.fromkeys(positions[: state.task.request.limit], 0.0)
+    allowed = [position for position in by_popularity(state.task.index.tools) if state.allows(position)]
+    scores = dict.fromkeys(allowed[: state.task.request.limit], 0.0)
     return replace(state, scores=scores, evidence={}, notes={}, gives={}, lifted=(), confidence=0.0)
 
 
 def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
-    """Return the positions that have a near-duplicate of an earlier tool from another server."""
-    named: dict[str, list[int]] = {}
+    """Return the positions that have a near-duplicate of an earlier tool from another server.
+
+    Args:
+        tools: All tools.
+        window: The positions to compare, in order.
+    """
+    same_name: dict[str, list[int]] = {}
     for position in window:
-        named.setdefault(bare(tools[position].name), []).append(position)
-    if len(named) == len(window):
-        return set()
-    return {
-        position
-        for same in named.values()
-        for place, position in enumerate(same)
-        if any(are_alike(tools[earlier], tools[position]) for earlier in same[:place])
-    }
+        same_name.setdefault(bare(tools[position].name), []).append(position)
+    duplicates = set()
+    for positions in same_name.values():
+        for place, position in enumerate(positions):
+            if any(are_alike(tools[earlier], tools[position]) for earlier in positions[:place]):
+                duplicates.add(position)
+    return duplicates
+
+
+def _recommended(
+    state: State, stage: Stage, matches: Sequence[Match], positions: Sequence[int], leaders: Sequence[int]
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return the keys of the recommended tools, and those of the first tool's twins among the matches."""
+    index = state.task.index
+    if stage is Stage.NONE:
+        return (), []
+    pairs = zip(matches, positions, strict=True)
+    unflagged = [match for match, position in pairs if position not in index.flag_reasons]
+    keys = recommend(unflagged, [index.keys[position] for position in leaders], state.task.calls)
+    if not keys or state.explicit.wanted:
+        return keys, []
+    twins = index.graph.twins(index.catalogue.positions[keys[0]])
+    shown_twins = [position for position in positions if position in twins and position not in index.flag_reasons]
+    twin_keys = [index.keys[position] for position in shown_twins]
+    return tuple(dict.fromkeys((*keys, *twin_keys)))[:2], twin_keys
 
 
 def recommend(
-    matches: Sequence[Match], best_of_clauses: Sequence[str] = (), calls: Callable[[Tool], Calls] = lambda _: Calls()
+    matches: Sequence[Match], leaders: Sequence[str] = (), calls: Callable[[Tool], Calls] = lambda _: Calls()
 ) -> tuple[str, ...]:
     """Return the keys of the one or two recommended tools.
 
     Two are recommended if the best two are within 20 % and one is stable and one emerging, or if the task has several
-    clauses or names several servers, and another clause or server has its own best tool. If no label gives the
+    clauses or names several servers, and another clause or server has a best tool of its own. If no label gives the
     maturity, the calls decide.
 
     Args:
         matches: The matches, best first.
-        best_of_clauses: The best tool of each clause.
+        leaders: The best tool of each clause and named server.
         calls: Returns a tool's past calls.
     """
     if not matches:
         return ()
-    best = matches[0]
-    if len(matches) > 1 and matches[1].score >= WITHIN * best.score:
+    best, *others = matches
+    if others and others[0].score >= WITHIN * best.score:
         ages = {match.tool.labels.get("maturity") or calls(match.tool).maturity for match in matches[:2]}
         if ages == {"stable", "emerging"}:
-            return best.tool.key, matches[1].tool.key
-    others = {match.tool.key for match in matches[1:]} if best_of_clauses else ()
-    other = next((key for key in best_of_clauses if key in others), None)
-    return (best.tool.key, other) if other else (best.tool.key,)
+            return best.tool.key, others[0].tool.key
+    if not leaders:
+        return (best.tool.key,)
+    other_keys = {match.tool.key for match in others}
+    second = [key for key in leaders if key in other_keys]
+    return (best.tool.key, *second[:1])
 
 
-def _twins(state: State, matches: Sequence[Match], recommended: Sequence[str]) -> tuple[str, ...]:
-    """Return the keys of the matches that are twins of the first recommended tool. None if the task names a server."""
-    if not recommended or state.explicit.wanted:
-        return ()
-    positions, twins = state.task.index.catalogue.positions, state.task.index.graph.twins
-    found = twins(positions[recommended[0]])
-    return tuple(match.tool.key for match in matches if positions[match.tool.key] in found)
-
-
-def _twins_named(first: str, twin: str) -> str:
-    (one, _), (other, _) = split_key(first), split_key(twin)
-    return (
-        f"{first} and {twin} have the same name and similar texts: name the server that you mean, {one!r} or {other!r}"
-    )
-
-
-def kept_of(tools: Sequence[Tool], positions: Iterable[int]) -> NDArray[np.float64]:
-    """Return the share of its probability that each tool keeps [positions]. Deprecated tools lose some."""
-    old = [tools[position].labels.get("maturity") == "deprecated" for position in positions]
-    return np.where(old, DEPRECATED, 1.0)
+def _twin_warnings(recommended: Sequence[str], twins: Sequence[str]) -> list[str]:
+    """Return a warning about the first twin of the first recommended tool."""
+    if not twins:
+        return []
+    first, twin = recommended[0], twins[0]
+    servers = f"{split_key(first)[0]!r} or {split_key(twin)[0]!r}"
+    return [f"{first} and {twin} have the same name and similar texts: name the server that you mean, {servers}"]
 
 
 def by_popularity(tools: Sequence[Tool]) -> list[int]:
     """Return the positions by usage, maintenance and age, for a task without any match."""
-    ages = {"stable": 0, "emerging": 1, "deprecated": 3}
 
     def popularity(position: int) -> tuple[float, float, int]:
         labels = tools[position].labels
-        return (
-            -_number(labels.get("usage", "0")),
-            -maintenance(tools[position]),
-            ages.get(labels.get("maturity", ""), 2),
-        )
+        age = _AGES.get(labels.get("maturity", ""), _AGES[""])
+        return -_number(labels.get("usage", "0")), -maintenance(tools[position]), age
 
     return sorted(range(len(tools)), key=popularity)
 
@@ -287,14 +271,14 @@ def by_popularity(tools: Sequence[Tool]) -> list[int]:
 def maintenance(tool: Tool) -> float:
     """Return a tool's maintenance from 0 to 1, by its labels `stars`, `downloads` and `last_release` (an ISO date)."""
     labels = tool.labels
-    known = [
-        min(1.0, math.log1p(max(_number(labels[name]), 0.0)) / math.log1p(many))
-        for name, many in MANY.items()
-        if name in labels
-    ]
+    shares = []
+    for name, many in MANY.items():
+        if name in labels:
+            count = max(_number(labels[name]), 0.0)
+            shares.append(min(1.0, math.log1p(count) / math.log1p(many)))
     if "last_release" in labels:
-        known.append(_freshness(labels["last_release"]))
-    return sum(known) / len(known) if known else 0.0
+        shares.append(_freshness(labels["last_release"]))
+    return sum(shares) / len(shares) if shares else 0.0
 
 
 def _freshness(text: str) -> float:
@@ -302,7 +286,9 @@ def _freshness(text: str) -> float:
         day = datetime.fromisoformat(text)
     except ValueError:
         return 0.0
-    age = datetime.now(UTC) - (day if day.tzinfo else day.replace(tzinfo=UTC))
+    if day.tzinfo is None:
+        day = day.replace(tzinfo=UTC)
+    age = datetime.now(UTC) - day
     return max(0.0, min(1.0, 1 - age.days / FRESH_DAYS))
 
 
@@ -311,94 +297,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return 0.0
-
-
-def fit(matches: Sequence[Match], cap: int, tokens_of: Callable[[Tool], int]) -> tuple[list[Match], list[Match]]:
-    """Return the matches within a cap of tokens, and the dropped ones.
-
-    All schemas shrink together, step by step. Below the smallest form the last matches are dropped, because a tool
-    without a schema cannot be called. The best match is kept as long as it fits.
-
-    Args:
-        matches: The matches, best first.
-        cap: The maximum number of tokens.
-        tokens_of: Returns a match's tokens.
-    """
-    for shrink in LADDER:
-        shrunk = [replace(match, tool=shrink(match.tool)) for match in matches]
-        costs = [tokens_of(match.tool) for match in shrunk]
-        if sum(costs) <= cap:
-            return shrunk, []
-    kept, used = 0, 0
-    while kept < len(costs) and used + costs[kept] <= cap:
-        used += costs[kept]
-        kept += 1
-    return shrunk[:kept], list(matches[kept:])
-
-
-MAX_BYTES = 128 * 1024
-"""The maximum size of a Decision without its query and parts. It is part of workflow histories, with each of its
-plans."""
-MATCH_BYTES, OTHER_BYTES = 800, 8 * 1024
-"""The part of MAX_BYTES for a match's evidence, and the part for everything except the matches (measured: 390 and
-5,000)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fitted:
-    """The matches within cap and size. `room` names the limit that they were last held to, `dropped` did not fit."""
-
-    kept: tuple[Match, ...]
-    dropped: tuple[Match, ...]
-    room: str
-    tokens: Tokens
-    warnings: tuple[str, ...] = ()
-
-
-def fit_matches(index: Index, matches: Sequence[Match], *, cap: int | None, exact: bool) -> Fitted:
-    """Return the matches within a cap of tokens and the byte limit of a Decision, with shortened schemas if necessary.
-
-    Args:
-        index: The tenant's index.
-        matches: The matches, best first.
-        cap: The maximum number of tokens, or None.
-        exact: Count tokens exactly.
-    """
-    counter = counter_named(EXACT if exact else ESTIMATE)
-
-    def cost(tool: Tool) -> int:
-        """Return the tokens of a definition. The estimate for an unshortened one is known."""
-        place = index.catalogue.positions.get(tool.key)
-        if not exact and place is not None and index.catalogue.tools[place] is tool:
-            return int(index.sizes.tokens[place])
-        return counter(_definition(tool))
-
-    kept, dropped, room = list(matches), list[Match](), f"{cap} tokens"
-    warnings: tuple[str, ...] = ()
-    if cap is not None:
-        kept, dropped = fit(kept, cap, cost)
-    most = MAX_BYTES - OTHER_BYTES - MATCH_BYTES * len(kept)
-    places = [index.catalogue.positions[match.tool.key] for match in kept]
-    if sum(index.sizes.plain[places].tolist()) > most and sum(_size(match.tool) for match in kept) > most:
-        room = f"{MAX_BYTES // 1024} KiB"
-        warnings = (f"the matches' definitions are shortened to {room}: lower `limit` to keep more of each",)
-        kept, further = fit(kept, most, _size)
-        dropped = [*further, *dropped]
-    before = sum(map(cost, index.catalogue)) if exact else index.sizes.tokens_total
-    tokens = Tokens(
-        before=before, after=sum(cost(match.tool) for match in kept), counted_by=EXACT if exact else ESTIMATE
-    )
-    return Fitted(kept=tuple(kept), dropped=tuple(dropped), room=room, tokens=tokens, warnings=warnings)
-
-
-def definition_tokens(tool: Tool) -> int:
-    """Return the estimated tokens of a definition in its present form."""
-    return counter_named(ESTIMATE)(_definition(tool))
-
-
-def _size(tool: Tool) -> int:
-    return plain_size(_definition(tool)) + extra_size(tool)
-
-
-def _definition(tool: Tool) -> str:
-    return compact(export([tool], "openai")[0])

@@ -5,6 +5,7 @@ Both are frozen. Tools are positions in the catalogue. The Decision has keys aga
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -90,6 +91,10 @@ class Task:
     def calls(self, tool: Tool) -> Calls:
         """Return the tenant's past calls of a tool."""
         return self.experience.calls(tool.key, tool.hash) if self.experience else Calls()
+
+    def was_called(self, tool: Tool) -> bool:
+        """Return True if a past task called the tool with its present definition."""
+        return self.experience is not None and self.experience.was_called(tool.key, tool.hash)
 
     @property
     def most(self) -> int:
@@ -187,8 +192,9 @@ class State:
 
     def restricted(self, allowed: NDArray[np.bool_]) -> "State":
         """Return the state with only these of the allowed tools allowed. The task is then always searched."""
-        allowed = allowed if self.allowed is None else allowed & self.allowed
-        always = {position: own for position, own in self.always.items() if allowed[position]}
+        if self.allowed is not None:
+            allowed = allowed & self.allowed
+        always = {position: match for position, match in self.always.items() if allowed[position]}
         return replace(self, allowed=allowed, always=always, settled=False)
 
     def listed(self, leg: str, scores: Mapping[int, float]) -> "State":
@@ -197,30 +203,41 @@ class State:
 
     def noted(self, notes: Mapping[int, str]) -> "State":
         """Return the state with these remarks added."""
-        added = {place: (*self.notes.get(place, ()), note) for place, note in notes.items()}
-        return replace(self, notes={**self.notes, **added}) if added else self
+        return replace(self, notes=_with_notes(self.notes, notes)) if notes else self
 
     def with_evidence(self, leg: str, chances: Mapping[int, float]) -> "State":
-        """Return the state with a leg's own probabilities."""
-        added = {place: {**self.evidence.get(place, {}), leg: chance} for place, chance in chances.items()}
-        return replace(self, evidence={**self.evidence, **added})
+        """Return the state with a leg's probabilities."""
+        return replace(self, evidence=_with_evidence(self.evidence, leg, chances)) if chances else self
 
     def rescored(self, changed: Mapping[int, float]) -> "State":
         """Return the state with other probabilities for these tools, each behind the last tool that has no less.
 
         The tools that do not change keep their order.
         """
-        if not changed:
-            return self
-        ranked = [own for own in self.scores.items() if own[0] not in changed]
-        for own in sorted(changed.items(), key=lambda own: own[1], reverse=True):
-            behind = (rank for rank in range(len(ranked), 0, -1) if ranked[rank - 1][1] >= own[1])
-            ranked.insert(next(behind, 0), own)
-        return replace(self, scores=dict(ranked))
+        return replace(self, scores=_ranked(self.scores, changed)) if changed else self
+
+    def raised(
+        self, leg: str, scores: Mapping[int, float], evidence: Mapping[int, float], notes: Mapping[int, str]
+    ) -> "State":
+        """Return the state with other probabilities, and with evidence and remarks for them.
+
+        Args:
+            leg: The name of the evidence.
+            scores: The new probabilities, as for `rescored`.
+            evidence: The leg's probabilities.
+            notes: The remarks.
+        """
+        return replace(
+            self,
+            scores=_ranked(self.scores, scores),
+            evidence=_with_evidence(self.evidence, leg, evidence),
+            notes=_with_notes(self.notes, notes),
+        )
 
     def moved(self, order: Iterable[int]) -> "State":
         """Return the state with these tools first, in this order. Every tool keeps its probability."""
-        return replace(self, scores={place: self.scores[place] for place in dict.fromkeys((*order, *self.scores))})
+        scores = {position: self.scores[position] for position in dict.fromkeys((*order, *self.scores))}
+        return replace(self, scores=scores)
 
     def reordered(self, order: Iterable[int]) -> "State":
         """Return the state with these tools first, in an order that comes from something without probabilities.
@@ -228,13 +245,43 @@ class State:
         Every tool keeps its probability, so these may rise down the ranking. The confidence is at most the probability
         of the new first tool.
         """
-        scores = {place: self.scores.get(place, 0.0) for place in dict.fromkeys((*order, *self.scores))}
+        scores = {position: self.scores.get(position, 0.0) for position in dict.fromkeys((*order, *self.scores))}
         first = next(iter(scores), None)
-        same = first is None or first == next(iter(self.scores), None)
-        confidence = self.confidence if same else min(self.confidence, scores[first or 0])
+        confidence = self.confidence
+        if first is not None and first != self.first:
+            confidence = min(confidence, scores[first])
         return replace(self, scores=scores, confidence=confidence)
+
+
+def _with_notes(notes: Mapping[int, tuple[str, ...]], added: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
+    together = dict(notes)
+    for position, note in added.items():
+        together[position] = (*notes.get(position, ()), note)
+    return together
+
+
+def _with_evidence(
+    evidence: Mapping[int, Mapping[str, float]], leg: str, chances: Mapping[int, float]
+) -> dict[int, Mapping[str, float]]:
+    together = dict(evidence)
+    for position, chance in chances.items():
+        together[position] = {**evidence.get(position, {}), leg: chance}
+    return together
+
+
+def _ranked(scores: Mapping[int, float], changed: Mapping[int, float]) -> Mapping[int, float]:
+    """Return the scores with some changed, each behind the last one that is not lower."""
+    if not changed:
+        return scores
+    ranking = [(position, score) for position, score in scores.items() if position not in changed]
+    for position, score in best_first(changed).items():
+        rank = len(ranking)
+        while rank and ranking[rank - 1][1] < score:
+            rank -= 1
+        ranking.insert(rank, (position, score))
+    return dict(ranking)
 
 
 def best_first(scores: Mapping[int, float]) -> dict[int, float]:
     """Return the scores in descending order. Equal scores keep their order."""
-    return dict(sorted(scores.items(), key=lambda own: own[1], reverse=True))
+    return dict(sorted(scores.items(), key=itemgetter(1), reverse=True))

@@ -69,14 +69,14 @@ class Understood:
     needs: tuple[Clause, ...] = ()
 
     @property
-    def said(self) -> tuple[Clause, ...]:
+    def several_clauses(self) -> tuple[Clause, ...]:
         """The clauses, if there are several."""
         return self.clauses if len(self.clauses) > 1 else ()
 
     @property
     def parts(self) -> tuple[Clause, ...]:
         """All that is searched by itself, besides the whole: the clauses, if there are several, and the needs."""
-        return (*self.said, *self.needs)
+        return (*self.several_clauses, *self.needs)
 
     @property
     def reads(self) -> bool:

@@ -31,7 +31,7 @@ from orchestrator.mcp.listing.offers import Offer, stored_offer
 from orchestrator.mcp.results import Answered, as_mcp_result
 from orchestrator.mcp.server_requests import Host
 from orchestrator.mcp.sync import keep_current, keep_offer
-from orchestrator.pipeline import select
+from orchestrator.pipeline import capacity
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteHint, RouteRequest
@@ -163,7 +163,7 @@ class Gateway:
         decision = await self._router.route(asked)
         # The stored tools of a server that is not listed yet belong to another entry of that name.
         usable = [one for one in decision.matches if self._callable(one.tool) and one.tool.server not in unlisted]
-        best, dropped = select.fit(usable[:1], _MOST_TOKENS, select.definition_tokens)
+        best, dropped = capacity.fit(usable[:1], _MOST_TOKENS, capacity.definition_tokens)
         matches = [*(best or dropped), *usable[1:limit]]
         named = self._outcomes.searched(
             decision, {match.tool.key for match in usable[:limit]}, Conversation(tenant, actor, session)
@@ -223,8 +223,8 @@ class Gateway:
                 unknown.append(error)
         if unknown and not tools:
             raise unknown[0]
-        fitting, dropped = select.fit(
-            [Match(tool=tool, score=1) for tool in tools], _MOST_TOKENS, select.definition_tokens
+        fitting, dropped = capacity.fit(
+            [Match(tool=tool, score=1) for tool in tools], _MOST_TOKENS, capacity.definition_tokens
         )
         offers = await self._stored_offers(tenant, {tool.server for tool in tools})
         profile = current()

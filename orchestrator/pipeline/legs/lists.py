@@ -41,8 +41,7 @@ def by_words(
     def bm25(state: State) -> State:
         task = state.task
         postings = task.index.derived((fields, tuple(weights), k1, b), lambda: build(task))
-        columns = postings.columns(task.understood.terms)
-        scores = columns.scores(columns.asked([dict.fromkeys(task.understood.terms, 1.0)]))[0]
+        scores = postings.weighted_scores(dict.fromkeys(task.understood.terms, 1.0))
         return _listed(state, "bm25", scores, times * task.most or pool)
 
     return bm25
