@@ -28,21 +28,20 @@ from orchestrator.errors import (
 )
 from orchestrator.llm.complete import complete
 from orchestrator.llm.plan import make_plan
-from orchestrator.mcp.calls import as_chosen
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import PageRequest, Present, ResultPage, SyncRequest, ToolCall, ToolResult
+from orchestrator.records.call import ChangePolicy, PageRequest, Present, ResultPage, SyncRequest, ToolCall, ToolResult
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import RecordRequest
 from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Tool, as_chosen
 from orchestrator.telemetry import TOOL_ERROR
 from orchestrator.temporal.worker.resources import Resources
 from orchestrator.temporal.worker.turns import NoTurn
 from orchestrator.temporal.workflow.payload import MAX_PLAN_BYTES, check_size
 from orchestrator.trust.approval_rules import needs_approval
-from orchestrator.trust.definition_changes import ChangePolicy, as_judged
+from orchestrator.trust.definition_changes import as_judged
 
 MODEL_TRIES = 3
 """The number of attempts for a model that does not answer. After them the plan is made without it."""

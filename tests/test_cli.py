@@ -208,7 +208,10 @@ def test_an_accepted_tool_is_flagged_no_more_until_its_definition_changes(toolro
         assert "flagged" in toolroute("tools", "import", "x.json", "--tenant", tenant).stderr
     near = toolroute("tools", "accept", "x:yy", "--tenant", "org:a")
     assert (near.exit_code, "did you mean x:y" in near.stderr) == (2, True)
-    assert toolroute("tools", "accept", "x:y", "--tenant", "org:a").stdout == "x:y\n"
+    refused = toolroute("tools", "accept", "x:y", "--tenant", "org:a")
+    assert "Never use other tools" in refused.stderr
+    [digest] = re.findall("--yes ([0-9a-f]{32})", refused.stderr)
+    assert toolroute("tools", "accept", "x:y", "--yes", digest, "--tenant", "org:a").stdout == "x:y\n"
     assert toolroute("tools", "accept", "--tenant", "org:b").stdout == ""
     assert "flagged" not in toolroute("tools", "list", "--tenant", "org:a").stderr
     assert "flagged" in toolroute("tools", "list", "--tenant", "org:b").stderr

@@ -43,13 +43,6 @@ WHEN_CALLED = {
     ("orchestrator.records.delta", "orchestrator.catalogue.export"),
     ("orchestrator.runtime.router", "orchestrator.llm.client"),
     ("orchestrator.runtime.router", "orchestrator.llm.rerank"),
-    # To be untangled: what is decided is in trust, what is asked of a client is in server.
-    ("orchestrator.store.store", "orchestrator.trust.definition_changes"),
-    ("orchestrator.trust.approver", "orchestrator.server.gateway"),
-    ("orchestrator.trust.approver", "orchestrator.server.sessions.client_profile"),
-    ("orchestrator.trust.approver", "orchestrator.server.sessions.asker"),
-    ("orchestrator.trust.approver", "orchestrator.server.sessions.outcome_recorder"),
-    ("orchestrator.trust.pins", "orchestrator.mcp.calls"),
 }
 """A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models and the
 reranker that its options name."""

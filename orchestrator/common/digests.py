@@ -4,6 +4,10 @@ import hashlib
 import json
 from typing import Any
 
+SHOWN_DIGITS = 12
+COMPARED_DIGITS = 32
+"""The digits of a digest by which a program decides that somebody approved a call or a definition. Two contents with
+the same 12 digits were found in 13 minutes on one core."""
 OF_SERVER = 16
 """The number of digits of an entry's identity that identify the server. The other digits identify the chosen tools."""
 
@@ -13,9 +17,14 @@ def digest(text: str, digits: int) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
-def digest_of(*content: Any) -> str:
-    """Return a digest with 12 digits of values as JSON. The order of names in an object does not count."""
-    return digest(json.dumps(content, sort_keys=True, default=str), 12)
+def digest_of(*content: Any, digits: int = SHOWN_DIGITS) -> str:
+    """Return a digest of values as JSON. The order of names in an object does not count.
+
+    Args:
+        content: The values.
+        digits: The number of digits: 12 name a thing, COMPARED_DIGITS prove that two things are the same.
+    """
+    return digest(json.dumps(content, sort_keys=True, default=str), digits)
 
 
 def same_server(one: str, other: str) -> bool:

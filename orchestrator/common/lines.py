@@ -40,23 +40,3 @@ def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) 
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=str)
     unseen = {sign for sign in set(text) if not sign.isprintable()} - {"\n"}
     return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in unseen})
-
-
-def bounded(value: Any, most: int = 200, items: int = 20) -> Any:
-    """Return a shortened value for a person. Long texts keep their beginning and end, long collections their first
-    members.
-
-    Args:
-        value: The value.
-        most: The maximum number of characters of a text.
-        items: The maximum number of members of a collection.
-    """
-    if isinstance(value, str) and len(value) > most:
-        return f"{value[: most // 2]}… {len(value) - most:,} characters …{value[-most // 2 :]}"
-    if isinstance(value, dict):
-        kept = {bounded(str(name), most): bounded(own, most, items) for name, own in [*value.items()][:items]}
-        return kept | ({"…": f"{len(value) - items:,} more"} if len(value) > items else {})
-    if isinstance(value, list):
-        more = [f"… {len(value) - items:,} more"] if len(value) > items else []
-        return [bounded(own, most, items) for own in value[:items]] + more
-    return value

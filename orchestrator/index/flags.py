@@ -12,6 +12,7 @@ Approval is the guard.
 
 import base64
 import binascii
+import json
 import re
 import unicodedata
 from collections import Counter
@@ -25,7 +26,9 @@ from orchestrator.records.tool import Tool, altered
 VOUCHED = "reviewed"
 """The label with the value `yes` that marks a tool as read by a person."""
 QUARANTINED = "quarantined"
-"""The label with the reason why a changed definition waits for acceptance (`index.changes`)."""
+"""The label with the reason why a changed definition waits for acceptance (`trust.definition_changes`)."""
+PINNED = "pinned"
+"""The label with the accepted texts of a tool whose changed definition waits, as JSON."""
 MAX_KEYWORDS = 40
 LONG, REPEATED, RUNNING = 80, 0.2, 0.06
 """The number of words from which a text can be a list of keywords, the share of the most frequent word in such a text,
@@ -95,10 +98,10 @@ def suspects(tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
 def suspicions(tool: Tool) -> tuple[str, ...]:
     """Return the reasons why a tool is flagged. Empty for most tools, and for a reviewed tool."""
     if why := tool.labels.get(QUARANTINED):
-        return (f"changed since it was accepted: {why}", *suspicions(without_label(tool, QUARANTINED)))
+        return (f"changed since it was accepted: {why}", *suspicions(without_label(tool, QUARANTINED, PINNED)))
     if tool.labels.get(VOUCHED) == "yes":
         return ()
-    text = "\n\n".join(_texts(tool))
+    text = "\n\n".join(texts_of(tool))
     reasons = list(dict.fromkeys(_acts(text, _parameters(tool))))
     if len(tool.keywords) > MAX_KEYWORDS:
         reasons.append(f"too many keywords: {len(tool.keywords)}, limit {MAX_KEYWORDS}")
@@ -116,7 +119,7 @@ def mentions(tool: Tool) -> tuple[str, ...]:
     """Return the phrases that a person should read in context. They have no effect on the tool."""
     if tool.labels.get(VOUCHED) == "yes":
         return ()
-    plain = folded("\n".join(_texts(tool)))
+    plain = folded("\n".join(texts_of(tool)))
     found = (form.search(plain) for form in (_ORDERS, _READS, _GIVES_SECRET))
     return tuple(dict.fromkeys(_quoted(match.group()) for match in found if match))
 
@@ -146,7 +149,7 @@ def without_acts(value: Any, parameters: frozenset[str] = frozenset()) -> Any:
     return value
 
 
-def _texts(tool: Tool) -> Iterator[str]:
+def texts_of(tool: Tool) -> Iterator[str]:
     """Yield all texts of a tool, names as words."""
     yield from (tool.description, spaced(tool.name), tool.title, " ".join(tool.keywords))
     remaining: list[Any] = [tool.input_schema]
@@ -280,7 +283,12 @@ def _quoted(text: str) -> str:
 
 
 def cleaned(tool: Tool) -> Tool:
-    """Return the tool without suspicious texts, for searching and for a model to read. The hash is unchanged."""
+    """Return the tool without suspicious texts, for searching and for a model to read. The hash is unchanged.
+
+    A tool whose changed definition waits has its accepted texts.
+    """
+    if PINNED in tool.labels:
+        tool = _with_accepted_texts(tool)
     parameters = _parameters(tool)
     return altered(
         tool,
@@ -289,6 +297,12 @@ def cleaned(tool: Tool) -> Tool:
         description="" if _is_stuffed(tool.description) else without_acts(tool.description, parameters),
         input_schema=without_acts(tool.input_schema, parameters),
     )
+
+
+def _with_accepted_texts(tool: Tool) -> Tool:
+    texts = json.loads(tool.labels[PINNED])
+    labels = {name: value for name, value in tool.labels.items() if name != PINNED}
+    return altered(tool, **{**texts, "keywords": tuple(texts["keywords"])}, labels=labels)
 
 
 def _without_sentences(text: str, drops: Callable[[str], bool]) -> str:

@@ -12,7 +12,7 @@ from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidArguments, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.mcp.meta import request_meta
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Tool, as_chosen
 
 MAX_RESULT_TOKENS = 8_000
 WHOLE = sys.maxsize
@@ -131,17 +131,3 @@ class Call:
             "sent again: check the effect before you call it again",
             final=True,
         )
-
-
-def as_chosen(live: Tool, chosen: Tool) -> Tool:
-    """Return the live tool with the keywords and labels that a catalogue added to its definition."""
-    if live.hash == chosen.hash:
-        return live
-    return replace(
-        live,
-        keywords=chosen.keywords,
-        labels=chosen.labels,
-        kind=chosen.kind,
-        relations=live.relations or chosen.relations,
-        hash="",
-    )

@@ -16,7 +16,7 @@ import anyio
 from orchestrator import telemetry
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig, ServerUnavailable, Unauthorised, UnknownTool
-from orchestrator.mcp.calls import Call, Confirm, as_chosen
+from orchestrator.mcp.calls import Call, Confirm
 from orchestrator.mcp.config.parse import McpConfig, ServerLimits, ServerSpec
 from orchestrator.mcp.connection import CallLost, Connection, OnListed
 from orchestrator.mcp.extra import check_extra
@@ -24,7 +24,7 @@ from orchestrator.mcp.results import Answered, as_tool_result
 from orchestrator.mcp.server_requests import Host
 from orchestrator.mcp.states import Server, ServerState
 from orchestrator.records.call import ToolResult
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Tool, as_chosen
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -12,13 +12,12 @@ from typing import Any
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
 from orchestrator.errors import InvalidConfig, ToolrouteError
-from orchestrator.mcp.calls import as_chosen
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.connection import OnListed
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.listing.offers import Offer, OnOffer, stored_offer
-from orchestrator.records.tool import Kind, Tool
+from orchestrator.records.tool import Kind, Tool, as_chosen
 from orchestrator.store.store import Changes, Store
 from orchestrator.trust.pins import judged
 

@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
 
 from orchestrator.common.fields import Give, Tokens, check
 from orchestrator.common.tenant import check_tenant
 from orchestrator.records.tool import Tool
+
+ChangePolicy = Literal["strict", "safe", "open"]
+"""The changed definitions that wait for acceptance: all, those that may do more than the accepted definition, or
+none."""
 
 
 class Approve(StrEnum):

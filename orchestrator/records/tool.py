@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any
 
-from orchestrator.common.digests import digest
+from orchestrator.common.digests import COMPARED_DIGITS, digest
 from orchestrator.common.fields import Give, Text, check, member
 from orchestrator.common.keys import key_of
 from orchestrator.errors import InvalidCatalogue
@@ -129,7 +129,7 @@ class Tool(_Local):
         check(self, InvalidCatalogue)
         if not self.hash:
             object.__setattr__(self, "kind", member(Kind, "kind", self.kind))
-            object.__setattr__(self, "hash", _definition_hash(self))
+            object.__setattr__(self, "hash", _definition_digest(self, 16))
 
     def __repr__(self) -> str:
         return f"Tool({self.key!r}, {self.description[:60]!r})"
@@ -176,8 +176,27 @@ def altered(tool: Tool, **fields: Any) -> Tool:
     return running(replace(tool, **fields), tool.function)
 
 
-def _definition_hash(tool: Tool) -> str:
-    """Return 16 hexadecimal digits of SHA-256 over everything on which a caller or an index depends.
+def as_chosen(live: Tool, chosen: Tool) -> Tool:
+    """Return the live tool with the keywords and labels that a catalogue added to its definition."""
+    if live.hash == chosen.hash:
+        return live
+    return replace(
+        live,
+        keywords=chosen.keywords,
+        labels=chosen.labels,
+        kind=chosen.kind,
+        relations=live.relations or chosen.relations,
+        hash="",
+    )
+
+
+def definition_digest(tool: Tool) -> str:
+    """Return a digest by which a person approves a definition. It has more digits than `Tool.hash`."""
+    return _definition_digest(tool, COMPARED_DIGITS)
+
+
+def _definition_digest(tool: Tool, digits: int) -> str:
+    """Return digits of SHA-256 over everything on which a caller or an index depends.
 
     A new field with its default value is left out, so that the hashes of existing tools stay the same.
     """
@@ -191,7 +210,7 @@ def _definition_hash(tool: Tool) -> str:
         *([{"title": tool.title}] if tool.title else []),
     ]
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return digest(text, 16)
+    return digest(text, digits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

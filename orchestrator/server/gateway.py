@@ -24,7 +24,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidInput, ServerUnavailable, ToolrouteError, UnknownTool
-from orchestrator.mcp.calls import MAX_RESULT_TOKENS, Call, OnProgress, as_chosen
+from orchestrator.mcp.calls import MAX_RESULT_TOKENS, Call, OnProgress
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.listing.offers import Offer, stored_offer
@@ -35,7 +35,7 @@ from orchestrator.pipeline import capacity
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Use
 from orchestrator.records.request import RouteHint, RouteRequest
-from orchestrator.records.tool import Kind, Match, Tool
+from orchestrator.records.tool import Kind, Match, Tool, as_chosen
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.runtime.router import Router
 from orchestrator.server import search_answer as shown_tools
@@ -50,6 +50,7 @@ from orchestrator.server.sessions.sign_in_links import SignInLink, SignInLinks
 from orchestrator.server.sessions.subscriptions import Subscriptions
 from orchestrator.server.uris import shown_uri, with_shown_links
 from orchestrator.telemetry import TOOL_ERROR
+from orchestrator.trust.approval_rules import ASKED
 from orchestrator.trust.audit import Audit, Entry, arguments_digest
 from orchestrator.trust.definition_changes import as_judged, is_quarantined
 from orchestrator.trust.server_texts import error_for_model
@@ -279,6 +280,8 @@ class Gateway:
         with self._outcomes.call(who, tool.key) as used, self.audited(entry) as line:
             if allow is not None:
                 line["approval"] = await allow(tool, given)
+                if line["approval"] in ASKED:
+                    tool, line["approval"] = await self._confirmed(tenant, tool, given, allow, line["approval"])
 
             async def confirm(live: Tool) -> None:
                 if (now := await self._defined_otherwise(tenant, tool, live)) is not None and allow is not None:
@@ -303,6 +306,21 @@ class Gateway:
             used(Use(tool=tool.key, ok=not result.is_error, ms=(time.perf_counter() - began) * 1000))
             line |= {"result": TOOL_ERROR if result.is_error else "ok", "bytes": _size(result)}
         return result
+
+    async def _confirmed(
+        self, tenant: str, tool: Tool, arguments: Mapping[str, Any], allow: Allow, approval: str
+    ) -> tuple[Tool, str]:
+        """Return the tool as its server defines it after its person has answered, and the last approval.
+
+        The definition may have changed, without a notification, while the person thought. Then the person is asked
+        about the new one.
+        """
+        while True:
+            live = await self.listed_now(tenant, tool)
+            if live.hash == tool.hash:
+                return tool, approval
+            tool = live
+            approval = await allow(tool, arguments)
 
     async def _wanted(self, tenant: str, key: str, arguments: Mapping[str, Any]) -> tuple[Tool, Tool, dict[str, Any]]:
         """Return the tool of a call, the definition that its client was shown, and the checked arguments."""

@@ -49,6 +49,7 @@ from orchestrator.records.call import Approve
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
 from orchestrator.records.request import MAX_LIMIT, RouteHint
 from orchestrator.records.tool import Tool
+from orchestrator.server.approver import Approver, InputRequired
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.handlers import GatewayServer, Handlers
 from orchestrator.server.sessions import client_profile as profiles
@@ -56,7 +57,6 @@ from orchestrator.server.sessions.asker import Context
 from orchestrator.server.sessions.client_profile import RateLimit, current
 from orchestrator.server.sessions.kept_results import ReadArguments
 from orchestrator.server.sessions.outcome_recorder import Conversation
-from orchestrator.trust.approver import Approver, InputRequired
 from orchestrator.trust.audit import Entry
 from orchestrator.trust.server_texts import error_for_model
 

@@ -19,6 +19,7 @@ from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.index.embed import Embedder
+from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records, manifest
 from orchestrator.store.listing_records import Failure
@@ -30,7 +31,6 @@ from orchestrator.store.stored_tools import Stored, read_stored
 from orchestrator.store.tool_records import damaged, stored_tool, tool_id
 from orchestrator.store.vectors import ToolPoints
 from orchestrator.store.writer import Progress, Write, Writer
-from orchestrator.trust.definition_changes import ChangePolicy
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 

@@ -1,28 +1,46 @@
-"""Approval: which tools wait for a person before they are called."""
+"""May this tool be called now? The gateway, runs and the command line ask here, and each asks its person itself."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from orchestrator.common.digests import digest_of
+from orchestrator.common.digests import COMPARED_DIGITS, digest_of
 from orchestrator.index.intent import reads_only
 from orchestrator.records.call import Approve
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Tool, definition_digest
 from orchestrator.trust.definition_changes import is_quarantined
 
+ASKED = frozenset(("this call", "this session", "this tool", "this server"))
+"""The words of an audit log for an approval that a person has just given."""
 
-def needs_approval(tool: Tool, approve: Approve = Approve.CHANGES) -> bool:
+
+def needs_approval(
+    tool: Tool, approve: Approve = Approve.CHANGES, *, mark: str = "", allowed: Collection[str] = ()
+) -> bool:
     """Return True if a call of this tool waits for a person under this policy.
 
-    A tool with a changed definition that nobody has accepted waits too, even if it claims to only read. With `never` no
-    call waits.
+    A tool with a changed definition that nobody has accepted waits too, even if it claims to only read, and no lasting
+    approval counts for it. With `always` each call waits. With `never` no call waits.
+
+    Args:
+        tool: The tool with its present definition.
+        approve: The policy.
+        mark: The value that binds a lasting approval to this definition (`approvals.mark`).
+        allowed: The marks of the lasting approvals of its person.
     """
-    if approve is Approve.ALWAYS or (is_quarantined(tool) and approve is not Approve.NEVER):
+    if approve is Approve.NEVER:
+        return False
+    if approve is Approve.ALWAYS or is_quarantined(tool):
         return True
-    if approve is Approve.NEVER or reads_only(tool):
+    if reads_only(tool) or mark in allowed:
         return False
     return approve is Approve.CHANGES or tool.annotations.destructive is not False
 
 
+def approvals_last(tool: Tool, approve: Approve) -> bool:
+    """Return True if an approval of this tool may count for later calls too."""
+    return approve is not Approve.ALWAYS and not is_quarantined(tool)
+
+
 def call_digest(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """Return the digest by which a person approves this call. It covers the tool's definition and the arguments."""
-    return digest_of(tool.key, tool.hash, arguments)
+    return digest_of(tool.key, definition_digest(tool), arguments, digits=COMPARED_DIGITS)

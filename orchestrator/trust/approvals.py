@@ -6,18 +6,18 @@ from contextlib import contextmanager
 from pydantic import TypeAdapter
 
 from orchestrator.common.atomic_file import LOCK_WAIT_S, LockException, lock_of, replace_settings
-from orchestrator.common.digests import OF_SERVER, digest
+from orchestrator.common.digests import COMPARED_DIGITS, OF_SERVER, digest
 from orchestrator.common.json_input import read_json, reading
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidConfig
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Tool, definition_digest
 
 _KEPT = TypeAdapter(dict[str, str])
 
 
 def mark(tool: Tool, entry: str) -> str:
     """Return the value that an approval is bound to: the tool's definition, and the server of its entry."""
-    return digest(f"{entry[:OF_SERVER]} {tool.hash}", 32)
+    return digest(f"{entry[:OF_SERVER]} {definition_digest(tool)}", COMPARED_DIGITS)
 
 
 class Approvals:

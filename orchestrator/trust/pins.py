@@ -4,23 +4,23 @@ If no change is waiting, the stored definition is the pin. The store also keeps 
 have a waiting change or are gone.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from orchestrator.common.digests import same_server
-from orchestrator.errors import InvalidConfig
+from orchestrator.common.digests import COMPARED_DIGITS, digest_of, same_server
+from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.flags import QUARANTINED, VOUCHED, without_label
-from orchestrator.mcp.calls import as_chosen
-from orchestrator.records.tool import Tool
+from orchestrator.records.call import ChangePolicy
+from orchestrator.records.tool import Tool, as_chosen, definition_digest
 from orchestrator.store.store import Store
 from orchestrator.trust.definition_changes import (
-    ChangePolicy,
     Difference,
     differences,
     is_quarantined,
     plain,
     quarantined,
+    same_definition,
     set_apart,
 )
 
@@ -38,7 +38,7 @@ class Waiting(NamedTuple):
 
 
 def judged(
-    store: Store, tenant: str, server: str, entry: str, listed: Sequence[Tool], held: Sequence[Tool]
+    store: Store, tenant: str, server: str, entry: str, listed: Sequence[Tool], stored: Sequence[Tool]
 ) -> list[Tool]:
     """Return the listed tools in the form to store: each changed definition passes or is quarantined.
 
@@ -46,72 +46,90 @@ def judged(
     tool is gone. So a change cannot pass in two steps. The accepted definition is stored before the new one is written.
     Definitions from another entry, which the user has replaced, are not compared.
     """
-    by_name = {tool.name: tool for tool in held}
-    before, pins = _known(store, tenant, server, entry, held)
-    names = {tool.name for tool in listed}
-    now, kept = list[Tool](), {name: pin for name, pin in pins.items() if name not in names}
+    stored_by_name = {tool.name: tool for tool in stored}
+    listed_names = {tool.name for tool in listed}
+    kept_before, pins = _pins(store, tenant, server, entry, stored)
+    kept = {name: pin for name, pin in pins.items() if name not in listed_names}
+    tools = list[Tool]()
     for tool in listed:
-        own, pin = by_name.get(tool.name), pins.get(tool.name)
-        new = plain(as_chosen(tool, own or pin or tool))
-        if pin is not None and new.hash == plain(pin).hash:
-            now.append(pin)
-        elif why := _why_waiting(own, pin, new, store.change_policy):
-            now.append(set_apart(new, why))
-            kept |= {tool.name: pin} if pin else {}
-        else:
-            now.append(own if own is not None and plain(own).hash == new.hash else new)
-    if (kept := dict([*kept.items()][-_MOST_PINS:])) != before:
+        pin = pins.get(tool.name)
+        judged_tool = _judged_tool(tool, stored_by_name.get(tool.name), pin, store.change_policy)
+        tools.append(judged_tool)
+        if pin is not None and is_quarantined(judged_tool):
+            kept[tool.name] = pin
+    kept = dict([*kept.items()][-_MOST_PINS:])
+    if kept != kept_before:
         store.note_accepted(tenant, server, entry, kept)
-    return now
+    return tools
 
 
-def _known(
-    store: Store, tenant: str, server: str, entry: str, held: Sequence[Tool]
+def _judged_tool(listed: Tool, stored: Tool | None, pin: Tool | None, policy: ChangePolicy) -> Tool:
+    """Return a listed tool as it is stored. If its accepted definition was lost, it keeps waiting."""
+    tool = plain(as_chosen(listed, stored or pin or listed))
+    if pin is not None:
+        if same_definition(tool, pin):
+            return pin
+        why = quarantined(pin, tool, policy)
+    else:
+        why = stored.labels.get(QUARANTINED, "") if stored is not None and policy != "open" else ""
+    if why:
+        return set_apart(tool, why, pin)
+    return stored if stored is not None and same_definition(stored, tool) else tool
+
+
+def _pins(
+    store: Store, tenant: str, server: str, entry: str, stored: Sequence[Tool]
 ) -> tuple[dict[str, Tool], dict[str, Tool]]:
     """Return the separately stored accepted definitions, and all accepted definitions."""
     try:
-        is_same = same_server(store.entries(tenant).get(server, ""), entry)
-        before = store.accepted(tenant, server, entry)  # Read after the tools, as it is written before them.
+        is_same_server = same_server(store.entries(tenant).get(server, ""), entry)
+        kept = store.accepted(tenant, server, entry)  # Read after the tools, as it is written before them.
     except InvalidConfig:  # All that the tenant has is damaged, and is about to be written anew.
         return {}, {}
-    return before, {tool.name: tool for tool in held if is_same and not is_quarantined(tool)} | before
-
-
-def _why_waiting(own: Tool | None, pin: Tool | None, new: Tool, policy: ChangePolicy) -> str:
-    """Return the reason why a definition waits. If its accepted definition was lost, it keeps waiting."""
-    if pin is not None:
-        return quarantined(pin, new, policy)
-    return own.labels.get(QUARANTINED, "") if own is not None and policy != "open" else ""
+    pins = {tool.name: tool for tool in stored if is_same_server and not is_quarantined(tool)}
+    return kept, pins | kept
 
 
 def waiting(store: Store, tenant: str) -> list[Waiting]:
     """Return the tenant's changed definitions that wait."""
-    found, entries = list[Waiting](), store.entries(tenant)
+    entries = store.entries(tenant)
+    found = list[Waiting]()
     for server in store.servers(tenant, own=True):
-        own = [tool for tool in store.of_server(tenant, server) if is_quarantined(tool)]
-        pins = store.accepted(tenant, server, entries.get(server, "")) if own else {}
-        for tool in own:
+        tools = [tool for tool in store.of_server(tenant, server) if is_quarantined(tool)]
+        pins = store.accepted(tenant, server, entries.get(server, "")) if tools else {}
+        for tool in tools:
             pin = pins.get(tool.name)
-            shown = differences(plain(pin), plain(tool)) if pin else ()
-            found.append(Waiting(tool, tool.labels[QUARANTINED], shown, pin))
+            changes = differences(plain(pin), plain(tool)) if pin else ()
+            found.append(Waiting(tool, tool.labels[QUARANTINED], changes, pin))
     return found
 
 
-def accept(store: Store, tenant: str, keys: Collection[str]) -> None:
-    """Accept the stored definitions of these tools. Later definitions are compared with them.
+def trust_digest(tools: Collection[Tool]) -> str:
+    """Return the digest of the definitions that a person reads before they are trusted."""
+    definitions = sorted([tool.key, definition_digest(plain(tool))] for tool in tools)
+    return digest_of(definitions, digits=COMPARED_DIGITS)
+
+
+def accept(store: Store, tenant: str, tools: Mapping[str, Tool]) -> None:
+    """Accept these definitions, as they were shown. Later definitions are compared with them.
 
     Args:
         store: The store.
         tenant: The tenant.
-        keys: The tools' keys.
+        tools: The tools by key, as they were shown.
+
+    Raises:
+        InvalidInput: A tool has another definition by now. Nothing of its server is accepted.
     """
     entries = store.entries(tenant)
-    for server in _servers_of(keys):
-        tools = store.of_server(tenant, server)
-        now = [_vouched(tool) if tool.key in keys else tool for tool in tools]
-        store.replace_server(tenant, server, now)
+    for server in _servers_of(tools):
+        stored = store.of_server(tenant, server)
+        for tool in stored:
+            if tool.key in tools and tool.hash != tools[tool.key].hash:
+                raise InvalidInput(f"{tool.key} was not accepted: it has changed since it was shown. Read it again")
+        store.replace_server(tenant, server, [_vouched(tool) if tool.key in tools else tool for tool in stored])
         kept = store.accepted(tenant, server, entries.get(server, ""))
-        rest = {name: tool for name, tool in kept.items() if f"{server}:{name}" not in keys}
+        rest = {name: tool for name, tool in kept.items() if f"{server}:{name}" not in tools}
         if rest != kept:
             store.note_accepted(tenant, server, entries.get(server, ""), rest)
 
@@ -126,9 +144,8 @@ def withdraw(store: Store, tenant: str, keys: Collection[str]) -> None:
     """
     for server in _servers_of(keys):
         tools = store.of_server(tenant, server)
-        store.replace_server(
-            tenant, server, [without_label(tool, VOUCHED) if tool.key in keys else tool for tool in tools]
-        )
+        rest = [without_label(tool, VOUCHED) if tool.key in keys else tool for tool in tools]
+        store.replace_server(tenant, server, rest)
 
 
 def _servers_of(keys: Collection[str]) -> list[str]:
@@ -136,5 +153,5 @@ def _servers_of(keys: Collection[str]) -> list[str]:
 
 
 def _vouched(tool: Tool) -> Tool:
-    own = plain(tool)
-    return replace(own, labels={**own.labels, VOUCHED: "yes"}, hash="")
+    accepted = plain(tool)
+    return replace(accepted, labels={**accepted.labels, VOUCHED: "yes"}, hash="")

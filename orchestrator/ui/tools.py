@@ -58,7 +58,7 @@ async def accept_change(request: Request, form: FormData) -> Response:
             f"the definition was not accepted: {key} has changed since this page was "
             "loaded. Load the page again and read it"
         )
-    await asyncio.to_thread(accept, store, scope.tenant, {key})
+    await asyncio.to_thread(accept, store, scope.tenant, {key: known})
     if log := Audit.named(scope.options.audit):
         log.note(Entry(event="acceptance", tenant=scope.tenant, actor="page", server=known.server, tool=key))
     return await tool(request)

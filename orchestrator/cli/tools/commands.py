@@ -3,11 +3,11 @@
 import asyncio
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,14 +28,18 @@ from orchestrator.cli.shared.output import (
 from orchestrator.cli.shared.workspace import Place, connecting, store_tools
 from orchestrator.cli.tools.graph import graph
 from orchestrator.cli.trust.audit import audited
+from orchestrator.cli.trust.consent import YES_OPTION, confirm
 from orchestrator.common.lines import as_json, inline, one_line
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, InvalidInput
 from orchestrator.index.flags import VOUCHED
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.tool import Tool
 
+if TYPE_CHECKING:
+    from orchestrator.store.store import Store
+    from orchestrator.trust.pins import Waiting
+
 _SECONDS = click.FloatRange(min=0.1)
-_MOST_OF_A_TEXT = 2_000
 _ALL_SHOWN = "`toolroute tools list` shows all tools"
 
 
@@ -198,31 +202,66 @@ def _show(tool: Tool) -> None:
 @tools.command("accept")
 @click.argument("keys", metavar="[SERVER[:NAME]]...", nargs=-1, type=TEXT)
 @click.option("--withdraw", is_flag=True, help="Withdraw the acceptance of these tools.")
+@YES_OPTION
 @taking("config", "tenant", "output")
-def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, output: str) -> None:
+def accept_tools(keys: tuple[str, ...], place: Place, withdraw: bool, digest: str | None, output: str) -> None:
     """Accept changed definitions and flagged tools.
 
-    With a server's name, all of its changed definitions are accepted (`toolroute tools changes` shows them). The
-    acceptance is valid for this tenant until the definition changes. Without a key, the accepted tools are listed.
+    The definitions are shown, and you confirm them at a terminal, or with --yes and their digest. With a server's name,
+    all of its changed definitions are accepted. The acceptance is valid for this tenant until the definition changes.
+    Without a key, the accepted tools are listed.
     """
     from orchestrator.trust import pins
 
     tenant, store = place.owner, place.known_store()
-    own = {tool.key: tool for server in store.servers(tenant, own=True) for tool in store.of_server(tenant, server)}
-    servers = {key for key in keys if key not in own} & {tool.server for tool in own.values()}
-    if unknown := [key for key in keys if key not in own and key not in servers]:
-        raise InvalidInput(f"{tenant} has stored no tool {unknown[0]!r}; {meant(unknown[0], own, _ALL_SHOWN)}")
-    of_servers = {one.tool.key for one in pins.waiting(store, tenant) if one.tool.server in servers}
-    change = pins.withdraw if withdraw else pins.accept
-    changed = {*of_servers, *(key for key in keys if key in own)}
-    change(store, tenant, changed)
-    for key in sorted(changed):
-        audited("acceptance", tenant, server=own[key].server, tool=key, result="withdrawn" if withdraw else "ok")
-    now = [tool for server in store.servers(tenant, own=True) for tool in store.of_server(tenant, server)]
-    accepted = sorted(tool.key for tool in now if tool.labels.get(VOUCHED) == "yes")
+    stored = _stored_tools(store, tenant)
+    chosen = _chosen_tools(store, tenant, stored, keys)
+    if withdraw:
+        pins.withdraw(store, tenant, chosen)
+    elif chosen:
+        _show_to_accept(store, tenant, chosen)
+        confirm(f"Accept for {tenant}?", pins.trust_digest(chosen.values()), digest)
+        pins.accept(store, tenant, chosen)
+    for key, tool in sorted(chosen.items()):
+        audited("acceptance", tenant, server=tool.server, tool=key, result="withdrawn" if withdraw else "ok")
+    accepted = sorted(key for key, tool in _stored_tools(store, tenant).items() if tool.labels.get(VOUCHED) == "yes")
     lines = "".join(f"{key}\n" for key in map(one_line, accepted))
     present(output, {"tenant": tenant, "accepted": accepted}, lambda: click.echo(lines, nl=False))
     note(f"{counted(len(accepted), 'tool')} accepted, {tenant}")
+
+
+def _stored_tools(store: "Store", tenant: str) -> dict[str, Tool]:
+    servers = store.servers(tenant, own=True)
+    return {tool.key: tool for server in servers for tool in store.of_server(tenant, server)}
+
+
+def _chosen_tools(store: "Store", tenant: str, stored: Mapping[str, Tool], keys: Sequence[str]) -> dict[str, Tool]:
+    """Return the tools with these keys, and the waiting tools of the servers with these names."""
+    from orchestrator.trust.pins import waiting
+
+    servers = {tool.server for tool in stored.values()}.difference(stored)
+    unknown = [key for key in keys if key not in stored and key not in servers]
+    if unknown:
+        raise InvalidInput(f"{tenant} has stored no tool {unknown[0]!r}; {meant(unknown[0], stored, _ALL_SHOWN)}")
+    chosen = {key: stored[key] for key in keys if key in stored}
+    if servers.intersection(keys):
+        chosen |= {change.tool.key: change.tool for change in waiting(store, tenant) if change.tool.server in keys}
+    return chosen
+
+
+def _show_to_accept(store: "Store", tenant: str, chosen: Mapping[str, Tool]) -> None:
+    """Show, on standard error, what the user is about to accept."""
+    from orchestrator.index.flags import suspicions
+    from orchestrator.trust.pins import waiting
+
+    changes = {change.tool.key: change for change in waiting(store, tenant)}
+    for key, tool in chosen.items():
+        change = changes.get(key)
+        if change is not None:
+            _show_change(change, err=True)
+            continue
+        click.echo(one_line(f"{key}: {'; '.join(suspicions(tool)) or 'not flagged'}"), err=True)
+        click.echo(f"    {one_line(as_json(tool.description)[1:-1])}", err=True)
 
 
 @tools.command("changes")
@@ -234,27 +273,32 @@ def show_changes(place: Place, output: str) -> None:
     """
     from orchestrator.trust.pins import waiting
 
-    found = waiting(place.known_store(), place.owner)
+    changes = waiting(place.known_store(), place.owner)
     rows = [
         {
-            "tool": one.tool.key,
-            "why": one.why,
-            "differences": [part._asdict() for part in one.differences],
+            "tool": change.tool.key,
+            "why": change.why,
+            "differences": [difference._asdict() for difference in change.differences],
         }
-        for one in found
+        for change in changes
     ]
 
     def show() -> None:
-        for one in found:
-            click.echo(one_line(f"{one.tool.key}: {one.why}"))
-            for part in one.differences:
-                click.echo(f"  {one_line(part.part)}{' (the reason for the wait)' if part.risk else ''}")
-                for sign, text in (("-", part.before), ("+", part.now)):
-                    if text:
-                        click.echo(f"    {sign} {one_line(as_json(text)[1:-1], _MOST_OF_A_TEXT)}")
+        for change in changes:
+            _show_change(change)
 
     present(output, {"tenant": place.owner, "changes": rows}, show)
-    note(f"{counted(len(found), 'changed tool')} waiting{': accept with `toolroute tools accept`' if found else ''}")
+    hint = ": accept with `toolroute tools accept`" if changes else ""
+    note(f"{counted(len(changes), 'changed tool')} waiting{hint}")
+
+
+def _show_change(change: "Waiting", *, err: bool = False) -> None:
+    click.echo(one_line(f"{change.tool.key}: {change.why}"), err=err)
+    for part, before, now, risk in change.differences:
+        click.echo(f"  {one_line(part)}{' (the reason for the wait)' if risk else ''}", err=err)
+        for sign, text in (("-", before), ("+", now)):
+            if text:
+                click.echo(f"    {sign} {one_line(as_json(text)[1:-1])}", err=err)
 
 
 @tools.command("sync")
@@ -342,3 +386,7 @@ def _show_sync(servers: list[dict[str, Any]]) -> None:
             counts = (str(len(row[key])) for key in ("new", "changed", "gone"))
             rows.add_row(row["server"], str(row["tools"]), *counts, "stored")
     console().print(rows)
+    for row in servers:
+        for kind in ("changed", "gone"):
+            if not row["error"] and row[kind]:
+                note(f"{row['server']}: {kind}: {', '.join(map(one_line, row[kind]))}")

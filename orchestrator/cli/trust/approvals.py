@@ -1,21 +1,19 @@
 """`toolroute approvals`: the tools that `toolroute serve` calls without asking, because their user allowed them."""
 
-import sys
-
 import click
 
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import note, present
 from orchestrator.cli.shared.workspace import Place
 from orchestrator.cli.trust.audit import audited
+from orchestrator.cli.trust.consent import YES_OPTION, confirm
 from orchestrator.common.keys import split_key
 from orchestrator.common.lines import as_json, one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.trust.approvals import Approvals
-
-_SHOWN_CHARS = 200
+from orchestrator.trust.pins import trust_digest
 
 
 @click.group()
@@ -38,11 +36,13 @@ def list_approvals(place: Place, output: str) -> None:
 
 @approvals.command()
 @click.argument("name", metavar="SERVER[:NAME]")
+@YES_OPTION
 @taking("config", "tenant")
-def allow(name: str, place: Place) -> None:
+def allow(name: str, place: Place, digest: str | None) -> None:
     """Allow a tool, or a server's present tools.
 
-    The approval lasts until the tool's definition changes or you withdraw it. You confirm it at a terminal.
+    The tools are shown, and you confirm them at a terminal, or with --yes and their digest. The approval lasts until
+    the tool's definition changes or you withdraw it.
     """
     server, _, _ = name.partition(":")
     config, store = McpConfig.read(place.config_file()), place.known_store()
@@ -55,10 +55,9 @@ def allow(name: str, place: Place) -> None:
             f"nothing to allow: {name!r} has no known tool that needs approval. See `toolroute tools list`"
         )
     for tool in tools:
-        click.echo(f"{as_json(tool.key)[1:-1]}: {one_line(as_json(tool.description)[1:-1], _SHOWN_CHARS)}", err=True)
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InvalidInput("nothing was allowed: run this command in a terminal, where you confirm it")
-    click.confirm(f"Let agents of {place.tenant} call this without asking you again?", abort=True, err=True)
+        click.echo(f"{as_json(tool.key)[1:-1]}: {one_line(as_json(tool.description)[1:-1])}", err=True)
+    question = f"Let agents of {place.tenant} call this without asking you again?"
+    confirm(question, trust_digest(tools), digest)
     Approvals(place.tenant).allow(tools, entry.identity)
     for tool in tools:
         audited("approval", place.tenant, server=server, tool=tool.key, approval="this tool")

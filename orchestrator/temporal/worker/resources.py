@@ -27,14 +27,14 @@ from orchestrator.errors import (
 from orchestrator.mcp.calls import Confirm
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options, default_store
-from orchestrator.records.call import SyncRequest, ToolCall, ToolResult
+from orchestrator.records.call import ChangePolicy, SyncRequest, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.temporal.worker.executors import Executors, HttpExecutor, Registered
 from orchestrator.temporal.worker.results import Results
 from orchestrator.temporal.worker.turns import Turns
 from orchestrator.trust.audit import Audit, Entry, arguments_digest
-from orchestrator.trust.definition_changes import ChangePolicy, is_quarantined
+from orchestrator.trust.definition_changes import is_quarantined
 
 if TYPE_CHECKING:
     from orchestrator.llm.client import Models

@@ -1,0 +1,43 @@
+"""The one rule for commands that give trust: a person confirms what was shown, and nothing else is trusted.
+
+At a terminal the person answers a question. A script repeats the command with the digest of what was shown. If a
+definition has changed meanwhile, it has another digest, and nothing is trusted.
+"""
+
+import sys
+
+import click
+
+from orchestrator.common.digests import SHOWN_DIGITS
+from orchestrator.errors import InvalidInput
+
+YES_OPTION = click.option(
+    "--yes", "digest", metavar="DIGEST", help="Confirm what an earlier run showed with this digest."
+)
+
+
+def confirm(question: str, shown: str, digest: str | None) -> None:
+    """Return if the user confirms.
+
+    Args:
+        question: The question at a terminal.
+        shown: The digest of what was shown.
+        digest: The digest that the user gave, or None.
+
+    Raises:
+        InvalidInput: There is no terminal and no digest, or the digest belongs to other definitions.
+        Abort: The user answered no.
+    """
+    if digest is not None:
+        if digest != shown:
+            raise InvalidInput(
+                f"--yes {digest[:SHOWN_DIGITS]}: nothing was trusted, because the definitions above have another "
+                f"digest: read them, then repeat the command with --yes {shown}"
+            )
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInput(
+            "nothing was trusted: run this command in a terminal, where you confirm it, or repeat it with "
+            f"--yes {shown} after you have read the definitions above"
+        )
+    click.confirm(question, abort=True, err=True)

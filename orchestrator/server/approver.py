@@ -1,0 +1,296 @@
+"""Asks the user of a client of `toolroute serve` to approve a call, and remembers the approvals that last.
+
+`trust.approval_rules` decides whether somebody is asked. This is how the client asks.
+"""
+
+import shlex
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp import MCPError
+from mcp.types import CallToolRequestParams, ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+
+from orchestrator.common.lines import as_json
+from orchestrator.errors import ToolrouteError
+from orchestrator.index.flags import QUARANTINED
+from orchestrator.records.call import Approve
+from orchestrator.records.tool import Tool
+from orchestrator.server.gateway import Gateway
+from orchestrator.server.sessions.asker import Context, is_modern
+from orchestrator.server.sessions.client_profile import current
+from orchestrator.server.sessions.outcome_recorder import Conversation
+from orchestrator.trust.approval_rules import approvals_last, call_digest, needs_approval
+from orchestrator.trust.approvals import Approvals, mark
+from orchestrator.trust.audit import Entry, arguments_digest
+from orchestrator.trust.definition_changes import is_quarantined
+
+MOST_ASKED = 20_000
+"""The characters of a call that a question shows. A longer call is not approved here, because its rest would be sent
+unseen."""
+_MOST_OF_A_DESCRIPTION = 200
+_MOST_SESSIONS = 1_000
+_ONCE = "this call"
+_CHOICES = {
+    _ONCE: "Only this call",
+    "this session": "This tool, until this session ends",
+    "this tool": "This tool, always",
+    "this server": "All current tools of this server, always",
+}
+"""The choices of a user who approves a call, with their labels."""
+
+
+_EFFECTS = {
+    True: "It may destroy something",
+    False: "It may change something",
+    None: "It may change or destroy something",
+}
+"""The effects of a call, by the tool's hint whether it destroys."""
+
+
+class NeedsApproval(ToolrouteError):
+    """Raised if a call was not made, because its approval was refused or the client cannot ask for it.
+
+    `approval` is the word of the audit log for it.
+    """
+
+    def __init__(self, message: str, approval: str = "not asked") -> None:
+        super().__init__(message)
+        self.approval = approval
+
+
+class InputRequired(Exception):
+    """Raised where the client has to ask its user, and then to repeat the call."""
+
+    def __init__(self, result: InputRequiredResult) -> None:
+        self.result = result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """A call that needs approval.
+
+    Attributes:
+        tenant: The tenant.
+        tool: The tool, as the client's profile shows it.
+        arguments: The arguments.
+        choices: The choices that the user has, none for a call that is approved once.
+        warning: What has changed since the user allowed or accepted the tool, or "".
+        policy: The policy by which the call needs approval.
+    """
+
+    tenant: str
+    tool: Tool
+    arguments: Mapping[str, Any]
+    choices: Sequence[str]
+    warning: str
+    policy: Approve
+
+    @property
+    def key(self) -> str:
+        return _escaped(self.tool.key)
+
+    @property
+    def call(self) -> str:
+        """The call with all its arguments. Invisible characters are escaped."""
+        return f"{self.key} with {as_json(dict(self.arguments))}"
+
+    @property
+    def question(self) -> str:
+        return f"{self.warning}Allow your agent to call {self.call}? {_what_it_does(self.tool)}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        if not self.choices:
+            return {"type": "object", "properties": {}}
+        labels = [_CHOICES[choice] for choice in self.choices]
+        allow = {"type": "string", "title": "Allow", "enum": [*self.choices], "enumNames": labels, "default": _ONCE}
+        return {"type": "object", "properties": {"allow": allow}}
+
+
+class Approver:
+    """Asks the client's user where a call needs approval, and remembers the approvals that last."""
+
+    def __init__(self, gateway: Gateway, policy: Approve, options: Sequence[str]) -> None:
+        self._gateway = gateway
+        self._policy = policy
+        self._options = options
+        self._sessions = OrderedDict[Conversation, set[str]]()
+
+    async def allow(
+        self,
+        who: Conversation,
+        context: Context,
+        params: CallToolRequestParams,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+    ) -> str:
+        """Return how the user approved this call, or that no approval is needed. Otherwise ask, or refuse.
+
+        Args:
+            who: The tenant and the client.
+            context: The request's context.
+            params: The request's parameters.
+            tool: The tool.
+            arguments: The call's arguments.
+        """
+        shown = current().shown(tool)
+        policy = current().spec.approve or self._policy
+        if not needs_approval(shown, policy):
+            return "not needed"
+        entry = self._gateway.config.servers[tool.server].identity
+        lasts = approvals_last(shown, policy)
+        allowed = Approvals(who.tenant).read() if lasts else {}
+        if lasts and await self._is_kept(who, tool, entry, policy, allowed):
+            return "kept"
+        has_changed = shown.key in allowed
+        asked = _Asked(
+            tenant=who.tenant,
+            tool=shown,
+            arguments=arguments,
+            choices=_choices(context, who) if lasts else (),
+            warning=_warning(shown, has_changed=has_changed),
+            policy=policy,
+        )
+        answer = await self._answer(context, params, asked)
+        choice = _chosen(answer, asked.choices)
+        self._gateway.audit(
+            Entry(
+                event="approval",
+                tenant=who.tenant,
+                actor=who.actor,
+                server=tool.server,
+                tool=tool.key,
+                arguments=arguments_digest(arguments),
+                approval=choice or "declined",
+            )
+        )
+        if not choice:
+            refusal = f"{shown.key} was not called: the user did not approve the call. Do not try another way."
+            raise NeedsApproval(refusal, "declined")
+        await self._keep(who, shown, entry, choice)
+        return choice
+
+    async def _is_kept(
+        self, who: Conversation, tool: Tool, entry: str, policy: Approve, allowed: Mapping[str, str]
+    ) -> bool:
+        """Return True if the user has allowed this definition of the tool in this session, or always."""
+        shown = current().shown(tool)
+        marks = {*self._sessions.get(who, ()), *allowed.values()}
+        # In a terminal the whole tool is allowed.
+        if any(not needs_approval(shown, policy, mark=mark(form, entry), allowed=marks) for form in (shown, tool)):
+            return True
+        if shown.key not in allowed:
+            return False
+        live = current().shown(await self._gateway.listed_now(who.tenant, tool))  # It may have been changed back.
+        return not needs_approval(live, policy, mark=mark(live, entry), allowed=marks)
+
+    async def _keep(self, who: Conversation, tool: Tool, entry: str, choice: str) -> None:
+        """Remember an approval that lasts for the session or longer."""
+        if choice == "this session":
+            self._sessions.setdefault(who, set()).add(mark(tool, entry))
+            if len(self._sessions) > _MOST_SESSIONS:
+                self._sessions.popitem(last=False)
+        elif choice == "this tool":
+            Approvals(who.tenant).allow([tool], entry)
+        elif choice == "this server":
+            Approvals(who.tenant).allow(await self._gateway.tools_beside(who.tenant, tool), entry)
+
+    async def _answer(self, context: Context, params: CallToolRequestParams, asked: _Asked) -> Any:
+        capabilities = context.session.client_capabilities
+        elicitation = capabilities.elicitation if capabilities else None
+        if elicitation is None or (elicitation.url and not elicitation.form):
+            raise self._cannot_ask(asked)
+        if len(asked.call) > MOST_ASKED:
+            raise _too_long(asked)
+        if is_modern(context):
+            return _answer_in_request(params, asked)
+        try:
+            return await context.session.elicit_form(asked.question, asked.schema, context.request_id)
+        except MCPError:  # The client declared that it can ask, and it cannot.
+            raise self._cannot_ask(asked) from None
+
+    def _cannot_ask(self, asked: _Asked) -> NeedsApproval:
+        known_key = _escaped(current().key(asked.tool.key) or asked.tool.key)
+        why = "it may change something"
+        if asked.policy is Approve.ALWAYS:
+            why = "every call needs approval here"
+            remedy = "Use a client that can ask you, or change `approve` or `--approve` of this gateway"
+        elif is_quarantined(asked.tool):
+            read = self._command(asked.tenant, "tools", "changes")
+            accept = self._command(asked.tenant, "tools", "accept", known_key)
+            remedy = f"Read the change with {read}. To accept it, run {accept}"
+        else:
+            allow = self._command(asked.tenant, "approvals", "allow", known_key)
+            remedy = f"To allow agents to call this tool from now on, run {allow} in a terminal and confirm there"
+        call = asked.call if len(asked.call) <= MOST_ASKED else asked.key
+        return NeedsApproval(
+            f"{asked.key} was not called: {why}, so the user must approve the call, and this client cannot ask the "
+            "user. Give the user the following message and wait. Do not try another way.\n"
+            f"To the user: your agent wants to call {call}. {asked.warning}{remedy}. Then tell your agent to go on."
+        )
+
+    def _command(self, tenant: str, *words: str) -> str:
+        whose = [] if tenant == "local" else ["--tenant", tenant]
+        return f"`{shlex.join(['toolroute', *words, *whose, *self._options])}`"
+
+
+def _too_long(asked: _Asked) -> NeedsApproval:
+    return NeedsApproval(
+        f"{asked.key} was not called: its arguments have {len(asked.call):,} characters, and a question to the user "
+        f"shows {MOST_ASKED:,}. Nobody approves what they cannot read: split the call into smaller calls, or have the "
+        f"user allow the tool for good with `toolroute approvals allow {asked.key}`"
+    )
+
+
+def _choices(context: Context, who: Conversation) -> list[str]:
+    choices = [*_CHOICES]
+    if context.request is not None and not who.session:  # Each request is a session of its own.
+        choices.remove("this session")
+    return choices
+
+
+def _chosen(answer: Any, choices: Sequence[str]) -> str:
+    """Return the user's choice, or "" if the user did not approve."""
+    if getattr(answer, "action", "") != "accept":
+        return ""
+    choice = (getattr(answer, "content", None) or {}).get("allow")
+    return str(choice) if choice in choices else _ONCE
+
+
+def _answer_in_request(params: CallToolRequestParams, asked: _Asked) -> Any:
+    """Return the answer that a repeated request has, or let this request be answered by the question."""
+    # Named by the definition and the arguments, so that no yes counts for another call.
+    name = f"approve-{call_digest(asked.tool, asked.arguments)}"
+    answer = (params.input_responses or {}).get(name)
+    if answer is None:
+        question = ElicitRequest(params=ElicitRequestFormParams(message=asked.question, requested_schema=asked.schema))
+        raise InputRequired(InputRequiredResult(input_requests={name: question}))
+    return answer
+
+
+def _warning(tool: Tool, *, has_changed: bool) -> str:
+    """Return a warning for a user about a tool that differs from the accepted or allowed one."""
+    if is_quarantined(tool):
+        why = _escaped(tool.labels[QUARANTINED])
+        return f"The tool has changed since it was accepted, and nobody has accepted the change ({why}). "
+    return "The tool or its server has changed since you allowed it. " if has_changed else ""
+
+
+def _what_it_does(tool: Tool) -> str:
+    """Return what a call does, by the tool's hints and by the beginning of its own description."""
+    effect = _EFFECTS[tool.annotations.destructive]
+    if tool.annotations.read_only:
+        effect = "It claims to only read"
+    description = " ".join(tool.description.split())
+    if not description:
+        return f"{effect}."
+    if len(description) > _MOST_OF_A_DESCRIPTION:
+        description = f"{description[:_MOST_OF_A_DESCRIPTION]}…"
+    return f"{effect}. Its server says: {as_json(description)}"
+
+
+def _escaped(text: str) -> str:
+    """Return a text with its invisible characters and its changes of direction escaped."""
+    return as_json(text)[1:-1]
