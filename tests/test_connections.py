@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
-from orchestrator.mcp import connections as mcp_connections
+from orchestrator.mcp import pool
 from orchestrator.mcp.config.launch import passed
 from orchestrator.mcp.states import Readiness
 from tests.servers.start import alive, config, entry, owners, until
@@ -144,7 +144,7 @@ async def test_beyond_the_most_the_one_idle_for_longest_closes_and_no_call_in_fl
 async def test_a_call_waits_for_no_turn_and_servers_that_hang_give_theirs_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mcp_connections, "_TURN_S", 0.2)
+    monkeypatch.setattr(pool, "_TURN_S", 0.2)
     hanging = {f"h{fault}": entry("faulty.py", fault) for fault in ("mute", "sleep", "listless")}
     limits: Any = {"max_connecting": 1, "connect_timeout_s": 300}
     async with Connections(config(**hanging, good=PLAIN, other=PLAIN), **limits) as servers:
@@ -244,6 +244,6 @@ async def test_progress_keeps_a_call_alive_up_to_a_maximum(monkeypatch: pytest.M
             await servers.call("library:progress", {"seconds": 60, "times": 1})
         with pytest.raises(OutcomeUnknown, match=r"no answer within [34]"):
             await servers.call("library:progress", {"seconds": 1, "times": 60}, deadline_s=4)
-        monkeypatch.setattr("orchestrator.mcp.connection._PROGRESS_TIMES", 2)
+        monkeypatch.setattr("orchestrator.mcp.policy.PROGRESS_TIMES", 2)
         with pytest.raises(OutcomeUnknown, match="no answer within 3 s"):
             await servers.call("library:progress", {"seconds": 1, "times": 60})

@@ -75,7 +75,7 @@ async def test_failures_back_off_and_all_who_wait_get_the_same_error_from_one_tr
                 await servers.call("bad:it")
             assert tries.read_text() == "x\n" * number
             assert wait / 2 < (servers.states()[0].retry_in_s or 0) <= wait
-            servers._servers["bad"].retry_at = 0.0
+            servers._servers["bad"].backoff.retry_at = 0.0
 
 
 async def test_a_call_that_a_crash_loses_is_sent_again_only_if_it_reads(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ async def test_a_call_that_is_not_answered_ends_at_its_deadline_and_the_server_s
         with pytest.raises(OutcomeUnknown, match="no answer within"):
             await servers.call("plain:wait", {"seconds": 30}, deadline_s=0.5)
         async with servers.using("plain") as connection:
-            await until(lambda: not connection.suspect)
+            await until(lambda: not connection.lifetime.suspect)
         assert (await servers.call("plain:pid")).text == pid
     assert capfd.readouterr().err == ""
 

@@ -23,7 +23,7 @@ from orchestrator.errors import (
     ToolrouteError,
     Unauthorised,
 )
-from orchestrator.mcp import list_changes as changes
+from orchestrator.mcp.listing import changes
 from orchestrator.records.tool import Tool
 from tests.loopback import served
 from tests.servers.byhand import HELLO, text, tool

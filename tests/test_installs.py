@@ -65,4 +65,4 @@ def test_without_the_extra_mcp_tasks_are_routed_and_a_connection_names_it() -> N
     assert done.returncode == 0, done.stderr
     routed, message = done.stdout.splitlines()
     assert routed == "('stripe:refund_charge',)"
-    assert "pip install 'toolroute[mcp]'" in message
+    assert "pip install 'mcp>=2.1'" in message

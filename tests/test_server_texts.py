@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.mcp.offers import Offer
+from orchestrator.mcp.listing.offers import Offer
 from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Match
 from orchestrator.runtime.router import Router

@@ -444,9 +444,9 @@ async def test_a_worker_is_refused_without_a_retry_until_somebody_signs_in(web: 
         assert (refused.value.type, refused.value.non_retryable) == ("Unauthorised", True)
         connections = plugin.resources.connections("user:ada")
         assert connections is not None
-        assert ["requires a sign-in" in said for said in connections.refused(["it", "other"])] == [True]
+        assert ["requires a sign-in" in said for said in connections.refusals(["it", "other"])] == [True]
         await entry.login()
-        assert connections.refused(["it"]) == []
+        assert connections.refusals(["it"]) == []
         assert (await plugin.resources.execute(WHOAMI)).text == "ada"
 
 

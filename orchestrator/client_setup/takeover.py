@@ -15,7 +15,7 @@ from orchestrator.client_setup.products import OURS, Client, ClientFile
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.launch import VARIABLE
 from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.mcp.extra import check_extra
+from orchestrator.mcp.extra import require_mcp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ def _same(one: Any, other: Any) -> bool:
 
 def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
     """Return the variables that the toolroute entry must pass on, and a note if the client expands none."""
-    check_extra()
+    require_mcp()
     from mcp.client.stdio import DEFAULT_INHERITED_ENV_VARS
 
     found = VARIABLE.finditer(json.dumps(entry))

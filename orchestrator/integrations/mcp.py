@@ -101,7 +101,7 @@ class RoutedSession:
         begin = time.monotonic()
         try:
             call = resolve(self.delta.current, {"name": name, "arguments": arguments or {}})
-            result = as_mcp_result(await self._connections._exchange(Call.of(call.tool, call.arguments)))
+            result = as_mcp_result(await self._connections.exchange(Call.of(call.tool, call.arguments)))
         except ToolrouteError as error:
             return CallToolResult(content=[TextContent(text=str(error))], is_error=True)
         took = (time.monotonic() - begin) * 1_000

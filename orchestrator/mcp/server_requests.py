@@ -30,12 +30,16 @@ class Asker(Protocol):
     Attributes:
         who: The client's conversation. Requests of one conversation may answer for each other.
         log_level: The lowest level of log messages that the client wants, "" if it gave none.
+        is_modern: Whether its protocol is that of 2026-07-28, in which a server asks with its answer.
         fixed: Values of a profile's fixed parameters, which the client must never read.
     """
 
     who: object
     log_level: str
     fixed: Secrets
+
+    @property
+    def is_modern(self) -> bool: ...
 
     @property
     def is_open(self) -> bool:
@@ -66,11 +70,14 @@ class Host:
         fallback: Returns the client to ask outside of any request, or None if there is not exactly one.
         on_offer: Receives each server's offer.
         on_updated: Receives a server's name and the URI of a resource that changed.
+        needs_handshake: Returns True if the clients have a protocol before 2026-07-28. Servers are then connected with
+            such a protocol, because only then they may ask a client at any time.
     """
 
     fallback: Callable[[], Asker | None] = lambda: None
     on_offer: OnOffer = _ignore
     on_updated: Callable[[str, str], Awaitable[None]] = _ignore
+    needs_handshake: Callable[[], bool] = lambda: False
 
 
 def only_one(askers: Iterable[Asker]) -> Asker | None:

@@ -7,6 +7,7 @@ from typing import Any
 from orchestrator.errors import InvalidConfig, ToolrouteError
 from orchestrator.mcp.config.parse import ServerLimits, ServerSpec
 from orchestrator.mcp.connection import Connection
+from orchestrator.mcp.policy import Backoff
 from orchestrator.mcp.signin import files as sign_ins
 
 
@@ -39,59 +40,73 @@ class ServerState:
     retry_in_s: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        rounded = {name: round(value, 1) if isinstance(value, float) else value for name, value in asdict(self).items()}
-        return {**rounded, "state": str(self.state)}
+        fields = asdict(self)
+        for name in ("idle_s", "retry_in_s"):
+            if fields[name] is not None:
+                fields[name] = round(fields[name], 1)
+        return {**fields, "state": str(self.state)}
 
 
 class Server:
-    """A configured server in the pool: its connection, and the data that is kept between connections."""
+    """A configured server in the pool: its connection, and the data that is kept between connections.
 
-    def __init__(self, spec: ServerSpec, limits: ServerLimits) -> None:
-        self.spec, self.limits = spec, limits
+    Attributes:
+        connection: The present connection, which may be on its way out.
+        tools: The number of its tools, or None if unknown.
+        handshake: Use the protocol before 2026-07-28: the server, or a client behind toolroute, needs it.
+        backoff: The pause after failures.
+        last_error: The last error, without secrets.
+    """
+
+    def __init__(self, spec: ServerSpec, limits: ServerLimits, backoff: Backoff) -> None:
+        self.spec = spec
+        self.limits = limits
+        self.backoff = backoff
         self.connection: Connection | None = None
         self.tools: int | None = None
         self.handshake = False
-        self.failures = 0
-        self.pause = self.retry_at = 0.0
         self.last_error: ToolrouteError | None = InvalidConfig(spec.problem) if spec.problem else None
-        self._refused: tuple[ToolrouteError, int] | None = None
+        self._refusal: ToolrouteError | None = None
+        self._refused_at = 0
 
     def refuse(self, error: ToolrouteError | None) -> None:
         """Record that the server refused the credentials, or, with None, that it accepted them."""
-        self._refused = None if error is None else (error, sign_ins.stamp())
+        self._refusal = error
+        self._refused_at = sign_ins.stamp()
 
     @property
     def refused(self) -> str:
         """The reason why the server refused the credentials at the last try, or "" if it did not or a newer sign-in
         exists.
         """
-        error, then = self._refused or (None, 0)
-        return str(error) if error is not None and then == sign_ins.stamp() else ""
+        if self._refusal is None or self._refused_at != sign_ins.stamp():
+            return ""
+        return str(self._refusal)
 
     @property
     def open(self) -> Connection | None:
         """The connection that a call may join: it is ready or will be."""
         return self.connection if self.connection and self.connection.usable else None
 
-    def is_failing(self, now: float) -> bool:
-        """Return True if the server failed and its waiting time before the next try has not passed."""
-        return self.failures > 0 and now < self.retry_at
-
     def state(self, now: float) -> ServerState:
-        connection, joined = self.connection, self.open
-        if joined:
-            state = Readiness.READY if joined.was_ready else Readiness.CONNECTING
-        elif self.failures or self.spec.problem:
-            state = Readiness.FAILED
-        else:
-            state = Readiness.KNOWN if self.tools is not None else Readiness.CONFIGURED
+        lifetime = self.connection.lifetime if self.connection else None
+        readiness = self._readiness
+        is_idle = lifetime is not None and readiness is Readiness.READY and not lifetime.users
         return ServerState(
             server=self.spec.name,
-            state=state,
+            state=readiness,
             transport=self.spec.transport,
             tools=self.tools,
-            calls_in_flight=connection.users if connection else 0,
-            idle_s=now - joined.last_used if joined and state is Readiness.READY and not joined.users else None,
+            calls_in_flight=lifetime.users if lifetime else 0,
+            idle_s=now - lifetime.last_used if lifetime and is_idle else None,
             last_error=str(self.last_error or ""),
-            retry_in_s=max(0.0, self.retry_at - now) if state is Readiness.FAILED else None,
+            retry_in_s=max(0.0, self.backoff.retry_at - now) if readiness is Readiness.FAILED else None,
         )
+
+    @property
+    def _readiness(self) -> Readiness:
+        if self.open:
+            return Readiness.READY if self.open.was_ready else Readiness.CONNECTING
+        if self.backoff.failures or self.spec.problem:
+            return Readiness.FAILED
+        return Readiness.CONFIGURED if self.tools is None else Readiness.KNOWN

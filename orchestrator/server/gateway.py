@@ -202,7 +202,7 @@ class Gateway:
             "confidence": round(decision.confidence, 4),
             "semantic_ran": decision.semantic_ran,
             "servers": [server for server in decision.servers if server in matching],
-            "warnings": [*warnings, *map(error_for_model, self.pool(tenant).refused(matching))],
+            "warnings": [*warnings, *map(error_for_model, self.pool(tenant).refusals(matching))],
         }
 
     async def describe(self, tenant: str, keys: Sequence[str], actor: str = "") -> dict[str, Any]:
@@ -295,7 +295,7 @@ class Gateway:
             )
             began = time.perf_counter()
             with masking(fixed) as masked:
-                answered = masked(await self.pool(tenant)._exchange(call))
+                answered = masked(await self.pool(tenant).exchange(call))
             line["result"] = TOOL_ERROR  # Unless it is an answer.
             _raise_if_links(answered)
             first = not self.results.has_any((tenant, actor))
@@ -375,7 +375,7 @@ class Gateway:
         or a sign-in exists.
         """
         spec = self.config.servers.get(key.partition(":")[0])
-        if spec is None or not self.pool(tenant).refused([spec.name]) or not spec.launch().signs_in:
+        if spec is None or not self.pool(tenant).refusals([spec.name]) or not spec.launch().signs_in:
             return None
         return self._links.of(tenant, spec)
 
@@ -441,7 +441,7 @@ class Gateway:
         await self._follow()
         pool = self.pool(tenant)
         counts = await asyncio.to_thread(self._store.servers, tenant)
-        pool.know(counts, await asyncio.to_thread(self._store.failures, tenant))
+        pool.restore(counts, await asyncio.to_thread(self._store.failures, tenant))
         return [state.to_json() for state in pool.states() if current().has_server(state.server)]
 
     async def pinned(self, tenant: str) -> dict[str, Tool]:

@@ -187,7 +187,7 @@ class Handlers:
     async def set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
         self._gateway.sessions.set_log_level(context, params.level)
         pool = self._gateway.pool(self._tenant_of(context))
-        pool.tell_open(lambda connection: connection.set_log_level(params.level))
+        pool.set_log_level(params.level)
         return EmptyResult()
 
     async def initialized(self, context: Context, _: Any) -> None:
@@ -197,7 +197,7 @@ class Handlers:
         """Notify the servers if this is the only client. The roots of other clients are requested with each request."""
         if context.request is None:
             pool = self._gateway.pool(self._tenant_of(context))
-            pool.tell_open(lambda connection: connection.requests.roots_changed(connection.client))
+            pool.roots_changed()
 
 
 def _raising_mcp(answer: Callable[[], Awaitable[R]]) -> Callable[[], Awaitable[R]]:

@@ -69,7 +69,7 @@ class InitialSync:
     async def _list(self) -> None:
         self._signed_in = sign_ins.stamp()
         try:
-            self._pool.know(await asyncio.to_thread(self._store.servers, self._tenant))
+            self._pool.restore(await asyncio.to_thread(self._store.servers, self._tenant))
             missing = await asyncio.to_thread(not_listed, self._pool.config, self._store, self._tenant)
             unknown = [server for server, some_known in missing.items() if not some_known]
             self.why = {server: self.why.get(server, "it is still being listed; try again soon") for server in unknown}
@@ -77,7 +77,7 @@ class InitialSync:
             self._looked.set()
             if missing:
                 await sync(self._pool, self._store, self._tenant, self._listed_one, list(missing))
-                self._pool.let_go(missing)  # From here on a server is connected when one of its tools is called.
+                self._pool.release(missing)  # From here on a server is connected when one of its tools is called.
             self._complete = not self._missing
         except ToolrouteError as error:
             self._note(f"listing the servers failed: {error}")

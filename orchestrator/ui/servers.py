@@ -59,7 +59,7 @@ async def _states(scope: Scope, counts: dict[str, int], *, check: bool) -> Seque
     store = scope.router.store
     failures = {} if store is None else await asyncio.to_thread(store.failures, scope.tenant)
     async with Connections(scope.servers, tenant=scope.tenant) as connections:
-        connections.know(counts, failures)
+        connections.restore(counts, failures)
         if check:
             await asyncio.gather(*map(connections.tools, scope.servers.servers), return_exceptions=True)
         return connections.states()

@@ -80,9 +80,9 @@ async def serve(
     It has two tools, `search` and `call_tool`. Before it calls a tool that needs approval, it asks the client's user.
     If the client cannot ask, the call is refused, and the user can allow the tool with `toolroute approvals allow`.
     """
-    from orchestrator.mcp.extra import check_extra
+    from orchestrator.mcp.extra import require_mcp
 
-    check_extra()
+    require_mcp()
     from orchestrator.mcp.config.watch import WatchedConfig
     from orchestrator.server.gateway import Gateway
     from orchestrator.server.protocol import make_server, serve_stdio

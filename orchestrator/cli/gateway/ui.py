@@ -19,9 +19,9 @@ async def ui(place: Place, options: Options, port: int) -> None:
 
     The pages are served on this machine only, for anyone who has the printed link. Ctrl-C ends the server.
     """
-    from orchestrator.mcp.extra import check_extra
+    from orchestrator.mcp.extra import require_mcp
 
-    check_extra()
+    require_mcp()
     from orchestrator.server.http import new_token, serve_http
     from orchestrator.ui.app import make_app
     from orchestrator.ui.scope import Scope

@@ -56,7 +56,7 @@ async def call(tool: str, arguments: str, place: Place, max_tokens: int, output:
         about = {"server": asked.server, "tool": asked.key, "arguments": arguments_digest(given)}
         began = time.perf_counter()
         try:
-            answered = await connections._exchange(asked)
+            answered = await connections.exchange(asked)
         except ToolrouteError as error:
             audited("call", place.tenant, result=type(error).__name__, **about)
             raise

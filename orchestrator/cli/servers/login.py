@@ -37,9 +37,9 @@ async def login(place: Place, server: str | None, no_browser: bool, output: str)
     A browser opens if there is one. Otherwise the link is printed. The sign-in belongs to the tenant alone. It is kept
     in a file that only you can read, and renews itself as long as the server allows.
     """
-    from orchestrator.mcp.extra import check_extra
+    from orchestrator.mcp.extra import require_mcp
 
-    check_extra()
+    require_mcp()
     config = McpConfig.read(place.config_file())
     if server is None:
         rows = [_row(place.tenant, spec) for spec in config.servers.values() if spec.transport != "stdio"]
@@ -65,9 +65,9 @@ async def logout(place: Place, server: str) -> int:
 
     Its tokens are deleted here, and its authorization server is asked to revoke them.
     """
-    from orchestrator.mcp.extra import check_extra
+    from orchestrator.mcp.extra import require_mcp
 
-    check_extra()
+    require_mcp()
     from orchestrator.mcp.signin.files import SignInFile
     from orchestrator.mcp.signin.oauth import logout as sign_out
 

@@ -43,7 +43,7 @@ async def _look(place: Place, check: bool) -> list[dict[str, Any]]:
     async with Connections(McpConfig.read(place.config_file()), tenant=place.tenant) as connections:
         stored = place.open_store()
         counts = await asyncio.to_thread(stored.servers, place.tenant)
-        connections.know(counts, await asyncio.to_thread(stored.failures, place.tenant))
+        connections.restore(counts, await asyncio.to_thread(stored.failures, place.tenant))
         used = await _used(stored, place.tenant)
         if check:
             note(f"connecting {', '.join(connections.config.servers)} ...")

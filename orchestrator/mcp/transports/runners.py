@@ -1,13 +1,10 @@
 """Package runners (`npx`, `uvx`, ...) install a server before they start it, which takes as long as it takes."""
 
-import os
 import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path, PureWindowsPath
-from typing import NamedTuple
 
 _ALWAYS = frozenset({"npx", "pnpx", "uvx", "bunx"})
 _WITH_WORD = {
@@ -22,10 +19,6 @@ _WITH_WORD = {
 }
 _WRAPPERS = frozenset({"cmd", "c", "env"})
 """Windows starts `npx` by `cmd /c`. Its `/c` looks like a path."""
-
-_LEAST_CPU, _LEAST_BYTES = 0.02, 4096
-"""Share of CPU time, and bytes read or written. Below both a process counts as waiting."""
-_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 _IN_NPX = re.compile(r"/_npx/([0-9a-f]{16})(?=[/'\"\s]|$)")
 _BROKEN = re.compile(r"MODULE_NOT_FOUND|ENOTEMPTY|ECOMPROMISED|ERR_INVALID_PACKAGE_CONFIG")
@@ -45,38 +38,6 @@ def runner_of(command: str, args: Sequence[str]) -> str:
 def _program(word: str) -> str:
     name = PureWindowsPath(word).name.lower()  # Takes both kinds of slashes.
     return name.removesuffix(".cmd").removesuffix(".exe")
-
-
-class Work(NamedTuple):
-    """The processes of a session and the work that they have done."""
-
-    processes: int
-    cpu_s: float
-    moved: int
-    at: float
-
-    def since(self, before: "Work | None") -> bool:
-        """Return True if the processes have done more than wait since the earlier measurement."""
-        if before is None or self.processes != before.processes:
-            return True
-        share = abs(self.cpu_s - before.cpu_s) / max(self.at - before.at, 1e-3)
-        return share >= _LEAST_CPU or abs(self.moved - before.moved) >= _LEAST_BYTES
-
-
-def work_of(session: int) -> Work | None:
-    """Measure the work of a session's processes. Returns None if there are none, or no /proc."""
-    processes = ticks = moved = 0
-    if not session or not Path("/proc/self/stat").exists():
-        return None
-    for place in Path("/proc").iterdir():
-        if place.name.isdigit():
-            with suppress(OSError):  # It has ended meanwhile, or is another user's.
-                fields = (place / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-                if int(fields[3]) == session and fields[0] != "Z":
-                    processes, ticks = processes + 1, ticks + sum(map(int, fields[11:15]))
-                    counted = (place / "io").read_text().split()
-                    moved += int(counted[1]) + int(counted[3])
-    return Work(processes, ticks / _TICKS, moved, time.monotonic())
 
 
 def npm_cache(environ: Mapping[str, str]) -> Path:

@@ -71,6 +71,11 @@ class ClientAsker:
         self.asked = asyncio.Event()
         self.questions: dict[str, tuple[InputRequest, asyncio.Future[InputResponse]]] = {}
 
+    @property
+    def is_modern(self) -> bool:
+        """Whether the client has protocol 2026-07-28 or later."""
+        return is_modern(self.context)
+
     async def ask(self, request: InputRequest) -> InputResponse | ErrorData:
         """Ask the client, in the way of its protocol."""
         request = masked_model(request, self.fixed)

@@ -84,7 +84,7 @@ class Subscriptions:
         accepted = subscription.accepted
         while True:
             try:
-                async with self._pool.using(server) as connection, _subscribed(connection.client, uri):
+                async with self._pool.using(server) as connection, _subscribed(connection.session.client, uri):
                     if not accepted.done():
                         accepted.set_result(None)
                     while connection.usable:  # noqa: ASYNC110

@@ -207,7 +207,7 @@ class Resources:
         self._begin_to_warm(decision)
         labels, warnings = await self._limits_at_hand(decision.tenant)
         if (connections := self._tenants.get(decision.tenant)) is not None:
-            warnings = (*warnings, *connections.refused(sorted({match.tool.server for match in decision.matches})))
+            warnings = (*warnings, *connections.refusals(sorted({match.tool.server for match in decision.matches})))
         matches = tuple(replace(match, tool=_limited(match.tool, labels)) for match in decision.matches)
         return replace(decision, matches=matches, warnings=(*decision.warnings, *warnings))
 

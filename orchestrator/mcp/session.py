@@ -1,0 +1,205 @@
+"""Calls and other requests on an open session, each within its time limit, with errors that say what was sent."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from orchestrator.common.json_input import first_problem
+from orchestrator.common.redact import Secrets
+from orchestrator.errors import ServerUnavailable, ToolrouteError
+from orchestrator.mcp import faults
+from orchestrator.mcp.config.parse import ServerLimits, ServerSpec
+from orchestrator.mcp.policy import Lifetime, progress_deadline
+from orchestrator.mcp.server_requests import ASKER, ServerRequests
+from orchestrator.mcp.transports.streams import Pace
+
+if TYPE_CHECKING:
+    from mcp import Client, MCPError
+    from mcp.types import CallToolResult
+
+    from orchestrator.mcp.calls import Call
+
+    Answer = CallToolResult | MCPError | RuntimeError
+
+T = TypeVar("T")
+
+
+class CallLost(Exception):
+    """A call got no answer.
+
+    Attributes:
+        sent: The server may have run the call.
+        timed_out: The server may still be running the call.
+    """
+
+    def __init__(self, reason: str, *, sent: bool, timed_out: bool = False) -> None:
+        super().__init__(reason)
+        self.sent = sent
+        self.timed_out = timed_out
+
+
+class Session:
+    """An open session with one server.
+
+    Args:
+        client: The library's client.
+        spec: The server's entry.
+        limits: Its time limits.
+        tenant: The tenant whose sign-in is used.
+        requests: Answers the server's questions.
+        lifetime: The connection's lifetime.
+        pace: The limit on the server's messages, which each call raises.
+        wake: Has the owner of the connection look at its lifetime.
+        hint: Returns the last output of the server's process.
+    """
+
+    def __init__(
+        self,
+        client: "Client",
+        *,
+        spec: ServerSpec,
+        limits: ServerLimits,
+        tenant: str,
+        requests: ServerRequests,
+        lifetime: Lifetime,
+        pace: Pace,
+        wake: Callable[[], None],
+        hint: Callable[[], str],
+    ) -> None:
+        self.client = client
+        self._spec = spec
+        self._limits = limits
+        self._tenant = tenant
+        self._requests = requests
+        self._lifetime = lifetime
+        self._pace = pace
+        self._wake = wake
+        self._hint = hint
+        self._log_level = ""
+
+    @property
+    def is_handshake(self) -> bool:
+        """True for a protocol before 2026-07-28, with which a server may ask its client at any time."""
+        return self.client.session.initialize_result is not None
+
+    @property
+    def _secrets(self) -> Secrets:
+        return self._requests.secrets
+
+    async def call(self, call: "Call") -> "Answer":
+        """Return the server's result, its own error, or a RuntimeError if its answer is unusable.
+
+        Raises:
+            CallLost: There was no answer.
+        """
+        from mcp import MCPError
+        from pydantic import ValidationError
+
+        if self._lifetime.death:
+            raise CallLost(self._lifetime.death, sent=False)
+        limit_s = call.seconds_left(self._limits.call_timeout_s)
+        timeout = asyncio.timeout(limit_s)
+        # A deadline of the caller stays, whatever the client behind it thinks or the server reports.
+        patient = self._requests.patient(timeout, limit_s) if call.deadline is None else nullcontext()
+        self._pace.allow_call()
+        try:
+            async with timeout:
+                with patient:
+                    return await self.client.call_tool(
+                        call.name,
+                        call.arguments,
+                        progress_callback=self._keep_alive(call, timeout, limit_s),
+                        meta=await self._meta(call.meta),
+                    )
+        except TimeoutError:
+            # A slow tool is no reason to end a server's state: whether it still answers is asked apart.
+            self._doubt()
+            after = f"no answer within {round(limit_s, 2):g} s of being sent or of its last progress{self._hint()}"
+            raise CallLost(after, sent=True, timed_out=True) from None
+        except ValidationError as error:
+            return RuntimeError(f"cannot be read ({self._secrets.redact(first_problem(error))})")
+        except MCPError as error:
+            self._raise_if_lost(error)
+            return error
+        except Exception as error:  # The library lets through what its transports and parsers raise.
+            raise CallLost(f"its answer cannot be read ({faults.in_words(error, self._secrets)})", sent=True) from None
+
+    def _keep_alive(self, call: "Call", timeout: asyncio.Timeout, limit_s: float) -> Any:
+        """Return a callback that extends the time limit with each progress of the call."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        pass_on = call.progress(self._secrets)
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            if call.deadline is None and not timeout.expired() and not self._requests.waiting:
+                timeout.reschedule(progress_deadline(loop.time(), begun, limit_s))
+            if pass_on is not None:
+                await pass_on(progress, total, message)
+
+        return progressed
+
+    async def _meta(self, meta: Mapping[str, Any]) -> Any:
+        """Return a call's meta with the log level that its client wants."""
+        from mcp.types import LOG_LEVEL_META_KEY
+
+        asker = ASKER.get()
+        level = asker.log_level if asker else ""
+        await self.set_log_level(level)
+        return {**meta, LOG_LEVEL_META_KEY: level} if level else meta or None
+
+    async def set_log_level(self, level: str) -> None:
+        if level != self._log_level:
+            self._log_level = level
+            await self._requests.set_log_level(self.client, level)
+
+    async def request(self, send: Callable[["Client"], Awaitable[T]]) -> T:
+        """Send a request other than a call, and return its answer. The server's own error is raised without secrets."""
+        from mcp import MCPError
+
+        self._pace.allow_call()
+        limit_s = self._limits.call_timeout_s
+        try:
+            async with asyncio.timeout(limit_s) as timeout:
+                with self._requests.patient(timeout, limit_s):
+                    return await send(self.client)
+        except TimeoutError:
+            self._doubt()
+            raise self._unavailable(f": no answer within {limit_s:g} s{self._hint()}") from None
+        except MCPError as error:
+            try:
+                self._raise_if_lost(error)
+            except CallLost as lost:
+                raise self._unavailable(f": {lost}") from None
+            data = self._secrets.redact_json(error.error.data)
+            raise MCPError(error.code, self._secrets.redact(error.message), data) from None
+        except ToolrouteError:
+            raise
+        except Exception as error:  # As in `call`.
+            words = faults.in_words(error, self._secrets)
+            raise self._unavailable(f": its answer cannot be read ({words})") from None
+
+    def _raise_if_lost(self, error: "MCPError") -> None:
+        from mcp.types import CONNECTION_CLOSED
+
+        message = self._secrets.redact(error.message)
+        if error.code == faults.DENIED:
+            raise faults.credentials_refused(self._spec, self._tenant, message)
+        if error.code == faults.BUSY:
+            raise self._unavailable(f" is busy ({message}); it did not run the call")
+        if error.code == faults.UNSENT:
+            self._lifetime.die(message)
+            self._wake()
+            raise CallLost(message, sent=False)
+        # Over stdio a server may use this code itself. There the end of its output shows the difference.
+        closed = error.code == CONNECTION_CLOSED and (self._lifetime.death or self._spec.url)
+        if closed or error.code == faults.LOST:
+            self._doubt()
+            raise CallLost(f"{self._lifetime.death or message}{self._hint()}", sent=True)
+
+    def _doubt(self) -> None:
+        self._lifetime.suspect = True
+        self._wake()
+
+    def _unavailable(self, why: str) -> ServerUnavailable:
+        return ServerUnavailable(f"server {self._spec.name!r}{why}")
