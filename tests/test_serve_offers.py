@@ -104,13 +104,27 @@ async def connected(
 
 
 async def call(client: Client, tool: str, text: str = "", server: str = "talking") -> types.CallToolResult:
-    return await client.call_tool("call_tool", {"tool": f"{server}:{tool}", "arguments": {"text": text}})
+    return await client.call_tool(
+        "call_tool", {"tool": f"{server}:{tool}", "arguments": {"text": text} if text else {}}
+    )
 
 
 def read(result: types.ReadResourceResult) -> str:
     content = result.contents[0]
     assert isinstance(content, types.TextResourceContents)
     return content.text
+
+
+@pytest.mark.parametrize("kind", ["stdio 2025-11-25", "http 2025-11-25"])
+async def test_an_older_client_answers_what_a_newer_server_asks(
+    kind: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name(file, asking=entry("asking.py"))
+    async with connected(kind, file, monkeypatch) as (client, heard):
+        assert "accept name='Ada'" in text_of(await call(client, "ask", server="asking"))
+        assert "thought" in text_of(await call(client, "think", server="asking"))
+        assert "file:///here" in text_of(await call(client, "roots", server="asking"))
+        assert heard.questions == ["Your name?", "5 tokens"]
 
 
 async def test_a_server_that_ignores_the_log_level_delays_no_client(

@@ -561,6 +561,7 @@ class Gateway:
                 fallback=self.sessions.over_stdio,
                 on_offer=keep_offer(self._store, tenant, self._entry, partial(self._offer_changed, tenant)),
                 on_updated=partial(self._updated, tenant),
+                needs_handshake=lambda: self.sessions.over_stdio() is not None,
             )
             self._pools[tenant] = Connections(
                 self.config, tenant=tenant, on_listed=on_listed, host=host, **self._limits
