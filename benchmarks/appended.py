@@ -96,7 +96,7 @@ async def decided() -> tuple[list[Decision], list[Tool]]:
         for task in TASKS:
             decisions.append(await router.route(task, conversation=turns))
             turns.append(decisions[-1].turn(*decisions[-1].recommended[:1]))
-        return decisions, list((await router._index("local")).catalogue)
+        return decisions, list(await router.engine.catalogue("local"))
 
 
 def table(decisions: list[Decision], tools: list[Tool]) -> str:

@@ -186,7 +186,7 @@ async def cost(data: Path) -> str:
         texts = [query.text for name in SETS for query in read_set(data / "bench" / name).queries]
         outcomes, vectors = remembered(catalogue, router.embedder, texts)
         experience, added = Experience.of(outcomes, vectors), adding(outcomes, vectors, router.embedder)
-        router._memories.give("org:a", experience)
+        router.engine.experience.give("org:a", experience)
         times: dict[str, list[float]] = {"org:a": [], "org:b": []}
         for number, query in enumerate([*queries[:20], *queries]):
             # In turn: who comes second finds what the first has read in the processor's cache.

@@ -86,7 +86,7 @@ def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> lis
         return not loop.run_until_complete(router.route(query)).semantic_ran
 
     bm25s, bare = peers.bm25s(catalogue.tools)
-    leg = keyword_leg(loop.run_until_complete(router._index("local")))
+    leg = keyword_leg(loop.run_until_complete(router.engine.index("local")))
     quick = {**{f"toolroute {name}": ours(hint) for name, hint in OURS.items()}, "bm25s": bm25s}
     slow = {"rank-bm25": peers.rank_bm25(catalogue.tools), "FastMCP": peers.fastmcp(catalogue.tools)}
     rankers: dict[str, peers.Ranker] = {**quick, LEG: leg, **slow}

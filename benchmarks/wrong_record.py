@@ -29,11 +29,11 @@ async def keys(router: Router, query: Query) -> list[str]:
 
 async def is_first_after(router: Router, query: Query, tool: str) -> bool:
     """Return True if a tool is first for a task after one record of it. The record is then forgotten."""
-    before = router._memories.at_hand("local")
+    before = router.engine.experience.at_hand("local")
     assert before is not None
     await router.record(query.text, used=[tool], actor="another person")
     first = (await keys(router, query))[:1]
-    router._memories.give("local", before)
+    router.engine.experience.give("local", before)
     return first == [tool]
 
 

@@ -15,7 +15,7 @@ from orchestrator.trust import audit
 from orchestrator.trust.audit import Audit, Entry
 from tests.command_line import Run
 from tests.servers.start import text_of
-from tests.test_serve import asking, gateway, search
+from tests.test_serve import asking
 from tests.test_serve_offers import FIRST
 from tests.test_serve_shown import read_on, rows, served
 
@@ -183,12 +183,6 @@ async def test_serve_writes_what_was_read_without_values(log: Audit, tmp_path: P
         ("result", "", "", "ok"),
     ]
     assert not any(value in json.dumps([*log.read()]) for value in ("471104711", "memo", "word"))
-
-
-async def test_a_gateway_without_a_log_writes_none(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served:
-        await search(served)
-    assert served._audit is None
 
 
 def test_commands_write_and_list_and_a_removed_line_fails_the_check(

@@ -18,7 +18,7 @@ async def test_what_a_tenants_tasks_used_together_and_in_which_order_are_its_rel
     router = Router(sample())
     for number in range(4):
         await router.record(f"case {number}: look, refund, tell", used=REFUNDING[: 3 - number // 3], tenant="org:a")
-    past, first = router._memories.at_hand("org:a"), sample()[REFUNDING[0]]
+    past, first = router.engine.experience.at_hand("org:a"), sample()[REFUNDING[0]]
     after = past.co_use.after((first.key, first.hash)) if past else ()
     assert [(own.name[0], own.tasks, own.of) for own in after] == [(REFUNDING[1], 4, 4), (REFUNDING[2], 3, 4)]
     own, other = [

@@ -12,7 +12,7 @@ from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidInput
 from orchestrator.experience.logs import read_past
 from orchestrator.records.outcome import Use
-from orchestrator.runtime.recording import person
+from orchestrator.runtime.recording import actor_name
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
@@ -88,7 +88,7 @@ def test_an_actor_that_looks_like_a_key_is_kept_as_a_digest_a_person_each(tmp_pa
     actors = [outcome.actor for outcome in store.outcomes.read("local").outcomes]
     assert (len(set(actors)), keys[2] in actors) == (3, True)
     assert [key for key in keys[:2] if key in str(actors)] == []
-    assert person(person(keys[0])) == person(keys[0])
+    assert actor_name(actor_name(keys[0])) == actor_name(keys[0])
     forget = ("experience", "forget", "--store", tmp_path / "store", "--actor")
     assert toolroute(*forget, keys[0]).stdout == "local: 2 tasks forgotten\n"
 

@@ -65,7 +65,7 @@ def offered(asked: Sequence[ModelRequest]) -> list[list[str]]:
 
 def learnt(router: Router, tenant: str = "local") -> list[list[str]]:
     """Return the tools that each remembered task used."""
-    past = router._memories.at_hand(tenant)
+    past = router.engine.experience.at_hand(tenant)
     return [] if past is None else [[key[0].lstrip(":") for key in task.used] for task in past.tasks]
 
 

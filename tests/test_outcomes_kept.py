@@ -158,7 +158,7 @@ async def test_what_is_recorded_while_the_past_is_read_again_stays(
         add(*given)
 
     def known() -> list[str]:
-        past = router._memories.at_hand("local")
+        past = router.engine.experience.at_hand("local")
         return [task.query for task in past.tasks] if past else []
 
     async with Router(store=store) as router, Router(store=tmp_path / "store") as other:
@@ -170,7 +170,7 @@ async def test_what_is_recorded_while_the_past_is_read_again_stays(
         await until(lambda: known() == JARGON)
         added.set()
         await recording
-        await router._memories.get("local")
+        await router.engine.experience.get("local")
         assert known() == JARGON
 
 

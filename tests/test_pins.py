@@ -247,7 +247,7 @@ async def test_a_tool_that_comes_back_by_notification_is_compared_with_its_pin(
         async def until(*names: str) -> list[Tool]:
             async with asyncio.timeout(60):
                 while True:
-                    known = [*served._store.of_server("org:1", "web")]
+                    known = [*served.store.of_server("org:1", "web")]
                     if {tool.name for tool in known} == {*names}:
                         return known
                     await asyncio.sleep(0.05)

@@ -145,7 +145,7 @@ async def test_a_hanging_embedder_holds_up_no_other_thread_and_leaves_none_behin
     embedder, asked = HangingEmbedder(), request("warm it up", route_hint=RouteHint.SEMANTIC)
     before = threading.enumerate()
     async with Router(sample(), embedder=embedder, options=Options(semantic_timeout_s=40)) as router:
-        await asyncio.to_thread((await router._index("local")).semantic, embedder)
+        await asyncio.to_thread((await router.engine.index("local")).semantic, embedder)
         more_than_asyncio_has = min(32, (os.cpu_count() or 1) + 4) + 2
         routes = asyncio.gather(*(router.route(asked) for _ in range(more_than_asyncio_has)))
         try:
@@ -370,7 +370,7 @@ async def test_warm_loads_all_that_a_first_route_takes(caplog: pytest.LogCapture
     catalogue = sample()
     async with Router(catalogue) as router:
         await router.warm()
-        index = router._indexes.at_hand("local")
+        index = router.engine.indexes.at_hand("local")
         assert index is not None
         assert index.vectors is not None
     async with Router(catalogue, embedder=BrokenEmbedder(RuntimeError("no weights"))) as router:

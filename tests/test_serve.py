@@ -54,8 +54,10 @@ async def gateway(folder: Path, servers: dict[str, Any] | None = None, **limits:
         yield made
 
 
-async def search(served: Gateway, query: str = "add two numbers", limit: int = 20, tenant: str = "org:1") -> Any:
-    return await served.search(tenant, query, limit, RouteHint.SEMANTIC)
+async def search(
+    served: Gateway, query: str = "add two numbers", limit: int = 20, tenant: str = "org:1", actor: str = ""
+) -> Any:
+    return await served.search(tenant, query, limit, RouteHint.SEMANTIC, actor)
 
 
 def keys(found: dict[str, Any]) -> set[str]:
@@ -63,7 +65,7 @@ def keys(found: dict[str, Any]) -> set[str]:
 
 
 async def stored(served: Gateway, tenant: str, **servers: list[Tool]) -> None:
-    await asyncio.to_thread(served._store.replace_servers, tenant, servers)
+    await asyncio.to_thread(served.store.replace_servers, tenant, servers)
 
 
 async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
@@ -120,10 +122,8 @@ async def test_a_search_looks_at_its_matches_alone(tmp_path: Path, monkeypatch: 
         await search(served)
         await stored(served, "org:1", quick=[tool(f"quick:add_{n}", f"Add {n} to a number") for n in range(500)])
         counting(ServerSpec, "lists")
-        counting(Router, "_index")
         assert len((await search(served, "add 7 to a number", 5))["matches"]) == 5
     assert looked["lists"] <= 10, "each tool of the catalogue is looked at"
-    assert looked["_index"] == 0, "a large tenant's store is searched once more"
 
 
 async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_whole(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ async def test_an_approval_is_one_tenants_and_ends_with_the_definition_or_the_se
         await client.call_tool(**add())
         path, identity = Approvals("org:1").path, served.config.servers["quick"].identity
         assert (path.stat().st_mode & 0o777, Approvals("org:2").read()) == (0o600, {})
-        [tool] = [own for own in served._store.of_server("org:1", "quick") if own.name == "add"]
+        [tool] = [own for own in served.store.of_server("org:1", "quick") if own.name == "add"]
         assert Approvals("org:1").read() == {"quick:add": mark(tool, identity)}
         other = replace(tool, description="another", hash="")
         for kept in (mark(other, identity), mark(tool, "another server")):
@@ -323,7 +323,7 @@ async def test_always_asks_about_each_call_whatever_was_allowed(tmp_path: Path) 
 async def test_a_tool_that_its_server_defines_otherwise_by_now_is_asked_about(tmp_path: Path, mode: str) -> None:
     async with gateway(tmp_path, config(library=PLAIN)) as served:
         await search(served)
-        known, store = served._store.of_server("org:1", "library"), served._store
+        known, store = served.store.of_server("org:1", "library"), served.store
         only_reads = [replace(own, annotations=replace(own.annotations, read_only=True), hash="") for own in known]
         await asyncio.to_thread(store.replace_servers, "org:1", {"library": only_reads}, listed=served.config.entries)
     async with asking(tmp_path, mode, ("decline", {}), library=PLAIN) as (client, asked, _):
@@ -345,7 +345,7 @@ async def test_where_the_client_cannot_ask_the_user_is_told_how_to_allow_the_too
         said = text_of(await client.call_tool(**add()))
         assert "toolroute approvals allow quick:add --tenant org:1 --config mcp.json" in said
         assert not any(word in said for word in ("--approve", "never", "toolroute call"))
-        [tool] = [own for own in served._store.of_server("org:1", "quick") if own.name == "add"]
+        [tool] = [own for own in served.store.of_server("org:1", "quick") if own.name == "add"]
         Approvals("org:1").allow([tool], served.config.servers["quick"].identity)
         assert text_of(await client.call_tool(**add())) == "3"
         assert Approvals("org:1").withdraw(["quick"]) == ["quick:add"]
@@ -357,7 +357,7 @@ async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> N
         await search(served)
         for change in ("library:change", "library:grow"):
             await served.call("org:1", change, {})
-        await until(lambda: "library:grown" in {tool.key for tool in served._store.load("org:1").tools})
+        await until(lambda: "library:grown" in {tool.key for tool in served.store.load("org:1").tools})
         with pytest.raises(InvalidArguments, match="has changed since it was chosen"):
             await served.call("org:1", "library:add", SUM)
         result = await served.call("org:1", "library:add", {"first": 1, "second": 2})
@@ -370,7 +370,7 @@ async def test_warming_connects_the_server_that_is_probably_needed_and_no_other(
         await search(served)
     async with gateway(tmp_path, warm=2) as served:
         await search(served, "convert a time between time zones", 1)
-        pool = served._pools["org:1"]
+        pool = served.servers("org:1").pool
         await until(lambda: [str(state.state) for state in pool.states()] == ["known", "ready"])
 
 
@@ -380,16 +380,14 @@ async def test_warming_connects_the_server_that_is_probably_needed_and_no_other(
 async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(initial_sync, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(initial_sync, "_RETRY_AFTER_S", 0.0)
     port, notes = free_port(), list[str]()
     web = {"url": f"http://127.0.0.1:{port}/mcp"}
     async with gateway(tmp_path, config(quick=QUICK, web=web), note=notes.append, backoff_s=0.01) as served:
-        for _ in range(3):
+        for number in range(3):
             found = await search(served)
             assert "quick:add" in keys(found)
-            (warning,) = found["warnings"]
-            assert "server 'web'" in warning
-            assert "cannot be reached" in warning
+            assert ["server 'web'" in warning for warning in found["warnings"]] == ([] if number else [True])
             with pytest.raises(
                 ServerUnavailable,
                 match=r"server 'web' has not been listed yet: listing it failed .*cannot be reached",
@@ -397,9 +395,8 @@ async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_th
                 await served.call("org:1", "web:add", SUM)
         assert len([note for note in notes if note.startswith("web")]) == 1
         async with running("plain.py", port):
-            while (found := await search(served))["warnings"]:  # noqa: ASYNC110
+            while "web:add" not in keys(await search(served)):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
-            assert "web:add" in keys(found)
             assert text_of(await served.call("org:1", "web:add", SUM)) == "3"
 
 
@@ -409,9 +406,9 @@ async def test_a_server_that_hangs_delays_one_search_and_no_call_of_a_known_tool
     monkeypatch.setattr(initial_sync, "_WAIT_S", 0.5)
     async with gateway(tmp_path, config(quick=QUICK, silent=SILENT)) as served:
         await search(served)
-        await until(lambda: list(served._initial_syncs["org:1"].why) == ["silent"])
+        await until(lambda: "quick" in served.store.servers("org:1"))
         monkeypatch.setattr(initial_sync, "_WAIT_S", 1_000.0)
-        assert (await search(served))["warnings"] == STILL_LISTED
+        assert (await search(served, actor="another client"))["warnings"] == STILL_LISTED
     async with gateway(tmp_path, config(quick=QUICK, silent=SILENT)) as served:
         assert text_of(await served.call("org:1", "quick:add", SUM)) == "3"
         assert (await search(served))["warnings"] == STILL_LISTED
@@ -526,7 +523,7 @@ async def test_calls_that_follow_a_clients_search_are_remembered_as_its_outcome(
             for _ in range(2):
                 await client.call_tool("call_tool", {"tool": "quick:add", "arguments": SUM})
             await client.call_tool("search", {"query": "which zones are there"})  # No call follows it.
-        store = served._store
+        store = served.store
     [outcome] = store.outcomes.read("org:1").outcomes
     assert (outcome.query, outcome.source, outcome.ok) == ("how much is one and two", "serve", True)
     assert [(use.tool, use.ok, bool(use.ms)) for use in outcome.used] == [("quick:add", True, True)] * 2
@@ -543,7 +540,7 @@ async def _booked(folder: Path, steps: list[tuple[str, str, str]]) -> dict[str, 
             else:
                 given = {"quick:add": SUM, "time:get_current_time": {"timezone": "UTC"}}[words]
                 await served.call("org:1", words, given, actor="desk", session=session)
-        store = served._store
+        store = served.store
     return {task.query: [use.tool for use in task.used] for task in store.outcomes.read("org:1").outcomes}
 
 
@@ -588,6 +585,6 @@ async def test_a_call_under_way_belongs_to_its_search_though_another_follows(tmp
             await asyncio.sleep(0.02)
         await served.search("org:1", NOW, 1, RouteHint.AUTO)
         await waiting
-        store = served._store
+        store = served.store
     [outcome] = store.outcomes.read("org:1").outcomes
     assert (outcome.query, [use.tool for use in outcome.used]) == ("wait some seconds", ["quick:wait"])

@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import Implementation
 
 from orchestrator.errors import InvalidConfig
-from orchestrator.server import protocol
+from orchestrator.server import stdio
 from orchestrator.server.handlers import SERVERS
 from orchestrator.server.http import BearerTokens, serve_http
 from orchestrator.store.store import Store
@@ -237,14 +237,14 @@ async def test_a_signal_ends_it_though_its_client_keeps_the_input_open(file: Pat
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 async def test_an_interrupt_before_it_serves_ends_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
-    monkeypatch.setattr(protocol, "stdio_server", lambda: begun.append("stdio"))
+    monkeypatch.setattr(stdio, "stdio_server", lambda: begun.append("stdio"))
 
     async def serve() -> None:
         task = asyncio.current_task()
         assert task is not None
         task.cancel()  # As asyncio does at a SIGINT, which takes effect at the next wait.
         if kind == "stdio":
-            await protocol.serve_stdio(Any, Any)
+            await stdio.serve_stdio(Any, Any)
         else:
             await serve_http(None, "127.0.0.1", 0, begun.append)
 

@@ -51,15 +51,14 @@ async def test_the_first_match_is_whole_and_others_are_described_on_request(tmp_
     async with served(tmp_path) as client:
         first, second, *_ = (await search(client, query="talking rows", limit=5))["matches"]
         assert (first["tool"], first["title"]) == ("talking:rows", "Rows")
-        assert (first["output_schema"]["properties"], first["icons"][0]["src"]) == (
-            {"rows": {"type": "array"}},
-            "https://icons.example/note.png",
-        )
         assert first["server_instructions"] == "Always call `ask` before `think`."
         assert second.keys() == {"tool", "description", "required", "score"}
         described = await search(client, describe=[second["tool"], "talking:rows"])
         assert [tool["tool"] for tool in described["tools"]] == [second["tool"], "talking:rows"]
         assert described["tools"][0]["input_schema"]["properties"] == {"text": {"type": "string"}}
+        whole = described["tools"][1]
+        assert whole["output_schema"]["properties"] == {"rows": {"type": "array"}}
+        assert whole["icons"][0]["src"] == "https://icons.example/note.png"
         both = await search(client, query="talking rows", describe=[second["tool"]])
         assert (both["matches"][0]["tool"], both["tools"][0]["tool"]) == ("talking:rows", second["tool"])
         nothing = await client.call_tool("search", {})

@@ -171,7 +171,7 @@ async def test_a_worker_takes_over_what_a_server_lists(tmp_path: Path, store: St
     plugin = OrchestratorPlugin(store=str(tmp_path / "store"), mcp_servers=config(quick=QUICK))
     async with plugin.resources.held():
         if routes:
-            await (await plugin.resources.router())._index(TENANT)
+            await (await plugin.resources.router()).engine.index(TENANT)
         call = ToolCall(tenant=TENANT, tool=BEFORE[0], arguments={"a": 1, "b": 2})
         assert (await plugin.resources.execute(call)).text == "3"
         await until(lambda: names(store) == NOW)

@@ -81,8 +81,8 @@ async def test_shared_tools_are_everyones_and_give_way_to_a_tenants_own_server(s
     store.replace_server(SHARED, "mail", MAIL)
     store.replace_server("org:a", "mail", [tool("mail:post_letter", "Post a letter on paper")])
     async with Router(store=store) as router:
-        own = await router._index("org:a")
-        other = await router._index("user:x")
+        own = await router.engine.index("org:a")
+        other = await router.engine.index("user:x")
         assert store.servers("org:a") == {"mail": 1}
         assert store.servers("user:x") == {"mail": 2}
         store.remove_server("org:a", "mail")

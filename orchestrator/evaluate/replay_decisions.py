@@ -118,7 +118,7 @@ async def replay_all(
 
 async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
     """Return the keys that the tenant's catalogue has, also under another name."""
-    catalogue = (await router._index(tenant)).catalogue if keys else Catalogue()
+    catalogue = (await router.engine.catalogue(tenant)) if keys else Catalogue()
     return [key for key in keys if catalogue.current(key) in catalogue.positions]
 
 

@@ -210,7 +210,7 @@ async def answer_all(
 async def embed_ahead(router: Router, tenant: str) -> None:
     """Embed the tenant's tools before the first route."""
     with suppress(EmbedderUnavailable, Unauthorised):  # Each answer without that leg has a warning.
-        await asyncio.to_thread((await router._index(tenant)).semantic, router.embedder)
+        await asyncio.to_thread((await router.engine.index(tenant)).semantic, router.embedder)
 
 
 def failures(answers: Sequence[Answer]) -> dict[str, int]:

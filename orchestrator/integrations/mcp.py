@@ -73,7 +73,7 @@ class RoutedSession:
         self.decision = await self._router.route(self._request, conversation=self.turns)
         told(self._on_decision, self.decision)
         if self._keep:
-            catalogue = (await self._router._index(self.decision.tenant)).catalogue
+            catalogue = await self._router.engine.catalogue(self.decision.tenant)
             self._seen = Delta.between([*self._seen.offered, *(catalogue[key] for key in self._keep)], ())
         known = self._connections.config.servers
         found = [match.tool for match in self.decision.matches if match.tool.server in known]

@@ -228,7 +228,7 @@ class Toolbox:
         if isinstance(self.router, ToolRouter):
             return self.router
         catalogue = Catalogue(tools)
-        found = self._routers.get(catalogue.fingerprint) or self.router._over(catalogue)
+        found = self._routers.get(catalogue.fingerprint) or self.router.with_catalogue(catalogue)
         put(self._routers, catalogue.fingerprint, found, _SETS)
         return found
 

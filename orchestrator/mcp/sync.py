@@ -18,6 +18,7 @@ from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.listing.offers import Offer, OnOffer, stored_offer
 from orchestrator.records.tool import Kind, Tool, as_chosen
+from orchestrator.store.snapshot import Snapshot
 from orchestrator.store.store import Changes, Store
 from orchestrator.trust.pins import judged
 
@@ -157,19 +158,21 @@ def keep_offer(store: Store, tenant: str, entry_of: EntryOf, on_changed: OnOffer
     return on_offer
 
 
-def not_listed(config: McpConfig, store: Store, tenant: str) -> dict[str, bool]:
+def not_listed(config: McpConfig, snapshot: Snapshot) -> dict[str, bool]:
     """Return the servers whose present entries have not been listed, and True if some of their tools are stored.
 
     Imported tools have no entry and count as stored.
 
     Args:
         config: The configuration.
-        store: The store.
-        tenant: The tenant.
+        snapshot: The tenant's part of the store.
     """
-    known, entries, asked = store.servers(tenant), store.entries(tenant), config.entries
-    stored = {name: entries.get(name, asked[name]) if name in known else "" for name in asked}
-    return {name: same_server(stored[name], asked[name]) for name in asked if stored[name] != asked[name]}
+    missing = dict[str, bool]()
+    for server, entry in config.entries.items():
+        stored_entry = snapshot.entries.get(server, entry) if server in snapshot.tools else ""
+        if stored_entry != entry:
+            missing[server] = same_server(stored_entry, entry)
+    return missing
 
 
 def left_over(store: Store, tenant: str, config: McpConfig | None = None) -> dict[str, int]:

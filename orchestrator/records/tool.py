@@ -161,8 +161,11 @@ class Tool(_Local):
 
     @property
     def filtered_by(self) -> dict[str, str]:
-        """The values for filters: the kind, the server, the name and all labels."""
-        return {**self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
+        """The values for filters: the kind, the server, the name, all labels, and `read_only` for a tool that only
+        reads.
+        """
+        hints = {"read_only": "true"} if self.annotations.read_only else {}
+        return {**hints, **self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
 
 
 def running(tool: Tool, function: Callable[..., Any] | None) -> Tool:

@@ -20,7 +20,9 @@ from orchestrator.store.store import Store
 _STORES = "a list of folders, URLs, Stores or Sources"
 
 
-def checked(request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]) -> RouteRequest:
+def validated_request(
+    request: RouteRequest | str, conversation: Sequence[Turn], settings: dict[str, Any]
+) -> RouteRequest:
     """Return the valid request. Without a tenant it gets the tenant `local`.
 
     Raises:
@@ -56,7 +58,7 @@ def task_of(decision: Decision | str, tenant: str) -> tuple[str, str]:
     return decision.query, decision.tenant
 
 
-def places_of(
+def stores_to_read(
     catalogue: object, store: Store | str | Path | None, stores: Sequence[Source | Store | str | Path], options: Options
 ) -> Sequence[Source | Store | str | Path]:
     """Return the stores to read. Empty if a catalogue is given.

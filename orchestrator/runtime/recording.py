@@ -22,7 +22,7 @@ LOST = 0.0
 """The probability of a tool that routing did not find."""
 
 
-def uses(index: Index, used: Sequence[Any]) -> tuple[Use, ...]:
+def uses_with_hashes(index: Index, used: Sequence[Any]) -> tuple[Use, ...]:
     """Return the used tools, each with the hash of its definition.
 
     Raises:
@@ -46,7 +46,7 @@ def masked(text: str) -> str:
     return Secrets([*keys, *addresses, *typed_secrets(text)]).redact(text)
 
 
-def person(actor: str) -> str:
+def actor_name(actor: str) -> str:
     """Return the name under which the actor is stored. A name that looks like a key becomes a digest."""
     return actor if masked(actor) == actor else digest(actor, 12)
 

@@ -102,8 +102,8 @@ async def _begin(router: Router, request: RouteRequest, before: Findings) -> tup
     request.validate()
     clock = Clock()
     if not before.catalogue:
-        return await router._begin(request, clock, None), clock
-    state = await router._begin(request, clock, before.needs)
+        return await router.engine.begin(request, clock, None), clock
+    state = await router.engine.begin(request, clock, before.needs)
     current = state.task.index.catalogue.fingerprint
     if before.catalogue != current:
         raise CatalogueChanged(

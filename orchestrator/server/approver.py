@@ -155,7 +155,7 @@ class Approver:
         )
         answer = await self._answer(context, params, asked)
         choice = _chosen(answer, asked.choices)
-        self._gateway.audit(
+        self._gateway.audit.note(
             Entry(
                 event="approval",
                 tenant=who.tenant,
@@ -183,7 +183,9 @@ class Approver:
             return True
         if shown.key not in allowed:
             return False
-        live = current().shown(await self._gateway.listed_now(who.tenant, tool))  # It may have been changed back.
+        live = current().shown(
+            await self._gateway.servers(who.tenant).listed_now(tool)
+        )  # It may have been changed back.
         return not needs_approval(live, policy, mark=mark(live, entry), allowed=marks)
 
     async def _keep(self, who: Conversation, tool: Tool, entry: str, choice: str) -> None:
@@ -195,7 +197,7 @@ class Approver:
         elif choice == "this tool":
             Approvals(who.tenant).allow([tool], entry)
         elif choice == "this server":
-            Approvals(who.tenant).allow(await self._gateway.tools_beside(who.tenant, tool), entry)
+            Approvals(who.tenant).allow(await self._gateway.servers(who.tenant).tools_beside(tool), entry)
 
     async def _answer(self, context: Context, params: CallToolRequestParams, asked: _Asked) -> Any:
         capabilities = context.session.client_capabilities

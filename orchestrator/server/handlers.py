@@ -33,14 +33,15 @@ from mcp.types import (
 
 from orchestrator.errors import ToolrouteError
 from orchestrator.server import offers
+from orchestrator.server.apps import EXTENSION
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.sessions.asker import ClientAsker, Context
+from orchestrator.server.sessions.client_profile import current
 from orchestrator.server.sessions.clients import ServerResource
 from orchestrator.server.sessions.outcome_recorder import Conversation
 from orchestrator.trust.audit import Entry, arguments_digest
 
 R = TypeVar("R")
-TenantOf = Callable[[Context], str]
 
 SERVERS = "toolroute://servers"
 """The URI of the resource with the state of the caller's servers, as JSON."""
@@ -53,20 +54,27 @@ _RESOURCE = Resource(
 
 
 class GatewayServer(Server[Any]):
-    """An MCP server that sends notifications of changed lists to its clients."""
+    """An MCP server that sends notifications of changed lists, and passes apps on."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *given: Any, **named: Any
     ) -> InitializationOptions:
+        self.extensions.setdefault(EXTENSION, {})
         changes = notification_options or NotificationOptions(True, True, True)
         return super().create_initialization_options(changes, *given, **named)
 
 
 class Handlers:
-    """Answers the requests about everything but tools."""
+    """Answers the requests about everything but tools.
 
-    def __init__(self, gateway: Gateway, tenant_of: TenantOf, who_of: Callable[[Context], Conversation]) -> None:
-        self._gateway, self._tenant_of, self._who_of = gateway, tenant_of, who_of
+    Args:
+        gateway: The gateway.
+        caller: Returns who sends a request, and confines it to its profile.
+    """
+
+    def __init__(self, gateway: Gateway, caller: Callable[[Context], Conversation]) -> None:
+        self._gateway = gateway
+        self.caller = caller
         self._listening: dict[str, ListenHandler] = {}
 
     def register(self, server: Server[Any]) -> None:
@@ -93,111 +101,127 @@ class Handlers:
             params: The request's parameters.
             answer: Makes the answer.
         """
-        asker = ClientAsker(context, self._who_of(context), self._gateway.sessions.log_level(context))
+        asker = ClientAsker(context, self.caller(context), self._gateway.clients.log_level(context))
         return await self._gateway.questions.answered(asker, params, answer)
 
-    def _audited(self, context: Context, event: str, **asked: Any) -> AbstractContextManager[dict[str, Any]]:
-        """Write a line with a digest of the request's values, because a URI may contain anything."""
-        who = self._who_of(context)
-        entry = Entry(event=event, tenant=who.tenant, actor=who.actor, arguments=arguments_digest(asked))
-        return self._gateway.audited(entry)
-
     async def list_resources(self, context: Context, _: Any) -> ListResourcesResult:
-        found = await self._gateway.offers(self._tenant_of(context))
+        found = await self._resource_offers(self.caller(context).tenant)
         return ListResourcesResult(resources=[_RESOURCE, *offers.resources(found)])
 
     async def list_templates(self, context: Context, _: Any) -> ListResourceTemplatesResult:
-        found = await self._gateway.offers(self._tenant_of(context))
+        found = await self._resource_offers(self.caller(context).tenant)
         return ListResourceTemplatesResult(resource_templates=offers.templates(found))
 
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> Any:
-        tenant = self._tenant_of(context)
+        who = self.caller(context)
         if params.uri == SERVERS:
-            states = json.dumps(await self._gateway.states(tenant), ensure_ascii=False)
+            states = json.dumps(await self._gateway.states(who.tenant), ensure_ascii=False)
             contents = TextResourceContents(uri=SERVERS, mime_type="application/json", text=states)
             return ReadResourceResult(contents=[contents])
 
         async def answer() -> ReadResourceResult:
-            found = await self._gateway.offers(tenant)
-            with self._audited(context, "resource", uri=params.uri) as line:
-                line["server"], _ = offers.located(params.uri, found)
-                read = await offers.read(self._gateway.pool(tenant), params.uri, found)
-                line["result"] = "ok"
-            return read
+            found = await self._resource_offers(who.tenant)
+            with self._audited(who, "resource", uri=params.uri) as fields:
+                server, uri = offers.located(params.uri, found)
+                fields["server"] = server
+                result = await offers.read(self._gateway.servers(who.tenant).pool, server, uri)
+                fields["result"] = "ok"
+            self._gateway.apps.opened(who, params.uri)
+            return result
 
         return await self.answered(context, params, _raising_mcp(answer))
 
     async def list_prompts(self, context: Context, _: Any) -> ListPromptsResult:
-        return ListPromptsResult(prompts=offers.prompts(await self._gateway.offers(self._tenant_of(context))))
+        return ListPromptsResult(prompts=offers.prompts(await self._prompt_offers(self.caller(context).tenant)))
 
     async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> Any:
-        tenant = self._tenant_of(context)
+        who = self.caller(context)
 
         async def answer() -> Any:
-            found = await self._gateway.offers(tenant)
-            with self._audited(context, "prompt", name=params.name, arguments=params.arguments) as line:
-                line["server"], _ = offers.located_prompt(params.name, found)
-                got = await offers.get_prompt(self._gateway.pool(tenant), params.name, params.arguments, found)
-                line["result"] = "ok"
-            return got
+            found = await self._prompt_offers(who.tenant)
+            with self._audited(who, "prompt", name=params.name, arguments=params.arguments) as fields:
+                server, name = offers.located_prompt(params.name, found)
+                fields["server"] = server
+                pool = self._gateway.servers(who.tenant).pool
+                result = await offers.get_prompt(pool, server, name, params.arguments)
+                fields["result"] = "ok"
+            return result
 
         return await self.answered(context, params, _raising_mcp(answer))
 
     async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
-        tenant = self._tenant_of(context)
+        tenant = self.caller(context).tenant
         found = await self._gateway.offers(tenant)
-        return await _raising_mcp(lambda: offers.complete(self._gateway.pool(tenant), params, found))()
+        pool = self._gateway.servers(tenant).pool
+        return await _raising_mcp(lambda: offers.complete(pool, params, found))()
 
     async def subscribe(self, context: Context, params: SubscribeRequestParams) -> EmptyResult:
-        tenant = self._tenant_of(context)
-        subscribed = self._gateway.sessions.subscribed(context, lambda resource: self._unfollow(tenant, resource))
+        tenant = self.caller(context).tenant
+        subscribed = self._subscribed(tenant, context)
         if params.uri not in subscribed:
             subscribed[params.uri] = await self._follow(tenant, params.uri)
         return EmptyResult()
 
     async def unsubscribe(self, context: Context, params: UnsubscribeRequestParams) -> EmptyResult:
-        tenant = self._tenant_of(context)
-        subscribed = self._gateway.sessions.subscribed(context, lambda resource: self._unfollow(tenant, resource))
+        tenant = self.caller(context).tenant
+        subscribed = self._subscribed(tenant, context)
         if params.uri in subscribed:
-            await self._unfollow(tenant, subscribed.pop(params.uri))
+            self._unfollow(tenant, subscribed.pop(params.uri))
         return EmptyResult()
 
     async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
         """Send the events that a client of 2026-07-28 asks for, for as long as it listens."""
-        tenant = self._tenant_of(context)
+        tenant = self.caller(context).tenant
         followed = list[ServerResource]()
         if tenant not in self._listening:
-            self._listening[tenant] = ListenHandler(self._gateway.sessions.bus(tenant))
+            self._listening[tenant] = ListenHandler(self._gateway.clients.bus(tenant))
         try:
             for uri in params.notifications.resource_subscriptions or ():
                 followed.append(await self._follow(tenant, uri))
             return await self._listening[tenant](context, params)
         finally:
             for resource in followed:
-                await self._unfollow(tenant, resource)
-
-    async def _follow(self, tenant: str, uri: str) -> ServerResource:
-        resource = offers.located(uri, await self._gateway.offers(tenant))
-        await _raising_mcp(lambda: self._gateway.subscriptions(tenant).add(*resource))()
-        return resource
-
-    async def _unfollow(self, tenant: str, resource: ServerResource) -> None:
-        self._gateway.subscriptions(tenant).remove(*resource)
+                self._unfollow(tenant, resource)
 
     async def set_level(self, context: Context, params: SetLevelRequestParams) -> EmptyResult:
-        self._gateway.sessions.set_log_level(context, params.level)
-        pool = self._gateway.pool(self._tenant_of(context))
+        self._gateway.clients.set_log_level(context, params.level)
+        pool = self._gateway.servers(self.caller(context).tenant).pool
         pool.set_log_level(params.level)
         return EmptyResult()
 
     async def initialized(self, context: Context, _: Any) -> None:
-        self._gateway.sessions.opened(self._tenant_of(context), context)
+        self._gateway.clients.opened(self.caller(context).tenant, context)
 
     async def roots_changed(self, context: Context, _: Any) -> None:
         """Notify the servers if this is the only client. The roots of other clients are requested with each request."""
         if context.request is None:
-            pool = self._gateway.pool(self._tenant_of(context))
+            pool = self._gateway.servers(self.caller(context).tenant).pool
             pool.roots_changed()
+
+    async def _resource_offers(self, tenant: str) -> offers.Offers:
+        """Return the offers of the servers whose resources the profile shows."""
+        return await self._gateway.offers(tenant) if current().spec.resources else {}
+
+    async def _prompt_offers(self, tenant: str) -> offers.Offers:
+        """Return the offers of the servers whose prompts the profile shows."""
+        return await self._gateway.offers(tenant) if current().spec.prompts else {}
+
+    def _audited(self, who: Conversation, event: str, **asked: Any) -> AbstractContextManager[dict[str, Any]]:
+        """Write a line with a digest of the request's values, because a URI may contain anything."""
+        entry = Entry(event=event, tenant=who.tenant, actor=who.actor, arguments=arguments_digest(asked))
+        return self._gateway.audit.request(entry)
+
+    def _subscribed(self, tenant: str, context: Context) -> dict[str, ServerResource]:
+        return self._gateway.clients.subscribed(context, lambda resource: self._unfollow(tenant, resource))
+
+    async def _follow(self, tenant: str, uri: str) -> ServerResource:
+        resource = offers.located(uri, await self._resource_offers(tenant))
+        subscriptions = self._gateway.servers(tenant).subscriptions
+        await _raising_mcp(lambda: subscriptions.add(*resource))()
+        return resource
+
+    def _unfollow(self, tenant: str, resource: ServerResource) -> None:
+        self._gateway.servers(tenant).subscriptions.remove(*resource)
 
 
 def _raising_mcp(answer: Callable[[], Awaitable[R]]) -> Callable[[], Awaitable[R]]:

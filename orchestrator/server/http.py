@@ -34,7 +34,7 @@ from orchestrator.common.tenant import is_tenant
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.launch import Expansion, environment
 from orchestrator.server import concurrency_limit
-from orchestrator.server.protocol import on_signals
+from orchestrator.server.stdio import on_signals
 
 PATH = "/mcp"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")

@@ -3,7 +3,7 @@
 Prompts are called `SERVER:NAME`, as tools are. URIs are those of `uris`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcp import MCPError
@@ -21,8 +21,10 @@ from mcp.types import (
 )
 
 from orchestrator.common.keys import split_key
+from orchestrator.common.redact import Secrets
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.listing.offers import Items, Offer
+from orchestrator.mcp.meta import answer_meta
 from orchestrator.server.uris import shown_uri, split_uri, with_shown_links
 
 Offers = Mapping[str, Offer]
@@ -31,69 +33,86 @@ Offers = Mapping[str, Offer]
 
 def resources(offers: Offers) -> list[Resource]:
     """Return the servers' resources with URIs that include the server's name."""
-    found = _items(offers, lambda offer: offer.resources)
-    return [Resource.model_validate(one | {"uri": shown_uri(server, one["uri"])}) for server, one in found]
+    items = _by_server({server: offer.resources for server, offer in offers.items()})
+    return [Resource.model_validate({**item, "uri": shown_uri(server, item["uri"])}) for server, item in items]
 
 
 def templates(offers: Offers) -> list[ResourceTemplate]:
     """Return the servers' resource templates, which include the server's name."""
-    found, name = _items(offers, lambda offer: offer.templates), "uriTemplate"
-    return [ResourceTemplate.model_validate(one | {name: shown_uri(server, one[name])}) for server, one in found]
+    items = _by_server({server: offer.templates for server, offer in offers.items()})
+    return [
+        ResourceTemplate.model_validate({**item, "uriTemplate": shown_uri(server, item["uriTemplate"])})
+        for server, item in items
+    ]
 
 
 def prompts(offers: Offers) -> list[Prompt]:
     """Return the servers' prompts with names that include the server's name."""
-    found = _items(offers, lambda offer: offer.prompts)
-    return [Prompt.model_validate(one | {"name": f"{server}:{one['name']}"}) for server, one in found]
+    items = _by_server({server: offer.prompts for server, offer in offers.items()})
+    return [Prompt.model_validate({**item, "name": f"{server}:{item['name']}"}) for server, item in items]
 
 
-def _items(offers: Offers, items: Callable[[Offer], Items]) -> Iterable[tuple[str, dict[str, Any]]]:
-    return ((server, one) for server, offer in offers.items() for one in items(offer))
+def _by_server(lists: Mapping[str, Items]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each item with its server."""
+    for server, items in lists.items():
+        for item in items:
+            yield server, item
 
 
 def located(uri: str, offers: Offers) -> tuple[str, str]:
     """Return the server and its own URI. A server's own URI, as texts quote it, is taken where one server lists it."""
-    if (found := split_uri(uri)) is not None and found[0] in offers:
-        return found
-    owners = [server for server, offer in offers.items() if any(one["uri"] == uri for one in offer.resources)]
-    if len(owners) == 1:
-        return owners[0], uri
-    raise MCPError(INVALID_PARAMS, f"unknown resource {uri}: use a URI from resources/list or from a result")
+    parts = split_uri(uri)
+    if parts is not None and parts[0] in offers:
+        return parts
+    servers = [
+        server for server, offer in offers.items() if any(resource["uri"] == uri for resource in offer.resources)
+    ]
+    if len(servers) != 1:
+        raise MCPError(INVALID_PARAMS, f"unknown resource {uri}: use a URI from resources/list or from a result")
+    return servers[0], uri
 
 
-async def read(pool: Connections, uri: str, offers: Offers) -> ReadResourceResult:
+def located_prompt(name: str, offers: Offers) -> tuple[str, str]:
+    """Return the server of a prompt, and its own name for it."""
+    server, own_name = split_key(name)
+    if server not in offers or all(prompt["name"] != own_name for prompt in offers[server].prompts):
+        raise MCPError(INVALID_PARAMS, f"unknown prompt {name!r}: use a name from prompts/list")
+    return server, own_name
+
+
+async def read(pool: Connections, server: str, uri: str) -> ReadResourceResult:
     """Read a resource from its server.
 
     Args:
         pool: The tenant's connections.
-        uri: The URI that the gateway shows.
-        offers: The servers' offers by name.
+        server: The server.
+        uri: The server's own URI.
     """
-    server, own = located(uri, offers)
-    result, secrets = await pool.request(server, lambda client: client.read_resource(own))
+    result, secrets = await pool.request(server, lambda client: client.read_resource(uri))
     contents: list[Any] = [
-        one.model_copy(update={**_clear(one, secrets.redact_json), "uri": shown_uri(server, one.uri)})
-        for one in result.contents
+        content.model_copy(update={**_redacted(content, secrets), "uri": shown_uri(server, content.uri)})
+        for content in result.contents
     ]
-    return ReadResourceResult(contents=contents, _meta=secrets.redact_json(result.meta))
+    return ReadResourceResult(contents=contents, _meta=answer_meta(result.meta, secrets) or None)
 
 
-async def get_prompt(pool: Connections, name: str, arguments: dict[str, str] | None, offers: Offers) -> GetPromptResult:
+async def get_prompt(pool: Connections, server: str, name: str, arguments: dict[str, str] | None) -> GetPromptResult:
     """Get a prompt from its server.
 
     Args:
         pool: The tenant's connections.
-        name: The name that the gateway shows.
+        server: The server.
+        name: The server's own name of the prompt.
         arguments: The prompt's arguments.
-        offers: The servers' offers by name.
     """
-    server, own = located_prompt(name, offers)
-    result, secrets = await pool.request(server, lambda client: client.get_prompt(own, arguments))
+    result, secrets = await pool.request(server, lambda client: client.get_prompt(name, arguments))
     for message in result.messages:
         content = with_shown_links(server, message.content)
-        message.content = content.model_copy(update=_clear(content, secrets.redact_json))
+        message.content = content.model_copy(update=_redacted(content, secrets))
     description = secrets.redact(result.description) if result.description else None
-    return GetPromptResult(messages=result.messages, description=description)
+    return GetPromptResult(
+        messages=result.messages, description=description, _meta=answer_meta(result.meta, secrets) or None
+    )
 
 
 async def complete(pool: Connections, params: CompleteRequestParams, offers: Offers) -> CompleteResult:
@@ -104,26 +123,23 @@ async def complete(pool: Connections, params: CompleteRequestParams, offers: Off
         params: The request's parameters.
         offers: The servers' offers by name.
     """
-    ref = params.ref
-    server, own = located_prompt(ref.name, offers) if isinstance(ref, PromptReference) else located(ref.uri, offers)
+    reference = params.ref
+    if isinstance(reference, PromptReference):
+        server, own_name = located_prompt(reference.name, offers)
+        own_reference: Any = reference.model_copy(update={"name": own_name})
+    else:
+        server, own_uri = located(reference.uri, offers)
+        own_reference = reference.model_copy(update={"uri": own_uri})
     if not offers[server].completes:
         return CompleteResult(completion=Completion(values=[]))
-    there = ref.model_copy(update={"name" if isinstance(ref, PromptReference) else "uri": own})
     argument = {"name": params.argument.name, "value": params.argument.value}
-    given = params.context.arguments if params.context else None
-    result, secrets = await pool.request(server, lambda client: client.complete(there, argument, given))
+    arguments = params.context.arguments if params.context else None
+    result, secrets = await pool.request(server, lambda client: client.complete(own_reference, argument, arguments))
     result.completion.values = [secrets.redact(value) for value in result.completion.values]
     return result
 
 
-def located_prompt(name: str, offers: Offers) -> tuple[str, str]:
-    """Return the server of a prompt, and its own name for it."""
-    server, own = split_key(name)
-    if server not in offers or all(one["name"] != own for one in offers[server].prompts):
-        raise MCPError(INVALID_PARAMS, f"unknown prompt {name!r}: use a name from prompts/list")
-    return server, own
-
-
-def _clear(content: Any, redact: Callable[[Any], Any]) -> dict[str, Any]:
+def _redacted(content: Any, secrets: Secrets) -> dict[str, Any]:
     """Return the texts of a content block without secrets."""
-    return {name: redact(value) for name in ("text", "description", "meta") if (value := getattr(content, name, None))}
+    texts = {name: getattr(content, name, None) for name in ("text", "description", "meta")}
+    return {name: secrets.redact_json(value) for name, value in texts.items() if value}

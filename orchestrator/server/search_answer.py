@@ -1,86 +1,128 @@
-"""Matches as a client's model reads them: the best one whole, the others in a line each."""
+"""The answer of `search` as a client's model reads it: the best match whole, the others in a line each.
 
-from collections.abc import Mapping
+{"matches": [{"tool": "time:convert_time", "description": "...", "input_schema": {...}, "why": "...", "score": 0.8},
+             {"tool": "time:now", "description": "The time now.", "required": {}, "score": 0.21}],
+ "recommended": ["time:convert_time"], "stage": "gate", "confidence": 0.83, "semantic_ran": false,
+ "servers": ["time"], "warnings": []}
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import cut
 from orchestrator.mcp.listing.offers import Offer
 from orchestrator.records.tool import Match, Tool
+from orchestrator.server.apps import interface
 from orchestrator.trust.server_texts import definition_for_model, instructions_for_model
 
-_LINE, _MOST_REQUIRED, _MOST_INSTRUCTIONS, _MOST_ICON = 160, 20, 500, 500
-_HINTS = {
-    "readOnlyHint": "read_only",
-    "destructiveHint": "destructive",
-    "idempotentHint": "idempotent",
-    "openWorldHint": "open_world",
-}
+_MAX_DESCRIPTION = 160
+"""The characters of a description in a match of one line."""
+_MAX_REQUIRED = 20
+_MAX_INSTRUCTION_TOKENS = 250
+_MAX_ICON_CHARACTERS = 500
 
 
-def whole(tool: Tool, offer: Offer) -> dict[str, Any]:
-    """Return a tool's whole definition."""
-    hints = {name: said for name, own in _HINTS.items() if (said := getattr(tool.annotations, own)) is not None}
+def complete_definition(tool: Tool, offer: Offer) -> dict[str, Any]:
+    """Return a tool's complete definition."""
     aside = offer.tools.get(tool.name, {})
-    icons = [icon for icon in aside.get("icons", ()) if len(str(icon.get("src", ""))) <= _MOST_ICON]
-    found = {
+    icons = [icon for icon in aside.get("icons", ()) if len(str(icon.get("src", ""))) <= _MAX_ICON_CHARACTERS]
+    definition = {
+        **callable_definition(tool),
+        "output_schema": definition_for_model(aside.get("outputSchema")),
+        "icons": definition_for_model(icons),
+    }
+    return _without_empty(definition)
+
+
+def callable_definition(tool: Tool) -> dict[str, Any]:
+    """Return the parts of a definition that a model needs to call the tool."""
+    hints = {name: value for name, value in asdict(tool.annotations).items() if value is not None}
+    definition = {
         "tool": tool.key,
         "title": tool.title,
         "description": tool.description,
         "input_schema": parameters(tool),
-        "output_schema": definition_for_model(aside.get("outputSchema")),
         "annotations": hints,
-        "icons": definition_for_model(icons),
     }
-    return {name: value for name, value in found.items() if value or name in ("description", "input_schema")}
+    return _without_empty(definition)
 
 
-def line(tool: Tool) -> dict[str, Any]:
+def _without_empty(definition: dict[str, Any]) -> dict[str, Any]:
+    always = ("description", "input_schema")
+    return {name: value for name, value in definition.items() if value or name in always}
+
+
+def summary(tool: Tool) -> dict[str, Any]:
     """Return a tool in a line: its name, the beginning of its description, and its required parameters."""
     schema = parameters(tool)
-    own, required = schema.get("properties", {}), schema.get("required", [])
-    text = " ".join(tool.description.split())
-    first, end, _ = text.partition(". ")
-    short = f"{first}{end.strip()}"
-    return {
+    properties = schema.get("properties", {})
+    required = schema.get("required", [])
+    line: dict[str, Any] = {
         "tool": tool.key,
-        "description": short if len(short) <= _LINE else f"{short[:_LINE]}…",
-        "required": {name: _kind(own.get(name)) for name in required[:_MOST_REQUIRED]},
-        **({"required_more": len(required) - _MOST_REQUIRED} if len(required) > _MOST_REQUIRED else {}),
+        "description": _first_sentence(tool.description),
+        "required": {name: _type_name(properties.get(name)) for name in required[:_MAX_REQUIRED]},
     }
+    if len(required) > _MAX_REQUIRED:
+        line["required_more"] = len(required) - _MAX_REQUIRED
+    return line
 
 
-def _kind(schema: Any) -> str:
+def _first_sentence(description: str) -> str:
+    text = " ".join(description.split())
+    sentence, end, _ = text.partition(". ")
+    sentence += end.strip()
+    return sentence if len(sentence) <= _MAX_DESCRIPTION else f"{sentence[:_MAX_DESCRIPTION]}…"
+
+
+def _type_name(schema: Any) -> str:
     """Return the type of a parameter in a word or two."""
     if not isinstance(schema, dict):
         return "any"
-    if isinstance(choices := schema.get("enum"), list):
-        return "|".join(map(str, choices))[:_LINE]
-    if (kind := schema.get("type")) == "array":
-        return f"{_kind(schema.get('items'))}[]"
+    choices = schema.get("enum")
+    if isinstance(choices, list):
+        return "|".join(map(str, choices))[:_MAX_DESCRIPTION]
+    kind = schema.get("type")
+    if kind == "array":
+        return f"{_type_name(schema.get('items'))}[]"
     if isinstance(kind, list):
         return "|".join(map(str, kind))
+    if kind:
+        return str(kind)
     options = schema.get("anyOf") or schema.get("oneOf") or ()
-    return str(kind or "|".join(dict.fromkeys(_kind(option) for option in options)) or "any")
+    return "|".join(dict.fromkeys(_type_name(option) for option in options)) or "any"
 
 
-def matches(found: list[Match], offers: Mapping[str, Offer], *, first_whole: bool) -> list[dict[str, Any]]:
-    """Return matches in compact form, and the first one with its whole definition if it fits.
+def matches_shown(
+    matches: Sequence[Match], offers: Mapping[str, Offer], recommended: Collection[str], *, first_complete: bool
+) -> list[dict[str, Any]]:
+    """Return matches in compact form, and the first one with its definition if it fits.
 
-    A server's instructions are included with its first match.
+    The instructions of a server are included with its first match, if one of its tools is recommended.
 
     Args:
-        found: The matches.
+        matches: The matches.
         offers: The servers' offers by name.
-        first_whole: True to include the whole definition of the first match.
+        recommended: The servers with a recommended tool.
+        first_complete: True to include the definition of the first match.
     """
-    shown, seen = list[dict[str, Any]](), set[str]()
-    for place, match in enumerate(found):
+    shown = list[dict[str, Any]]()
+    introduced = set[str]()
+    for match in matches:
+        is_first = not shown
         server = match.tool.server
         offer = offers.get(server, Offer())
-        is_whole = place == 0 and first_whole
-        own = {**whole(match.tool, offer), "why": match.why} if is_whole else line(match.tool)
-        said = cut(instructions_for_model(offer.instructions), _MOST_INSTRUCTIONS)[0] if server not in seen else ""
-        seen.add(server)
-        shown.append({**own, "score": round(match.score, 4), **({"server_instructions": said} if said else {})})
+        if is_first and first_complete:
+            record = {**callable_definition(match.tool), "why": match.why}
+        else:
+            record = summary(match.tool)
+        record["score"] = round(match.score, 4)
+        ui = interface(match.tool, offer)
+        if ui:
+            record["ui"] = ui
+        if server in recommended and server not in introduced and offer.instructions:
+            record["server_instructions"], _ = cut(instructions_for_model(offer.instructions), _MAX_INSTRUCTION_TOKENS)
+        introduced.add(server)
+        shown.append(record)
     return shown

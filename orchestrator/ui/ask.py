@@ -17,7 +17,7 @@ async def ask(request: Request) -> Response:
     """Show the Decision for the task in the query string, or a form."""
     scope, task = Scope.of(request), request.query_params.get("task", "").strip()
     if not task:
-        known = (await scope.router._index(scope.tenant)).catalogue
+        known = await scope.router.engine.catalogue(scope.tenant)
         counts = {"tools": len(known), "servers": len(known.places)}
         return page(request, "ask.html", asked="", kept=False, shown=None, **counts)
     asked = RouteRequest(query=task, tenant=scope.tenant)

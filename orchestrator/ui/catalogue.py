@@ -29,7 +29,7 @@ async def catalogue(request: Request) -> Response:
 async def measure(request: Request, form: FormData) -> Response:
     """Search the tools by their own words, and show how many are found."""
     scope = Scope.of(request)
-    known = (await scope.router._index(scope.tenant)).catalogue
+    known = await scope.router.engine.catalogue(scope.tenant)
     chosen = known.tools[:: max(1, -(-len(known) // SAMPLE))]
     found = [one.key for one in chosen if (text := own_words(one)) and await _finds(scope, one.key, text)]
     unfound = [one.key for one in chosen if one.key not in {*found}]
@@ -45,7 +45,7 @@ async def _finds(scope: Scope, key: str, text: str) -> bool:
 
 async def _page(request: Request, measured: dict[str, Any] | None) -> Response:
     scope = Scope.of(request)
-    index = await scope.router._index(scope.tenant)
+    index = await scope.router.engine.index(scope.tenant)
     known, flags = index.catalogue, Counter(why for own in index.flags.values() for why in own)
     sharing = index.derived("names that collide", lambda: collisions(known))
     silent = index.derived("tools without own words", lambda: sum(not own_words(one) for one in known))

@@ -28,7 +28,7 @@ async def experience(request: Request) -> Response:
     scope = Scope.of(request)
     outcomes = await asyncio.to_thread(scope.outcomes)
     found, partners = figures(outcomes), await scope.together()
-    index = await scope.router._index(scope.tenant)
+    index = await scope.router.engine.index(scope.tenant)
     catalogue = index.catalogue
     edges = [edge for key in found["tools"] if key in catalogue.positions for edge in partners(catalogue[key])]
     edges.sort(key=lambda edge: edge.type, reverse=True)  # Of two on one pair, the one with an order stays.

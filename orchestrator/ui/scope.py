@@ -40,10 +40,10 @@ class Scope:
 
     async def together(self) -> Callable[[Tool], Iterable[Edge]]:
         """Return a function that returns the relations of a tool from past tasks."""
-        index = await self.router._index(self.tenant)
-        if self.router._learns:
-            await self.router._memories.get(self.tenant)
-        past = self.router._memories.at_hand(self.tenant)
+        index = await self.router.engine.index(self.tenant)
+        if self.router.engine.learns:
+            await self.router.engine.experience.get(self.tenant)
+        past = self.router.engine.experience.at_hand(self.tenant)
         return lambda tool: used_together(past, index, tool)
 
     def outcomes(self) -> tuple[Outcome, ...]:

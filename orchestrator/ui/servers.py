@@ -30,7 +30,7 @@ async def check(request: Request, form: FormData) -> Response:
 
 async def _page(request: Request, *, check: bool) -> Response:
     scope, words = Scope.of(request), request.query_params.get("q", "").strip().lower()
-    places = (await scope.router._index(scope.tenant)).catalogue.places
+    places = (await scope.router.engine.catalogue(scope.tenant)).places
     counts = {server: place.stop - place.start for server, place in places.items()}
     states = {state.server: state for state in await _states(scope, counts, check=check)}
     listed = {} if scope.router.store is None else await asyncio.to_thread(scope.router.store.listed_at, scope.tenant)

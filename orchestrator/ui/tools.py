@@ -32,7 +32,7 @@ async def tools(request: Request) -> Response:
     """List the tools whose key and description have all words of the search."""
     scope, words = Scope.of(request), request.query_params.get("q", "")
     server, flagged = request.query_params.get("server", ""), "flagged" in request.query_params
-    index = await scope.router._index(scope.tenant)
+    index = await scope.router.engine.index(scope.tenant)
     wanted, places = words.lower().split(), index.catalogue.places
     named = [name for name in places if name == server] or [name for name in places if server.lower() in name.lower()]
     found = [
@@ -75,7 +75,7 @@ async def _waiting(scope: Scope, key: str) -> Waiting | None:
 async def tool(request: Request) -> Response:
     """Show one tool: its definition, flags, relations, past calls, and whether its own words find it."""
     scope, key = Scope.of(request), request.path_params["key"]
-    index = await scope.router._index(scope.tenant)
+    index = await scope.router.engine.index(scope.tenant)
     if key not in index.catalogue.positions:
         raise HTTPException(
             404, f"unknown tool: {key!r}. The catalogue of {scope.tenant} does not contain it. Search on the page Tools"

@@ -20,7 +20,7 @@ from orchestrator.experience.logs import FORM, Past, read_past, with_keys
 from orchestrator.options import Options
 from orchestrator.records.outcome import Outcome
 from orchestrator.records.tool import Tool
-from orchestrator.runtime.recording import person
+from orchestrator.runtime.recording import actor_name
 from orchestrator.runtime.router import Router
 from orchestrator.store.outcomes import StoredOutcomes
 from orchestrator.store.store import Store
@@ -53,7 +53,7 @@ async def import_log(logs: tuple[Path, ...], place: Place, output: str) -> None:
     store, options = place.known_store(), Options.from_env()
     check_learns(options)
     async with Router(stores=[store, *place.stores[1:]], options=options) as router:
-        tools = (await router._index(place.tenant)).catalogue.tools
+        tools = (await router.engine.catalogue(place.tenant)).tools
         if not tools:
             raise InvalidInput(f"tenant {place.tenant!r} has no tools: import them first with `toolroute tools import`")
         found, unknown = read_log(logs, tools)
@@ -161,7 +161,7 @@ def forget(
     if tool is not None:
         tests.append(lambda task: any(use.tool == tool for use in task.used))
     if actor is not None:
-        tests.append(lambda task: task.actor in (actor, person(actor)))
+        tests.append(lambda task: task.actor in (actor, actor_name(actor)))
     if bool(tests) == everything:
         raise InvalidInput("nothing to forget: give --before, --tool or --actor, or only --all")
     outcomes = place.known_store().outcomes

@@ -85,7 +85,8 @@ async def serve(
     require_mcp()
     from orchestrator.mcp.config.watch import WatchedConfig
     from orchestrator.server.gateway import Gateway
-    from orchestrator.server.protocol import make_server, serve_stdio
+    from orchestrator.server.protocol import make_server
+    from orchestrator.server.stdio import serve_stdio
 
     if transport == "stdio":
         _check_for_stdio()

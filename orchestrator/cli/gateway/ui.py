@@ -28,7 +28,7 @@ async def ui(place: Place, options: Options, port: int) -> None:
 
     log(logging.WARNING)
     async with await place.open_router(options) as router:
-        await router._index(place.tenant)  # An error in the tools is reported here.
+        await router.engine.index(place.tenant)  # An error in the tools is reported here.
         scope = Scope(
             router=router,
             tenant=place.tenant,

@@ -182,7 +182,7 @@ class Place:
         from orchestrator.mcp.faults import without_name
         from orchestrator.mcp.sync import not_listed
 
-        unknown = {name: servers.servers[name].identity for name in not_listed(servers, store, self.tenant)}
+        unknown = {name: servers.servers[name].identity for name in not_listed(servers, store.snapshot(self.tenant))}
         failed = store.failed_lately(self.tenant, unknown, _FAILED_S) if unknown else {}
         for name, why in failed.items():
             note(f"no tools of {name}: {without_name(name, why)} (retry with `toolroute tools sync`)")

@@ -38,7 +38,7 @@ async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
     a relations.jsonl. Other relations follow from schemas and, with a store, from the tenant's past tasks.
     """
     async with await place.open_router(Options.from_env()) as router:
-        state = await router._begin(RouteRequest(query="", tenant=place.tenant), Clock())
+        state = await router.engine.begin(RouteRequest(query="", tenant=place.tenant), Clock())
     index, experience, catalogue = state.task.index, state.task.experience, state.task.index.catalogue
     warn(state.warnings)
     edges = _edges(index, of, hops, lambda tool: used_together(experience, index, tool))

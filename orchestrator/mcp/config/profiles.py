@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from orchestrator.catalogue.export import exported_name
 from orchestrator.catalogue.schema import gathered
+from orchestrator.common.digests import digest
 from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidArguments, InvalidConfig
@@ -25,6 +26,7 @@ from orchestrator.records.tool import Tool, altered
 
 _NOTHING = ("", ":", "")
 """A pattern that matches no tool, for an empty list."""
+_MAX_PINNED_NAME = 64 - len("mcp__toolroute__")
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 
 
@@ -74,6 +76,9 @@ class ProfileSpec(_Strict):
     tools: tuple[str, ...] | None = None
     pinned: tuple[str, ...] = ()
     approve: Approve | None = None
+    read_only: Annotated[StrictBool, Field(validation_alias="readOnly")] = False
+    resources: StrictBool = True
+    prompts: StrictBool = True
     overrides: dict[str, Override] = Field(default_factory=dict)
 
 
@@ -108,6 +113,16 @@ class Profile:
         given = self.spec.tools
         own = [pattern.partition(":") for pattern in given or () if not pattern.startswith("!")]
         return own if own or given == () else None
+
+    @property
+    def filters(self) -> dict[str, str]:
+        """The properties that a tool must have, as a RouteRequest takes them."""
+        mcp_only = {"kind": "mcp"}  # Agents and integrations cannot be called through the gateway.
+        return {**mcp_only, "read_only": "true"} if self.spec.read_only else mcp_only
+
+    def allows(self, tool: Tool) -> bool:
+        """Return True if the profile includes a tool of the configuration, by its key and its properties."""
+        return self.has(tool.key) and (not self.spec.read_only or self.shown(tool).annotations.read_only is True)
 
     def has_server(self, server: str) -> bool:
         """Return True if the profile can include a tool of this server."""
@@ -190,7 +205,16 @@ class Profile:
     def pinned(self, tools: Iterable[Tool]) -> dict[str, Tool]:
         """Return the pinned ones of some tools by the names under which they are listed, in the profile's order."""
         known = {tool.key: tool for tool in tools}
-        return {exported_name(self.shown(known[key]), "mcp"): known[key] for key in self.spec.pinned if key in known}
+        return {_pinned_name(self.shown(known[key])): known[key] for key in self.spec.pinned if key in known}
+
+
+def _pinned_name(tool: Tool) -> str:
+    """Return a name that fits `[a-zA-Z0-9_-]{1,64}` also after a client's prefix, such as `mcp__toolroute__`."""
+    name = exported_name(tool, "openai")
+    if len(name) <= _MAX_PINNED_NAME:
+        return name
+    suffix = digest(tool.key, 8)
+    return f"{name[: _MAX_PINNED_NAME - len(suffix) - 1]}_{suffix}"
 
 
 def texts(value: Any) -> Iterator[str]:

@@ -10,10 +10,10 @@ from orchestrator.errors import Busy, InvalidConfig
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.config.profiles import Profile
 
-_WHOLE = Profile()
-_CURRENT: ContextVar[Profile] = ContextVar("profile", default=_WHOLE)
+_EVERYTHING = Profile()
+_CURRENT: ContextVar[Profile] = ContextVar("profile", default=_EVERYTHING)
 """The profile of the current request. It is set at the start of each request."""
-_MOST_TOKENS = 10_000
+_MAX_TOKENS = 10_000
 
 
 def current() -> Profile:
@@ -27,7 +27,7 @@ def enter(config: McpConfig, name: str) -> Profile:
         raise InvalidConfig(
             f"unknown profile {name!r}: it is no longer in the configuration file; ask the operator of this gateway"
         )
-    profile = config.profiles[name] if name else _WHOLE
+    profile = config.profiles[name] if name else _EVERYTHING
     _CURRENT.set(profile)
     return profile
 
@@ -45,7 +45,7 @@ def named(scope: Mapping[str, Any] | None, only: str) -> str:
     return claims.get("profile") or only or scope.get("path_params", {}).get("profile", "")
 
 
-def fitting(warnings: Iterable[str], profile: Profile, servers: Iterable[str]) -> list[str]:
+def of_profile(warnings: Iterable[str], profile: Profile, servers: Iterable[str]) -> list[str]:
     """Return the warnings of a search without those that name a server outside the profile.
 
     Args:
@@ -61,19 +61,25 @@ class RateLimit:
     """Calls a minute for each token: a bucket that holds a minute's calls and refills steadily."""
 
     def __init__(self) -> None:
-        self._left = OrderedDict[str, tuple[float, float]]()
+        self._buckets = OrderedDict[str, tuple[float, float]]()
+        """By holder of a token: the calls that are left, and the time at which they were counted."""
 
     def take(self, scope: Mapping[str, Any] | None) -> None:
         """Count a call of a request's token. Raises Busy over the limit, with the time of the next allowed call."""
         token = getattr(scope.get("user"), "access_token", None) if scope else None
-        if token is None or not (most := (token.claims or {}).get("calls_per_minute")):
+        per_minute = (token.claims or {}).get("calls_per_minute") if token is not None else None
+        if token is None or not per_minute:
             return
-        now, key = time.monotonic(), f"{token.client_id} {token.subject}"
-        left, since = self._left.pop(key, (max(most, 1.0), now))
-        left = min(max(most, 1.0), left + (now - since) * most / 60)
-        self._left[key] = (left - 1 if left >= 1 else left), now
-        if len(self._left) > _MOST_TOKENS:
-            self._left.popitem(last=False)
-        if left < 1:
-            wait = (1 - left) * 60 / most
-            raise Busy(f"too many calls: this token may make {most:g} calls a minute; call again in {wait:.0f} seconds")
+        holder = f"{token.client_id} {token.subject}"
+        now = time.monotonic()
+        capacity = max(per_minute, 1.0)
+        calls, since = self._buckets.pop(holder, (capacity, now))
+        calls = min(capacity, calls + (now - since) * per_minute / 60)
+        is_allowed = calls >= 1
+        self._buckets[holder] = (calls - 1 if is_allowed else calls), now
+        if len(self._buckets) > _MAX_TOKENS:
+            self._buckets.popitem(last=False)
+        if not is_allowed:
+            wait_s = (1 - calls) * 60 / per_minute
+            limit = f"this token may make {per_minute:g} calls a minute"
+            raise Busy(f"too many calls: {limit}; call again in {wait_s:.0f} seconds")

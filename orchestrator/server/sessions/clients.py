@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -58,9 +58,7 @@ class Clients:
             return str((context.meta or {}).get(LOG_LEVEL_META_KEY) or "")
         return self._log_levels.get(_connection(context), "")
 
-    def subscribed(
-        self, context: Context, on_left: Callable[[ServerResource], Awaitable[None]]
-    ) -> dict[str, ServerResource]:
+    def subscribed(self, context: Context, on_left: Callable[[ServerResource], None]) -> dict[str, ServerResource]:
         """Return the resources that a client of an earlier protocol has subscribed to, to be changed in place.
 
         Args:
@@ -71,11 +69,11 @@ class Clients:
         if connection not in self._subscribed:
             resources = self._subscribed[connection] = {}
 
-            async def left() -> None:
+            def leave() -> None:
                 for resource in resources.values():
-                    await on_left(resource)
+                    on_left(resource)
 
-            connection.exit_stack.push_async_callback(left)
+            connection.exit_stack.callback(leave)
         return self._subscribed[connection]
 
     async def publish(self, tenant: str, *events: ServerEvent) -> None:

@@ -219,8 +219,8 @@ class Resources:
             ToolChanged: The tool's definition has changed, or its change waits to be accepted.
         """
         router, key = await self.router(), call.tool.key
-        known = (await router._index(call.tenant)).catalogue[key]
-        if not router._offers(known):
+        known = (await router.engine.catalogue(call.tenant))[key]
+        if not router.engine.serves(known):
             raise UnknownTool(f"tool {key!r} belongs to a server that this worker does not offer (only_servers)")
         if known.hash != call.tool.hash or is_quarantined(known):
             raise ToolChanged(
@@ -368,7 +368,7 @@ class Resources:
 
         router = await self.router()
         if router.store is not None:
-            at_hand = partial(router._catalogue_at_hand, tenant)
+            at_hand = partial(router.engine.loaded_catalogue, tenant)
             await keep_current(router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
 
     def _entry(self, tenant: str, server: str) -> str:

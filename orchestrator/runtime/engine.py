@@ -1,0 +1,150 @@
+"""The engine of a Router: a tenant's index and past tasks, and the State with which a pipeline begins."""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from copy import copy
+from dataclasses import replace
+
+from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.index.calibration import Calibration
+from orchestrator.index.embed import no_tool_of, unfamiliar_to
+from orchestrator.index.index import Index
+from orchestrator.options import Options
+from orchestrator.pipeline.conversation import earlier_texts
+from orchestrator.pipeline.pipeline import Clock
+from orchestrator.pipeline.state import State, Task
+from orchestrator.pipeline.understand import understand
+from orchestrator.records.request import RouteRequest
+from orchestrator.records.tool import Kind, Tool
+from orchestrator.runtime.computing import Computing
+from orchestrator.runtime.embedding import Embedding
+from orchestrator.runtime.experience_cache import ExperienceCache
+from orchestrator.runtime.index_cache import IndexCache
+from orchestrator.runtime.needs import read_needs
+from orchestrator.runtime.route_models import RouteModels
+
+
+class RouteEngine:
+    """The parts that all routes of a Router share.
+
+    Attributes:
+        options: The Router's settings.
+        calibration: The maps from features to probabilities.
+        indexes: The tenants' indexes.
+        experience: The tenants' past tasks.
+        embedding: The embedder.
+        models: The language model and the reranker.
+        computing: Runs the stages.
+        servers: The MCP servers that may give matches. None: all.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        calibration: Calibration,
+        indexes: IndexCache,
+        experience: ExperienceCache,
+        embedding: Embedding,
+        models: RouteModels,
+    ) -> None:
+        self.options = options
+        self.calibration = calibration
+        self.indexes = indexes
+        self.experience = experience
+        self.embedding = embedding
+        self.models = models
+        self.computing = Computing()
+        self.servers: frozenset[str] | None = None
+
+    @property
+    def learns(self) -> bool:
+        """True if past tasks are stored and used."""
+        return self.options.experience != "off"
+
+    def with_catalogue(self, catalogue: Catalogue) -> "RouteEngine":
+        """Return an engine for only this catalogue, with the same settings, embedder and past tasks."""
+        other = copy(self)
+        other.indexes = self.indexes.over(catalogue)
+        other.servers = None
+        return other
+
+    async def aclose(self) -> None:
+        self.indexes.clear()
+        self.experience.clear()
+        self.embedding.close()
+        self.computing.close()
+        await self.models.aclose()
+
+    # --- what a tenant has
+
+    async def index(self, tenant: str) -> Index:
+        """Return the tenant's current Index. Concurrent callers share one load."""
+        index, _ = await self.indexes.get(tenant)
+        return index
+
+    async def catalogue(self, tenant: str) -> Catalogue:
+        """Return the tenant's current catalogue."""
+        return (await self.index(tenant)).catalogue
+
+    def loaded_catalogue(self, tenant: str) -> Catalogue | None:
+        """Return the catalogue of the tenant's last route. None: nothing was routed yet. It loads nothing."""
+        index = self.indexes.at_hand(tenant)
+        return None if index is None else index.catalogue
+
+    async def servers_of(self, tenant: str) -> AbstractSet[str]:
+        """Return the servers of the tenant's current tools. The name "" is for tools without a server."""
+        return (await self.catalogue(tenant)).places.keys()
+
+    def serves(self, tool: Tool) -> bool:
+        """Return True if tools of the tool's server may match."""
+        return tool.kind is not Kind.MCP or self.servers is None or tool.server in self.servers
+
+    # --- how a task is read
+
+    async def begin(self, request: RouteRequest, clock: Clock, needs: Sequence[str] | None = ()) -> State:
+        """Return the State with which a pipeline begins, for a valid request.
+
+        Args:
+            request: A request with a tenant.
+            clock: Measures the time for loading and for the analysis of the task.
+            needs: What the task needs, if known. None: ask a language model, if the options say so.
+        """
+        index, index_warning = await self.indexes.get(request.tenant)
+        experience_warning = await self.experience.get(request.tenant) if self.learns else ""
+        clock.book("load")
+        task = await self._task(request, index, needs or ())
+        warnings = filter(None, (index_warning, experience_warning))
+        state = State(task=task, warnings=tuple(warnings))
+        clock.book("understand")
+        if needs is None and self.options.understand == "model":
+            read = await read_needs(state.task, self.models.of_route)
+            clock.book("needs")
+            if read.texts:
+                task = await self._task(request, index, read.texts)
+            state = replace(state, task=task, usage=read.usage, warnings=(*state.warnings, *read.warnings))
+        return state
+
+    async def _task(self, request: RouteRequest, index: Index, needs: Sequence[str]) -> Task:
+        past = self.experience.at_hand(request.tenant)
+        earlier = earlier_texts(request.query, request.conversation)
+        compute = self.computing.compute(request.query, len(index.catalogue))
+        understood = await compute(
+            lambda: understand(request.query, earlier, known=index.terms, actions=index.actions, needs=needs)
+        )
+        embedding = self.embedding
+        return Task(
+            request=request,
+            understood=understood,
+            index=index,
+            options=self.options,
+            calibration=self.calibration if past is None else past.claims.on(self.calibration),
+            embed=lambda texts: embedding.vectors(index, texts),
+            no_tool=lambda: no_tool_of(embedding.embedder),
+            unfamiliar_to=lambda text: unfamiliar_to(embedding.embedder, text),
+            leans=bool(earlier),
+            remote=past is not None and embedding.embedder.remote,
+            experience=past,
+            servers=self.servers,
+            model=self.models.of_route,
+            compute=compute,
+        )

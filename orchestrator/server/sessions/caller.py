@@ -1,0 +1,50 @@
+"""Who sends a request to the gateway: its tenant, its client and its session, from the token and the connection."""
+
+from typing import Any
+
+from orchestrator.errors import UnknownTenant
+from orchestrator.server.sessions.asker import Context
+from orchestrator.server.sessions.outcome_recorder import Conversation
+
+_MAX_CLIENT_NAME = 200
+
+
+def http_scope(context: Context) -> Any:
+    """Return the ASGI scope of a request, or None over stdio."""
+    return None if context.request is None else context.request.scope
+
+
+def token_tenant(context: Context) -> str:
+    """Return the tenant of a request's token. Raises UnknownTenant without a token."""
+    user = _user(context)
+    if user is None:
+        raise UnknownTenant(
+            "this request has no token, so its tenant is unknown: send an Authorization header with a bearer token"
+        )
+    return str(user.access_token.client_id)
+
+
+def conversation_of(context: Context, tenant: str) -> Conversation:
+    """Return the conversation of a tenant's request."""
+    return Conversation(tenant, _actor(context), _session(context))
+
+
+def _actor(context: Context) -> str:
+    """Return the actor: the holder of a token from a file, otherwise the client's name."""
+    user = _user(context)
+    params = context.session.client_params
+    holder = user.access_token.subject if user is not None else None
+    name = params.client_info.name if params else ""
+    return str(holder or name)[:_MAX_CLIENT_NAME]
+
+
+def _session(context: Context) -> str:
+    """Return the session over HTTP.
+
+    "" over stdio, where the process is the session, and for a client without sessions.
+    """
+    return context.request.headers.get("mcp-session-id", "") if context.request is not None else ""
+
+
+def _user(context: Context) -> Any:
+    return context.request.scope.get("user") if context.request is not None else None

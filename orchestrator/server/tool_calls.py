@@ -1,0 +1,204 @@
+"""The tool `call_tool` of the gateway: one call from the check of its arguments to the record of its use."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mcp import MCPError
+from mcp.server.subscriptions import ToolsListChanged
+from mcp.types import URL_ELICITATION_REQUIRED
+
+from orchestrator.catalogue.export import check_arguments
+from orchestrator.errors import ToolrouteError, UnknownTool
+from orchestrator.mcp.calls import Call, OnProgress
+from orchestrator.mcp.results import Answered, as_mcp_result
+from orchestrator.records.durable_names import IDEMPOTENCY_KEY
+from orchestrator.records.outcome import Use
+from orchestrator.records.tool import Tool
+from orchestrator.server.apps import interface
+from orchestrator.server.audit_trail import AuditTrail
+from orchestrator.server.masking import masked_progress, masking
+from orchestrator.server.sessions.client_profile import current
+from orchestrator.server.sessions.kept_results import KeptResults
+from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
+from orchestrator.server.tenant_servers import TenantServers
+from orchestrator.server.uris import with_shown_links, with_shown_ui
+from orchestrator.telemetry import TOOL_ERROR
+from orchestrator.trust.approval_rules import ASKED
+from orchestrator.trust.audit import Entry, arguments_digest
+from orchestrator.trust.definition_changes import is_quarantined
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+Allow = Callable[[Tool, Mapping[str, Any]], Awaitable[str]]
+"""Returns the reason why the tool may be called with these arguments. Raises an error if it may not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequest:
+    """A client's request to call a tool.
+
+    Attributes:
+        key: The tool's key.
+        arguments: The arguments.
+        meta: The `_meta` of the client's request.
+        allow: Asks for approval, and raises if the call is not allowed. None: no approval is needed.
+        on_progress: Receives the server's progress.
+    """
+
+    key: str
+    arguments: Mapping[str, Any]
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    allow: Allow | None = None
+    on_progress: OnProgress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The tool of a call, the definition that its client was shown, and the checked arguments."""
+
+    tool: Tool
+    definition: Tool
+    arguments: dict[str, Any]
+
+
+class ToolCalls:
+    """Calls tools of a tenant's servers.
+
+    Args:
+        results: Keeps the results that are cut.
+        outcomes: Learns which tools are called after a search.
+        audit: Gets a line for each call.
+    """
+
+    def __init__(self, results: KeptResults, outcomes: OutcomeRecorder, audit: AuditTrail) -> None:
+        self._results = results
+        self._outcomes = outcomes
+        self._audit = audit
+
+    async def call(self, servers: TenantServers, who: Conversation, request: CallRequest) -> "CallToolResult":
+        """Call a tool of the tenant's present catalogue after its approval.
+
+        Raises:
+            UnknownTool: The tenant has no such tool.
+            InvalidArguments: The arguments do not fit. `allow` and the connection may raise further errors.
+        """
+        entry = Entry(event="call", tenant=who.tenant, actor=who.actor, arguments=arguments_digest(request.arguments))
+        try:
+            chosen = await _chosen(servers, request)
+        except ToolrouteError as error:
+            # A name that is no tool's name may be any text, so it is not written down.
+            key = "" if isinstance(error, UnknownTool) else request.key
+            self._audit.note(replace(entry, tool=key, approval="not asked", result=type(error).__name__))
+            raise
+        entry = replace(
+            entry,
+            server=chosen.tool.server,
+            tool=chosen.tool.key,
+            arguments=arguments_digest(chosen.arguments),
+            decision=self._outcomes.search_of(who, chosen.tool.key),
+        )
+        with self._outcomes.call(who, chosen.tool.key) as record_use, self._audit.request(entry) as fields:
+            if request.allow is not None:
+                tool, fields["approval"] = await _approved(servers, chosen, request.allow)
+                chosen = replace(chosen, tool=tool)
+            began = time.perf_counter()
+            answered = await _send(servers, request, chosen, fields, self._results.max_tokens)
+            fields["result"] = TOOL_ERROR  # Unless it is an answer.
+            _raise_if_links(answered)
+            result = await self._shown_result(servers, who, chosen.tool, answered)
+            ms = (time.perf_counter() - began) * 1000
+            record_use(Use(tool=chosen.tool.key, ok=not result.is_error, ms=ms))
+            fields["result"] = TOOL_ERROR if result.is_error else "ok"
+            fields["bytes"] = _size(result)
+        return result
+
+    async def _shown_result(
+        self, servers: TenantServers, who: Conversation, tool: Tool, answered: Answered
+    ) -> "CallToolResult":
+        """Return a server's result as the client sees it. What is cut is kept."""
+        owner = who.tenant, who.actor
+        had_kept_results = self._results.has_any(owner)
+        result = as_mcp_result(answered, partial(self._results.keep, owner))
+        if self._results.has_any(owner) and not had_kept_results:
+            await servers.tell(ToolsListChanged())  # `read_result` is there from now on.
+        result.content = [with_shown_links(tool.server, block) for block in result.content]
+        offers = await servers.offers([tool.server])
+        ui = interface(tool, offers[tool.server])
+        meta = with_shown_ui(tool.server, result.meta or {})
+        result.meta = {"ui": ui, **meta} if ui else meta or None
+        return result
+
+
+async def _chosen(servers: TenantServers, request: CallRequest) -> _Chosen:
+    """Return the tool of a call with its checked arguments."""
+    profile = current()
+    tool = await servers.tool(request.key)
+    profile.check(tool, request.arguments)
+    if is_quarantined(tool):
+        tool = await servers.listed_now(tool)
+    definition = servers.offered.definition(tool)
+    if definition.hash != tool.hash:  # The connection says what has changed.
+        return _Chosen(tool, definition, dict(request.arguments))
+    # In a thread, because a stranger's schema may take seconds, and others are served meanwhile.
+    arguments = await asyncio.to_thread(check_arguments, profile.shown(tool), request.arguments)
+    return _Chosen(tool, definition, arguments)
+
+
+async def _approved(servers: TenantServers, chosen: _Chosen, allow: Allow) -> tuple[Tool, str]:
+    """Return the tool as its server defines it after its person has answered, and the last approval.
+
+    The definition may have changed, without a notification, while the person thought. Then the person is asked about
+    the new one.
+    """
+    tool = chosen.tool
+    approval = await allow(tool, chosen.arguments)
+    while approval in ASKED:
+        live = await servers.listed_now(tool)
+        if live.hash == tool.hash:
+            break
+        tool = live
+        approval = await allow(tool, chosen.arguments)
+    return tool, approval
+
+
+async def _send(
+    servers: TenantServers, request: CallRequest, chosen: _Chosen, fields: dict[str, Any], max_tokens: int
+) -> Answered:
+    """Send the call to its server. A definition that has changed since the approval is approved again."""
+
+    async def confirm(live: Tool) -> None:
+        changed = await servers.differing(chosen.tool, live)
+        if changed is not None and request.allow is not None:
+            fields["approval"] = await request.allow(changed, chosen.arguments)
+
+    fixed = current().fixed(chosen.tool)
+    idempotency_key = request.meta.get(IDEMPOTENCY_KEY)
+    call = Call.of(
+        chosen.definition,
+        {**chosen.arguments, **fixed},
+        str(idempotency_key) if idempotency_key else None,
+        request.meta,
+    )
+    call.on_progress = masked_progress(request.on_progress, fixed)
+    call.confirm = confirm
+    call.max_tokens = max_tokens
+    with masking(fixed) as masked:
+        return masked(await servers.pool.exchange(call))
+
+
+def _raise_if_links(answered: Answered) -> None:
+    """Pass on the error that names the links a user has to visit first: clients show these."""
+    error = answered.answer
+    if isinstance(error, MCPError) and error.code == URL_ELICITATION_REQUIRED:
+        secrets = answered.secrets
+        raise MCPError(error.code, secrets.redact(error.message), secrets.redact_json(error.data))
+
+
+def _size(result: "CallToolResult") -> int:
+    """Return the bytes of an answer's texts and files."""
+    return sum(len(getattr(block, "text", getattr(block, "data", ""))) for block in result.content)

@@ -1,0 +1,200 @@
+"""The tool `search` of the gateway: the best tools for a task, and the complete definitions of named tools."""
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from orchestrator.errors import ToolrouteError
+from orchestrator.mcp.listing.offers import Offer
+from orchestrator.pipeline import capacity
+from orchestrator.records.decision import Decision
+from orchestrator.records.request import RouteHint, RouteRequest
+from orchestrator.records.tool import Match, Tool
+from orchestrator.runtime.prewarm import servers_to_prewarm
+from orchestrator.runtime.router import Router
+from orchestrator.server.apps import is_visible_to
+from orchestrator.server.audit_trail import AuditTrail
+from orchestrator.server.search_answer import complete_definition, matches_shown
+from orchestrator.server.sessions.client_profile import current, of_profile
+from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
+from orchestrator.server.tenant_servers import TenantServers
+from orchestrator.trust.audit import Entry
+from orchestrator.trust.server_texts import error_for_model
+
+_MAX_TOKENS = 8_000
+"""The maximum number of tokens of the definitions in an answer, the same as for a call's result."""
+_REPEAT_AFTER_S = 600.0
+"""Seconds after which a conversation is warned about the same server again."""
+_MAX_CONVERSATIONS = 1_000
+_GATEWAY_PREFIX = re.compile(r"\bmcp__\w*?toolroute\w*?__(?:(?:search|call_tool|read_result)\b)?", re.IGNORECASE)
+"""The name under which AI clients know the gateway's own tools, such as `mcp__toolroute__call_tool`."""
+
+
+class ToolSearch:
+    """Searches the tools of one tenant's servers, as its client's profile shows them.
+
+    Args:
+        router: Routes the tasks.
+        outcomes: Learns which tools are called after a search.
+        audit: Gets a line for each search.
+        max_prewarmed: The maximum number of servers that are connected while the model thinks.
+    """
+
+    def __init__(self, router: Router, outcomes: OutcomeRecorder, audit: AuditTrail, max_prewarmed: int) -> None:
+        self._router = router
+        self._outcomes = outcomes
+        self._audit = audit
+        self._max_prewarmed = max_prewarmed
+        self._server_warnings = ServerWarnings()
+
+    async def search(
+        self, servers: TenantServers, who: Conversation, query: str, limit: int, hint: RouteHint
+    ) -> dict[str, Any]:
+        """Return the best tools for a task as JSON, with their probabilities, the confidence and warnings.
+
+        Args:
+            servers: The tenant's servers.
+            who: The client's conversation.
+            query: The task in words.
+            limit: The maximum number of tools.
+            hint: The searches to run.
+        """
+        began = time.perf_counter()
+        profile = current()
+        unlisted = await servers.unlisted()
+        decision = await self._router.route(
+            RouteRequest(
+                query=_GATEWAY_PREFIX.sub("", query) or query,
+                tenant=servers.tenant,
+                limit=limit,
+                route_hint=hint,
+                token_cap=3 * _MAX_TOKENS,  # A warning below names the definitions that do not fit.
+                filters=profile.filters,
+                only=profile.patterns,
+            )
+        )
+        offers = await servers.offers({match.tool.server for match in decision.matches})
+        usable = [match for match in decision.matches if _is_usable(match.tool, servers, offers, unlisted)]
+        fitting, too_long = capacity.fit(usable[:1], _MAX_TOKENS, capacity.definition_tokens)
+        matches = [*(fitting or too_long), *usable[1:limit]]
+        search_id = self._outcomes.searched(decision, {match.tool.key for match in matches}, who)
+        for match in matches:
+            servers.offered.add(match.tool)
+        servers.pool.warm(servers_to_prewarm(usable, self._max_prewarmed))
+        ms = (time.perf_counter() - began) * 1000
+        self._audit.note(Entry(event="search", tenant=who.tenant, actor=who.actor, decision=search_id, ms=ms))
+        return {
+            **_answer(decision, matches, offers, first_complete=bool(fitting)),
+            "warnings": [
+                *of_profile(decision.warnings, profile, servers.names),
+                *_too_long_warnings(too_long),
+                *self._server_warnings.new_for(who, _server_warnings(servers, unlisted, matches)),
+            ],
+        }
+
+    async def describe(self, servers: TenantServers, who: Conversation, keys: Sequence[str]) -> dict[str, Any]:
+        """Return the complete definitions of tools within the token limit. A warning names each unknown tool.
+
+        Raises:
+            UnknownTool: All tools are unknown.
+        """
+        with self._audit.request(Entry(event="describe", tenant=who.tenant, actor=who.actor)) as fields:
+            tools, errors = await _known_tools(servers, keys)
+            if errors and not tools:
+                raise errors[0]
+            matches = [Match(tool=tool, score=1) for tool in tools]
+            fitting, dropped = capacity.fit(matches, _MAX_TOKENS, capacity.definition_tokens)
+            offers = await servers.offers({tool.server for tool in tools})
+            definitions = [_definition(match.tool, offers) for match in fitting]
+            fields["result"] = "ok"
+            fields["tool"] = " ".join(definition["tool"] for definition in definitions)
+        warnings = [error_for_model(str(error)) for error in errors]
+        if dropped:
+            names = ", ".join(current().shown_key(match.tool.key) for match in dropped)
+            limit = f"the limit of {_MAX_TOKENS:,} tokens is reached"
+            warnings.append(f"{names}: {limit}; describe these tools separately")
+        return {"tools": definitions, "warnings": warnings}
+
+
+class ServerWarnings:
+    """The warnings about servers that each conversation has got lately."""
+
+    def __init__(self) -> None:
+        self._told: OrderedDict[Conversation, dict[str, float]] = OrderedDict()
+
+    def new_for(self, who: Conversation, warnings: Iterable[str]) -> list[str]:
+        """Return the warnings that this conversation has not got within the last minutes."""
+        now = time.monotonic()
+        told = self._told.setdefault(who, {})
+        self._told.move_to_end(who)
+        if len(self._told) > _MAX_CONVERSATIONS:
+            self._told.popitem(last=False)
+        new = [warning for warning in warnings if now >= told.get(warning, 0.0)]
+        told.update(dict.fromkeys(new, now + _REPEAT_AFTER_S))
+        return new
+
+
+def _is_usable(tool: Tool, servers: TenantServers, offers: Mapping[str, Offer], unlisted: Mapping[str, str]) -> bool:
+    """Return True if a client's model can call the tool.
+
+    The stored tools of a server that is not listed yet belong to another entry of that name.
+    """
+    offer = offers.get(tool.server, Offer())
+    return servers.can_call(tool) and tool.server not in unlisted and is_visible_to("model", tool, offer)
+
+
+def _answer(
+    decision: Decision, matches: Sequence[Match], offers: Mapping[str, Offer], *, first_complete: bool
+) -> dict[str, Any]:
+    """Return a search's answer without its warnings, with the names that the profile shows."""
+    profile = current()
+    keys = {match.tool.key for match in matches}
+    matching_servers = {match.tool.server for match in matches}
+    recommended = [key for key in decision.recommended if key in keys]
+    return {
+        "matches": matches_shown(
+            [replace(match, tool=profile.shown(match.tool)) for match in matches],
+            offers,
+            {match.tool.server for match in matches if match.tool.key in recommended},
+            first_complete=first_complete,
+        ),
+        "recommended": [profile.shown_key(key) for key in recommended],
+        "stage": str(decision.stage),
+        "confidence": round(decision.confidence, 4),
+        "semantic_ran": decision.semantic_ran,
+        "servers": [server for server in decision.servers if server in matching_servers],
+    }
+
+
+def _too_long_warnings(matches: Sequence[Match]) -> list[str]:
+    keys = ", ".join(current().shown_key(match.tool.key) for match in matches)
+    why = f"the definition has more than {_MAX_TOKENS:,} tokens, so only required parameters are shown"
+    return [f"{keys}: {why}"] if keys else []
+
+
+def _server_warnings(servers: TenantServers, unlisted: dict[str, str], matches: Sequence[Match]) -> list[str]:
+    """Return the warnings about servers that could not be listed, or that refused the credentials."""
+    refused = servers.pool.refusals(sorted({match.tool.server for match in matches}))
+    return [
+        *(f"the tools of server {name!r} were not searched: {error_for_model(why)}" for name, why in unlisted.items()),
+        *map(error_for_model, refused),
+    ]
+
+
+async def _known_tools(servers: TenantServers, keys: Sequence[str]) -> tuple[list[Tool], list[ToolrouteError]]:
+    """Return the tools with these keys, and the errors of those that are unknown."""
+    tools = list[Tool]()
+    errors = list[ToolrouteError]()
+    for key in dict.fromkeys(keys):
+        try:
+            tools.append(await servers.tool(key))
+        except ToolrouteError as error:
+            errors.append(error)
+    return tools, errors
+
+
+def _definition(tool: Tool, offers: dict[str, Offer]) -> dict[str, Any]:
+    return complete_definition(current().shown(tool), offers.get(tool.server, Offer()))
