@@ -41,8 +41,8 @@ LAYERS = (
 WHEN_CALLED = {
     ("orchestrator.records.decision", "orchestrator.catalogue.export"),
     ("orchestrator.records.delta", "orchestrator.catalogue.export"),
-    ("orchestrator.runtime.router", "orchestrator.llm.client"),
-    ("orchestrator.runtime.router", "orchestrator.llm.rerank"),
+    ("orchestrator.runtime.route_models", "orchestrator.llm.client"),
+    ("orchestrator.runtime.route_models", "orchestrator.llm.rerank"),
 }
 """A Decision's and a Delta's own methods give their tools in a provider's shape; a Router opens the models and the
 reranker that its options name."""
