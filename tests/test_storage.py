@@ -11,6 +11,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.runtime.router import Router
 from orchestrator.store.manifest import CATALOGUES, PARTS, owned
+from orchestrator.store.sqlite_backend import SqliteBackend
 from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import qdrant_front
@@ -19,7 +20,7 @@ from tests.stores import FILES, MAIL, shipped
 
 def test_a_store_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidConfig, match="cannot be used: it is a file"):
+    with pytest.raises(InvalidConfig, match="cannot be used: it is not a folder"):
         Store(tmp_path / "file", embedder=shipped()).load("org:1")
 
 
@@ -40,7 +41,7 @@ async def test_a_damaged_record_is_named_the_rest_is_served_and_an_import_writes
     store.replace_servers("local", {"mail": MAIL, "files": FILES})
     whole = store.load("local")
     tools = store._tool_points.collection
-    with store.qdrant.writing("local") as points:
+    with store.backend.writing("local") as points:
         kept = points.find(tools, vectors=True)
         (broken,) = [record for record in kept if record.payload["key"] == "mail:send_email"]
         change(broken.payload)
@@ -63,7 +64,7 @@ async def test_a_damaged_record_is_named_the_rest_is_served_and_an_import_writes
 def test_a_damaged_list_of_a_tenants_tools_is_named_with_the_remedy() -> None:
     store = Store(embedder=shipped())
     store.replace_server("local", "mail", MAIL)
-    with store.qdrant.writing("local") as points:
+    with store.backend.writing("local") as points:
         (record, *_) = points.find(PARTS)
         points.put(PARTS, {record.id: {**record.payload, "text": "[{"}})
     with pytest.raises(
@@ -133,15 +134,15 @@ def test_a_changed_tool_leaves_most_parts_of_a_manifest_alone(monkeypatch: pytes
     with qdrant_front() as front:
         store = Store(front.url, embedder=shipped())
         store.replace_server("org:1", "s", tools)
-        before = store.qdrant.read("org:1", lambda points: owned(points, "org:1"))
+        before = store.backend.read("org:1", lambda points: owned(points, "org:1"))
         store.replace_server("org:1", "s", [*tools[:-1], tool("s:do_99", "Does something else")])
-        after = store.qdrant.read("org:1", lambda points: owned(points, "org:1"))
+        after = store.backend.read("org:1", lambda points: owned(points, "org:1"))
         assert len(before.parts) == len(after.parts) == 6
         assert len({*before.parts} - {*after.parts}) == 1
 
 
 def test_no_request_to_a_server_grows_beyond_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestrator.store.qdrant.client._FLOATS", 1_000)
+    monkeypatch.setattr("orchestrator.store.qdrant.points._FLOATS", 1_000)
     with qdrant_front() as front:
         store = Store(front.url, embedder=shipped())
         store.replace_server("org:1", "s", [tool(f"s:do_{number}", f"Does {number}") for number in range(10)])
@@ -165,12 +166,12 @@ def test_reading_makes_no_folder_and_finds_what_another_process_then_writes(tmp_
 def test_a_store_without_a_location_is_empty_once_it_is_closed() -> None:
     store = Store(embedder=shipped())
     store.replace_server("org:1", "mail", MAIL)
-    folder = store.qdrant._folder
-    assert (store.servers("org:1"), str(store), folder is not None) == ({"mail": 2}, "(a temporary folder)", True)
+    assert isinstance(store.backend, SqliteBackend)
+    folder = store.backend.path
+    assert (store.servers("org:1"), str(store)) == ({"mail": 2}, "(a temporary folder)")
     store.close()
     assert store.servers("org:1") == {}
     store.replace_server("org:1", "mail", MAIL)
     del store
     gc.collect()
-    assert folder
-    assert not folder.path.exists()
+    assert not folder.exists()

@@ -171,11 +171,11 @@ def _die(*_: object) -> None:
 
 
 def _points(store: Store) -> Points:
-    return store.qdrant.read("org:1", lambda points: points)
+    return store.backend.read("org:1", lambda points: points)
 
 
 def _kept(store: Store) -> int:
-    return store.qdrant.read("org:1", lambda points: len(list(points.find(store._tool_points.collection))))
+    return store.backend.read("org:1", lambda points: len(list(points.find(store._tool_points.collection))))
 
 
 @pytest.mark.parametrize("place", [kind for kind in KINDS if kind in ("http", "url")], indirect=True)

@@ -15,7 +15,7 @@ from orchestrator import Router
 from orchestrator.errors import StoreUnavailable
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.records.tool import Tool
-from orchestrator.store.qdrant import patience
+from orchestrator.store.qdrant import retries
 from orchestrator.store.store import Store
 from tests.catalogues import sample
 from tests.loopback import served
@@ -37,8 +37,8 @@ def front() -> Iterator[QdrantFront]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A route and an import soon give up on one request."""
     monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 0.3)
-    monkeypatch.setattr(patience, "_FIRST_S", 0.01)
-    monkeypatch.setattr(patience, "_LONGEST_S", 0.05)
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(retries, "LONGEST_WAIT_S", 0.05)
 
 
 def _renamed(tools: Sequence[Tool], number: int) -> list[Tool]:

@@ -1,20 +1,20 @@
 """A store in a folder: each tenant's cost, lock and damage are its own, and no file in it runs."""
 
 import asyncio
-import base64
-import errno
-import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -26,9 +26,7 @@ from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailabl
 from orchestrator.records.outcome import Outcome, Use
 from orchestrator.runtime import index_file
 from orchestrator.runtime.router import Router
-from orchestrator.store import listing_records, manifest
-from orchestrator.store.folder_backend import Folder
-from orchestrator.store.opening import EXPERIENCE, TOOLS
+from orchestrator.store.backend import EXPERIENCE, TOOLS
 from orchestrator.store.store import SHARED, Store
 from tests.catalogues import tool
 from tests.stores import FILES, MAIL, shipped
@@ -46,117 +44,102 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
-def place(store: Store, tenant: str) -> Path:
-    return Folder(Path(store.location)).part(tenant, TOOLS)
+def folder_of(store: Store, tenant: str) -> Path:
+    return Path(store.location) / "tenants" / digest(tenant, 32)
 
 
-SHARED_FOLDER = digest(SHARED, 32)
+def file_of(store: Store, tenant: str, part: str = TOOLS) -> Path:
+    return folder_of(store, tenant) / f"{part}.sqlite"
 
 
-def archive(store: Store, tenant: str) -> Path:
-    (found,) = place(store, tenant).glob("*.points")
-    return found
-
-
-def test_a_folder_that_others_can_write_is_refused(store: Store, tmp_path: Path) -> None:
-    own = place(store, "org:a")
-    for folder in (Path(store.location), own.parent.parent, own.parent, own):
+def test_a_folder_that_others_can_write_is_refused(store: Store) -> None:
+    tenant = folder_of(store, "org:a")
+    for folder in (Path(store.location), tenant.parent, tenant):
         folder.chmod(0o757)
         for use in (lambda: store.load("org:a"), lambda: store.replace_server("org:a", "mail", MAIL)):
             with pytest.raises(InvalidConfig, match=rf"'{folder}' can be written by every user.*chmod"):
                 use()
         folder.chmod(0o755)
-    own.parent.rename(tmp_path / "elsewhere").chmod(0o757)
-    own.parent.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InvalidConfig, match=r"can be written by every user"):
-        store.load("org:a")
     assert len(store.load("org:b").tools) == 3
-    if os.geteuid() == 0:
-        os.chown(store.location, 12_345, -1)
-        with pytest.raises(InvalidConfig, match=r"belongs to another user \(id 12345\).*chown"):
-            store.load("org:a")
 
 
-Damage = Callable[[Store, str], object]
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_refused(store: Store) -> None:
+    os.chown(store.location, 12_345, -1)
+    with pytest.raises(InvalidConfig, match=r"belongs to another user \(id 12345\).*chown"):
+        store.load("org:a")
 
 
-def _rewritten(**changes: object) -> Damage:
-    def change(store: Store, tenant: str) -> None:
-        head = place(store, tenant) / "head.json"
-        head.write_text(json.dumps({**json.loads(head.read_text()), **changes}))
+@pytest.mark.parametrize("which", ["tenants", "tenant"])
+def test_a_link_inside_a_store_is_not_followed(which: str, store: Store, tmp_path: Path) -> None:
+    done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
+    store.outcomes.add("org:a", [done], shipped().embed(["send it"]), 90)
+    folder = folder_of(store, "org:a")
+    folder = folder.parent if which == "tenants" else folder
+    elsewhere = folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(elsewhere)
+    before = contents(elsewhere)
+    for use in (
+        lambda: store.load("org:a"),
+        lambda: store.replace_server("org:a", "mail", MAIL[:1]),
+        lambda: store.outcomes.forget_all("org:a"),
+        lambda: store.drop("org:a"),
+    ):
+        with pytest.raises(InvalidConfig, match=r"it is a link.*remove it, or give another folder with --store"):
+            use()
+    assert contents(elsewhere) == before
+
+
+def test_a_file_of_an_earlier_toolroute_is_named_with_its_remedy(tmp_path: Path) -> None:
+    old = tmp_path / "tenants" / digest("org:a", 32) / "tools"
+    old.mkdir(parents=True)
+    (old / "head.json").write_text('{"form": 2}')
+    store = Store(tmp_path, embedder=shipped())
+    for use in (lambda: store.load("org:a"), lambda: store.replace_server("org:a", "mail", MAIL)):
+        with pytest.raises(InvalidConfig, match=r"files of an earlier toolroute.*remove .*tenants.*tools import"):
+            use()
+
+
+Damage = Callable[[Store, str, str], object]
+
+
+def _changed(statement: str, *values: object) -> Damage:
+    def change(store: Store, tenant: str, part: str) -> None:
+        with closing(sqlite3.connect(file_of(store, tenant, part))) as connection:
+            connection.execute(statement, values)
+            connection.commit()
 
     return change
 
 
-def _recorded(content: Callable[[str], str], *, named: bool = True) -> Damage:
-    """Change the first part of a manifest's content. With `named`, name the part by its new content."""
-
-    def change(store: Store, tenant: str) -> None:
-        file = place(store, tenant) / "head.json"
-        head = json.loads(file.read_text())
-        (record,) = [own for own in head["records"][manifest.CATALOGUES].values() if own.get("parts")]
-        parts = head["records"][manifest.PARTS]
-        part = parts.pop(record["parts"][0])
-        part["text"] = content(part["text"])
-        if named:
-            record["parts"][0] = manifest._part_id(tenant, part["text"])
-        parts[record["parts"][0]] = part
-        file.write_text(json.dumps(head))
-
-    return change
+def _cut(store: Store, tenant: str, part: str) -> None:
+    path = file_of(store, tenant, part)
+    os.truncate(path, path.stat().st_size // 2)
 
 
-def _over(offset: int, data: bytes) -> Damage:
-    def write(store: Store, tenant: str) -> None:
-        with archive(store, tenant).open("r+b") as file:
-            file.seek(offset)
-            file.write(data)
-
-    return write
+def _overwritten(store: Store, tenant: str, part: str) -> None:
+    with file_of(store, tenant, part).open("r+b") as file:
+        file.write(b"half a file of something else" * 200)
 
 
-def _lines(change: Callable[[bytes], bytes]) -> Damage:
-    """Change each line of the file, with its length and checksum in the head."""
-
-    def rewrite(store: Store, tenant: str) -> None:
-        file, head = archive(store, tenant), place(store, tenant) / "head.json"
-        content = b"".join(change(line) + b"\n" for line in file.read_bytes().splitlines())
-        file.write_bytes(content)
-        named = json.loads(head.read_text())
-        (own,) = named["collections"].values()
-        own |= {"length": len(content), "checksum": zlib.crc32(content)}
-        head.write_text(json.dumps(named))
-
-    return rewrite
-
-
-NO_NUMBERS = base64.b64encode(b"\xff" * 4 * 256)
-
-
-def _longer(store: Store, tenant: str) -> dict[str, object]:
-    head = json.loads((place(store, tenant) / "head.json").read_text())
-    return {name: {**own, "length": 10**18} for name, own in head["collections"].items()}
-
-
+_NO_NUMBERS = np.full(256, np.nan, np.float32).tobytes()
+_OF_TOOLS = "WHERE collection LIKE 'tool_capabilities%'"
 DAMAGE: dict[str, Damage] = {
-    "archive gone": lambda store, tenant: archive(store, tenant).unlink(),
-    "archive cut": lambda store, tenant: os.truncate(archive(store, tenant), 1_000),
-    "one byte": _over(5_000, b"\xff"),
-    "byte more": lambda store, tenant: _rewritten(collections=_longer(store, tenant))(store, tenant),
-    "vectors cut": _lines(lambda line: line[:40] + line[140:]),
-    "vectors no numbers": _lines(lambda line: b" ".join([line[:36], NO_NUMBERS, line.split(b" ", 2)[2]])),
-    "vectors no base64": _lines(lambda line: b" ".join([line[:36], b"=%=", line.split(b" ", 2)[2]])),
-    "payloads cut": _lines(lambda line: line[:-1]),
-    "payloads no objects": _lines(lambda line: line[: line.rindex(b"{")] + b"[1]"),
-    "lines empty": _lines(lambda _: b""),
-    "head cut": lambda store, tenant: os.truncate(place(store, tenant) / "head.json", 40),
-    "older form": _rewritten(form=0),
-    "unknown field": _rewritten(colour="blue"),
-    "another's": _rewritten(tenant="org:b"),
-    "elsewhere": _rewritten(collections={"tool_capabilities__static": {"file": "../../x.points", "size": 256}}),
-    "a letter": _recorded(lambda content: content.replace("e", "o", 1), named=False),
-    "text": _recorded(lambda _: '[{"s": "x"}, {}, ""]'),
-    "collection unknown": _recorded(lambda content: json.dumps({**json.loads(content), "collection": "nope"})),
+    "file cut": _cut,
+    "file overwritten": _overwritten,
+    "file of something else": lambda store, tenant, part: file_of(store, tenant, part).write_bytes(b"x" * 10_000),
+    "tables gone": _changed("DROP TABLE points"),
+    "one letter": _changed(f"UPDATE points SET payload = replace(payload, 'e', 'o') {_OF_TOOLS}"),
+    "payloads cut": _changed(f"UPDATE points SET payload = substr(payload, 1, 9) {_OF_TOOLS}"),
+    "payloads no text": _changed(f"UPDATE points SET payload = x'ff' {_OF_TOOLS}"),
+    "vectors cut": _changed(f"UPDATE points SET vector = x'00' {_OF_TOOLS}"),
+    "vectors gone": _changed(f"UPDATE points SET vector = NULL {_OF_TOOLS}"),
+    "vectors no numbers": _changed(
+        f"UPDATE points SET vector = ?, vector_checksum = ? {_OF_TOOLS}", _NO_NUMBERS, zlib.crc32(_NO_NUMBERS)
+    ),
+    "points gone": _changed(f"DELETE FROM points {_OF_TOOLS}"),
+    "list changed": _changed("UPDATE points SET payload = replace(payload, 'e', 'o') WHERE collection LIKE '%parts'"),
+    "list gone": _changed("DELETE FROM points WHERE collection LIKE '%parts'"),
 }
 
 
@@ -170,7 +153,7 @@ def _damage(store: Store, tenant: str) -> str:
 @pytest.mark.parametrize("name", DAMAGE)
 def test_damage_is_its_tenants_alone_is_named_and_an_import_mends_it(name: str, store: Store) -> None:
     known = store.load("org:a")
-    DAMAGE[name](store, "org:a")
+    DAMAGE[name](store, "org:a", TOOLS)
     for reader in (Store(store.location, embedder=shipped()), store):
         assert re.search(r"'(org:a|mail:\w+|files:\w+)'.*`toolroute tools import`", _damage(reader, "org:a"))
     assert len(store.load("org:b").tools) == 3
@@ -178,9 +161,9 @@ def test_damage_is_its_tenants_alone_is_named_and_an_import_mends_it(name: str, 
     assert (store.load("org:a").tools, store.load("org:a").damaged) == (known.tools, "")
 
 
-@pytest.mark.parametrize("name", ["archive cut", "vectors no numbers", "head cut", "a letter"])
+@pytest.mark.parametrize("name", ["file cut", "vectors no numbers", "tables gone", "one letter"])
 def test_damage_of_what_is_shared_takes_nothing_from_a_tenants_own(name: str, store: Store) -> None:
-    DAMAGE[name](store, SHARED)
+    DAMAGE[name](store, SHARED, TOOLS)
     found = store.load("org:a")
     assert found.tools == Catalogue([*MAIL, *FILES]).tools
     assert re.search(r"'(shared|web:search)'.*`toolroute tools import`", found.damaged)
@@ -190,17 +173,11 @@ def test_damage_of_what_is_shared_takes_nothing_from_a_tenants_own(name: str, st
 
 
 def test_an_import_in_chunks_mends_what_it_finds_damaged_late(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    DAMAGE["vectors cut"](store, "org:a")
+    DAMAGE["vectors cut"](store, "org:a", TOOLS)
     monkeypatch.setattr("orchestrator.store.vectors._CHUNK", 2)
     monkeypatch.setattr("orchestrator.store.writer._BATCH", 1)
     store.replace_servers("org:a", {"mail": MAIL, "files": FILES})
     assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")
-
-
-def test_a_manifest_that_is_written_otherwise_is_replaced(store: Store) -> None:
-    _recorded(lambda content: json.dumps(json.loads(content), indent=1))(store, "org:a")
-    store.remove_server("org:a", "mail")
-    assert store.servers("org:a", own=True) == {"files": 3}
 
 
 def test_only_a_successful_listing_has_a_time(store: Store) -> None:
@@ -213,117 +190,13 @@ def test_only_a_successful_listing_has_a_time(store: Store) -> None:
     assert store.listed_at("org:a") == {}
 
 
-@pytest.mark.parametrize("content", ["{", '{"dead": 5}', None])
-def test_damaged_notes_of_failures_take_no_tools_and_go(content: str | None, store: Store) -> None:
-    with store.qdrant.writing("org:a") as points:
-        listing_records.note_failures(points, "org:a", {})
-        (notes,) = [r.id for r in points.find(manifest.CATALOGUES) if r.payload.get("content") == "{}"]
-        points.put(manifest.CATALOGUES, {notes: {"content": content}})
-    assert (len(store.load("org:a").tools), store.failures("org:a")) == (6, {})
-    store.note_failures("org:a", {"dead": "it failed"})
-    assert store.failures("org:a") == {"dead": "it failed"}
-
-
-@pytest.mark.parametrize("name", ["archive cut", "archive gone", "head cut", "payloads cut"])
-def test_damaged_experience_is_named_and_forgetting_it_mends_it(
-    name: str, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
-    vectors = shipped().embed(["send it"])
-    many = [replace(done, id=str(number)) for number in range(70)]
-    store.outcomes.add("org:a", many, vectors.repeat(70, axis=0), 90)
-    part = place(store, "org:a").parent / EXPERIENCE
-    monkeypatch.setattr(sys.modules[__name__], "TOOLS", EXPERIENCE)
-    DAMAGE[name](store, "org:a")
-    if name == "payloads cut":
-        assert store.outcomes.read("org:a").damaged == 70
-    else:
-        left = contents(part)
-        for use in (
-            lambda: store.outcomes.read("org:a"),
-            lambda: store.outcomes.add("org:a", many, vectors.repeat(70, axis=0), 90),
-            lambda: store.outcomes.forget("org:a", lambda own: own.actor == "ann"),
-        ):
-            with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute experience forget --all`"):
-                use()
-        assert contents(part) == left
-    assert len(store.load("org:a").tools) == 6
-    which = ["--before", "2100-01-01"] if name == "payloads cut" else ["--all"]
-    command = ["experience", "forget", *which, "--store", store.location, "--organization", "a"]
-    assert CliRunner().invoke(cli, command).exit_code == 0
-    assert ("tenant 'org:a': past tasks that could not be read were removed" in caplog.text) == (name != "payloads cut")
-    assert [*contents(part)] == ([part / "head.json"] if name == "payloads cut" else [])
-    assert store.outcomes.read("org:a").outcomes == ()
-    store.outcomes.add("org:a", [done], vectors, 90)
-    assert store.outcomes.read("org:a").outcomes == (done,)
-
-
 def contents(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "lock"}
 
 
-def test_what_a_newer_toolroute_wrote_is_refused_by_name_and_nothing_of_it_goes(store: Store) -> None:
-    done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
-    vectors = shipped().embed(["send it"])
-    store.outcomes.add("org:a", [done], vectors, 90)
-    known, folder, head = store.load("org:a"), Path(store.location), '"form":2,'
-    written = contents(folder)
-    for path in folder.rglob("head.json"):
-        path.write_text(path.read_text().replace(head, head.replace("2", "99")))
-    newer = contents(folder)
-    for use in (
-        lambda: store.load("org:a"),
-        lambda: store.replace_server("org:a", "web", []),
-        lambda: store.drop("org:a"),
-        lambda: store.outcomes.add("org:a", [done], vectors, 90),
-        lambda: store.outcomes.forget("org:a", lambda _: True),
-        lambda: store.outcomes.forget_all("org:a"),
-    ):
-        with pytest.raises(InvalidConfig, match=r"'org:a' was written by a newer toolroute \(form 99, .*--store"):
-            use()
-    assert contents(folder) == newer
-    for path, content in written.items():
-        if SHARED_FOLDER not in str(path):
-            path.write_bytes(content)
-    assert store.load("org:a").tools == Catalogue([*MAIL, *FILES]).tools
-    assert "'shared' was written by a newer toolroute" in store.load("org:a").damaged
-    assert len(known.tools) == 6
-
-
-@pytest.mark.parametrize("name", ["head cut", "archive cut", "one byte"])
-def test_what_an_import_replaces_without_having_read_it_is_kept_and_said(
-    name: str, store: Store, caplog: pytest.LogCaptureFixture
-) -> None:
-    DAMAGE[name](store, "org:a")
-    left = contents(place(store, "org:a"))
-    if name == "head cut":
-        for use in (
-            lambda: store.remove_server("org:a", "mail"),
-            lambda: store.note_failures("org:a", {"dead": "it failed"}),
-        ):
-            with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute tools import`"):
-                use()
-        assert contents(place(store, "org:a")) == left
-    store.replace_server("org:a", "other", [tool("other:one", "One")])
-    store.replace_server("org:a", "mail", MAIL)
-    (aside,) = place(store, "org:a").glob("damaged-*")
-    kept = {path.name: content for path, content in contents(aside).items()}
-    assert kept == {path.name: own for path, own in left.items() if name == "head cut" or path.suffix == ".points"}
-    assert str(aside) in caplog.text
-    assert {"other:one", "mail:send_email"} <= {one.key for one in store.load("org:a").tools}
-
-
-def test_what_an_import_of_one_server_cannot_mend_stays_named(store: Store) -> None:
-    archive(store, "org:a").write_bytes(b"")
-    store.replace_server("org:a", "mail", MAIL)
-    found = store.load("org:a")
-    assert [one.key for one in found.tools] == [*sorted(one.key for one in MAIL), "web:search"]
-    assert "'files:read_file'" in found.damaged
-
-
 def test_reading_opens_nothing_of_other_tenants(store: Store) -> None:
     opened: list[str] = []
-    own = {str(place(store, name)) for name in ("org:a", SHARED)}
+    own = {str(folder_of(store, name)) for name in ("org:a", SHARED)}
     _watch(opened)
     store.load("org:a")
     _watch(None)
@@ -342,8 +215,8 @@ def _watch(into: list[str] | None) -> None:
 
 
 def _audit(event: str, given: tuple[object, ...]) -> None:
-    if (into := _opened[-1]) is not None and event in ("open", "os.listdir", "os.scandir"):
-        into.append(str(given[0]))
+    if (into := _opened[-1]) is not None and event in ("open", "os.listdir", "os.scandir", "sqlite3.connect"):
+        into.append(str(given[0]).removeprefix("file://"))
 
 
 ODD = [
@@ -370,29 +243,9 @@ def test_any_tenants_name_has_a_folder_of_its_own_inside(tmp_path: Path) -> None
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
-def test_a_dropped_tenant_leaves_nothing_and_others_stay(store: Store) -> None:
-    with store.qdrant.writing("org:a", EXPERIENCE) as points:
-        points.create("tool_experience__x", 0)
-        points.put("tool_experience__x", {"00000000-0000-0000-0000-000000000001": {"text": "a"}})
-    store.drop("org:a")
-    assert [one.key for one in store.load("org:a").tools] == ["web:search"]
-    assert list(store.qdrant.read("org:a", lambda points: points.find("tool_experience__x"), EXPERIENCE)) == []
-    assert len(store.load("org:b").tools) == 3
-    assert not place(store, "org:a").parent.exists()
-
-
 def test_a_store_is_no_folder_of_tools(store: Store) -> None:
     with pytest.raises(InvalidCatalogue, match="is a store, not a folder of tool files"):
         list(read_tools(Path(store.location)))
-
-
-def test_an_archive_does_not_grow_with_what_is_gone(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store", embedder=shipped())
-    sizes = []
-    for edition in range(8):
-        store.replace_server("org:a", "s", [tool(f"s:t{n}", f"Edition {edition} of {n}") for n in range(250)])
-        sizes.append(archive(store, "org:a").stat().st_size)
-    assert max(sizes[4:]) <= max(sizes[:4]) * 2
 
 
 def _apart(mounts: str, code: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -417,7 +270,7 @@ def test_a_read_only_folder_is_read_and_a_write_says_why_not(store: Store) -> No
     write = READ + 'Store(sys.argv[1], embedder=shipped()).remove_server("org:a", "mail")'
     done = _apart(mount, write, store.location)
     assert done.stdout == "6\n"
-    assert "Read-only file system" in done.stderr.splitlines()[-1]
+    assert "the folder cannot be written" in done.stderr.splitlines()[-1]
     assert done.stderr.splitlines()[-1].startswith("orchestrator.errors.")
 
 
@@ -429,6 +282,8 @@ from tests.catalogues import tool
 from tests.stores import MAIL, shipped
 
 full = sys.argv[1]
+with open(os.path.join(full, "ballast"), "wb") as file:
+    file.write(bytes(600_000))
 store = Store(full, embedder=shipped())
 store.replace_server("org:a", "mail", MAIL)
 known = store.load("org:a")
@@ -451,6 +306,7 @@ try:
 except StoreUnavailable as error:
     print(error)
 os.unlink(os.path.join(full, "fill"))
+os.unlink(os.path.join(full, "ballast"))
 store.replace_server("org:b", "mail", MAIL)
 assert len(store.load("org:b").tools) == 2
 assert store.load("org:a").tools == known.tools
@@ -461,47 +317,10 @@ print("whole", len(known.tools))
 def test_a_full_disk_ends_the_writer_with_a_clear_error_and_takes_nothing(tmp_path: Path) -> None:
     done = _apart(f"mount -t tmpfs -o size=2m,mode=755 tmpfs {tmp_path}", FILL, tmp_path)
     first, second, last = done.stdout.splitlines()
-    assert "No space left on device" in first
-    assert "No space left on device" in second
+    assert "disk is full" in first
+    assert "cannot be used" in second
     assert last.startswith("whole ")
     assert done.returncode == 0
-
-
-def test_a_writer_takes_nothing_for_lost_that_only_could_not_be_opened(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(path: str, flags: int) -> int:
-        raise OSError(errno.EMFILE, "Too many open files", path)
-
-    monkeypatch.setattr("orchestrator.store.folder_backend.regular", refused)
-    for use in (lambda: store.load("org:a"), lambda: store.replace_server("org:a", "mail", MAIL[:1])):
-        with pytest.raises(StoreUnavailable, match="Too many open files"):
-            use()
-    monkeypatch.undo()
-    assert len(store.load("org:a").tools) == 6
-
-
-def test_what_a_writer_left_that_died_while_it_appended_counts_for_nobody(store: Store) -> None:
-    with archive(store, "org:a").open("ab") as file:
-        file.write(b"half a line, longer than what comes next" * 100)
-    assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")
-    store.replace_server("org:a", "other", [tool("other:one", "One")])
-    assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (7, "")
-    assert b"half a line" not in archive(store, "org:a").read_bytes()
-
-
-def test_a_point_that_is_written_again_stands_in_the_file_once_more_only_until_that_is_read(store: Store) -> None:
-    vectors = shipped().embed(["send it"])
-    for text in ("first words", "second words"):
-        done = Outcome(id="1", query=text, used=(Use(tool="mail:send_email"),), at=time.time())
-        store.outcomes.add("org:a", [done], vectors, 90)
-        assert store.outcomes.read("org:a").outcomes == (done,)
-    (file,) = (place(store, "org:a").parent / EXPERIENCE).glob("*.points")
-    assert b"first words" in file.read_bytes()
-    store.outcomes.add("org:a", [replace(done, id=str(number)) for number in range(65)], vectors.repeat(65, axis=0), 90)
-    (file,) = file.parent.glob("*.points")
-    assert b"first words" not in file.read_bytes()
-    assert len(store.outcomes.read("org:a").outcomes) == 65
 
 
 def test_what_is_kept_is_its_users_alone(tmp_path: Path) -> None:
@@ -515,7 +334,7 @@ def test_what_is_kept_is_its_users_alone(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     modes = {path: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "store", *(tmp_path / "store").rglob("*"))}
-    assert {path.name for path in modes} >= {"head.json", "lock", "index.npz", "tools", "experience"}
+    assert {path.name for path in modes} >= {"tools.sqlite", "experience.sqlite", "index.npz"}
     assert modes == {path: "0o700" if path.is_dir() else "0o600" for path in modes}
 
 
@@ -532,20 +351,122 @@ ODD_FILES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("odd", ODD_FILES)
-@pytest.mark.parametrize("name", ["head.json", "points", "lock", "index.npz"])
+@pytest.mark.parametrize("name", ["tools.sqlite", "tools.sqlite-wal", "index.npz"])
 @pytest.mark.timeout(60)
 def test_what_is_no_file_in_a_files_place_holds_nobody_up(name: str, odd: str, store: Store) -> None:
-    file = archive(store, "org:a") if name == "points" else place(store, "org:a") / name
+    store.close()
+    file = folder_of(store, "org:a") / name
     file.unlink(missing_ok=True)
     ODD_FILES[odd](file)
     if name == "index.npz":
         assert index_file.load(file, "", "", (), frozenset()) is None
-    elif name == "lock":
-        assert len(store.load("org:a").tools) == 6
-        with pytest.raises(StoreUnavailable, match=r"(not a regular file|Is a directory).*lock"):
-            store.replace_server("org:a", "mail", MAIL[:1])
-    else:
-        with pytest.raises(InvalidConfig, match=r"not a regular file.*`toolroute tools import`"):
-            store.load("org:a")
-        store.replace_servers("org:a", {"mail": MAIL, "files": FILES})
-        assert (len(store.load("org:a").tools), store.load("org:a").damaged) == (6, "")
+        return
+    with pytest.raises(StoreUnavailable, match=rf"{name} is not a regular file.*repair it"):
+        store.load("org:a")
+    with pytest.raises(StoreUnavailable, match=rf"{name} is not a regular file.*repair it"):
+        store.replace_server("org:a", "mail", MAIL[:1])
+
+
+@pytest.mark.parametrize("name", ["file cut", "file of something else", "tables gone"])
+def test_damaged_experience_is_named_and_forgetting_it_mends_it(name: str, store: Store) -> None:
+    done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
+    vectors = shipped().embed(["send it"])
+    many = [replace(done, id=str(number)) for number in range(60)]
+    store.outcomes.add("org:a", many, vectors.repeat(60, axis=0), 90)
+    DAMAGE[name](store, "org:a", EXPERIENCE)
+    left = file_of(store, "org:a", EXPERIENCE).read_bytes()
+    for use in (
+        lambda: store.outcomes.read("org:a"),
+        lambda: store.outcomes.add("org:a", many, vectors.repeat(60, axis=0), 90),
+        lambda: store.outcomes.forget("org:a", lambda outcome: outcome.actor == "ann"),
+    ):
+        with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute experience forget --all`"):
+            use()
+    assert file_of(store, "org:a", EXPERIENCE).read_bytes() == left
+    assert len(store.load("org:a").tools) == 6
+    command = ["experience", "forget", "--all", "--store", store.location, "--organization", "a"]
+    assert CliRunner().invoke(cli, command).exit_code == 0
+    assert store.outcomes.read("org:a").outcomes == ()
+    store.outcomes.add("org:a", [done], vectors, 90)
+    assert store.outcomes.read("org:a").outcomes == (done,)
+
+
+def test_damaged_records_of_past_tasks_are_counted(store: Store) -> None:
+    done = Outcome(id="1", query="send it", used=(Use(tool="mail:send_email"),), at=time.time())
+    store.outcomes.add("org:a", [done], shipped().embed(["send it"]), 90)
+    _changed("UPDATE points SET payload = '{}' WHERE vector IS NOT NULL")(store, "org:a", EXPERIENCE)
+    assert store.outcomes.read("org:a").damaged == 1
+
+
+def test_a_file_of_a_newer_toolroute_is_refused_and_stays(store: Store) -> None:
+    _changed("PRAGMA user_version = 99")(store, "org:a", TOOLS)
+    newer = file_of(store, "org:a").read_bytes()
+    for use in (
+        lambda: store.load("org:a"),
+        lambda: store.replace_server("org:a", "web", []),
+        lambda: store.replace_server("org:a", "mail", MAIL),
+        lambda: store.drop("org:a"),
+    ):
+        with pytest.raises(InvalidConfig, match=r"'org:a' was written by a newer toolroute \(form 99, .*--store"):
+            use()
+    assert file_of(store, "org:a").read_bytes() == newer
+    _changed("PRAGMA user_version = 99")(store, SHARED, TOOLS)
+    assert "'shared' was written by a newer toolroute" in store.load("org:b").damaged
+
+
+@pytest.mark.parametrize("name", ["file cut", "file of something else"])
+def test_a_damaged_file_is_set_aside_by_an_import(name: str, store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    DAMAGE[name](store, "org:a", TOOLS)
+    left = file_of(store, "org:a").read_bytes()
+    for use in (
+        lambda: store.remove_server("org:a", "mail"),
+        lambda: store.note_failures("org:a", {"dead": "it failed"}),
+    ):
+        with pytest.raises(InvalidConfig, match=r"'org:a'.*`toolroute tools import`"):
+            use()
+    store.replace_server("org:a", "mail", MAIL)
+    (aside,) = folder_of(store, "org:a").glob("damaged-tools-*")
+    assert (aside / "tools.sqlite").read_bytes() == left
+    assert str(aside) in caplog.text
+    assert {tool.key for tool in store.load("org:a").tools} >= {"mail:send_email"}
+
+
+def test_nothing_of_a_removed_tool_stays_on_disk(store: Store) -> None:
+    secret = "The passphrase of the vault is tulip"
+    store.replace_server("org:a", "vault", [tool("vault:open", secret), tool("vault:close", "Close it")])
+    assert any(secret.encode() in content for content in contents(folder_of(store, "org:a")).values())
+    store.replace_server("org:a", "vault", [tool("vault:close", "Close it")])
+    assert not any(secret.encode() in content for content in contents(folder_of(store, "org:a")).values())
+
+
+def test_nothing_of_a_forgotten_task_stays_on_disk(store: Store) -> None:
+    done = Outcome(id="1", query="call the tulip vault", used=(Use(tool="mail:send_email"),), at=time.time())
+    store.outcomes.add("org:a", [done], shipped().embed(["x"]), 90)
+    assert store.outcomes.forget("org:a", lambda _: True) == 1
+    assert not any(b"tulip" in content for content in contents(folder_of(store, "org:a")).values())
+
+
+def test_nothing_of_a_dropped_tenant_stays_on_disk(store: Store) -> None:
+    store.drop("org:a")
+    assert [tool.key for tool in store.load("org:a").tools] == ["web:search"]
+    assert len(store.load("org:b").tools) == 3
+    assert not any(b"send_email" in content for content in contents(folder_of(store, "org:a")).values())
+
+
+def test_a_file_does_not_grow_with_removed_tools(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store", embedder=shipped())
+    sizes = []
+    for edition in range(8):
+        store.replace_server("org:a", "s", [tool(f"s:t{n}", f"Edition {edition} of {n}") for n in range(250)])
+        sizes.append(file_of(store, "org:a").stat().st_size)
+    assert max(sizes[4:]) <= max(sizes[:4]) * 1.2
+
+
+def test_a_file_system_without_shared_memory_keeps_a_journal(store: Store) -> None:
+    """Such a file has the other journal mode, and each use keeps it."""
+    _changed("PRAGMA journal_mode = DELETE")(store, "org:a", TOOLS)
+    version = store.load("org:a").version
+    Store(store.location, embedder=shipped()).replace_server("org:a", "mail", MAIL[:1])
+    assert not store.is_current("org:a", version)
+    assert len(store.load("org:a").tools) == 5
+    assert not file_of(store, "org:a").with_name("tools.sqlite-wal").exists()

@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from orchestrator.errors import StoreUnavailable
 from orchestrator.store import manifest
 from orchestrator.store.manifest import Manifest
-from orchestrator.store.qdrant.client import ServerPoints
-from orchestrator.store.qdrant.rest import Rest
+from orchestrator.store.qdrant.points import QdrantPoints
+from orchestrator.store.qdrant.rest import Connections, Rest
 from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import Engine
@@ -70,10 +70,10 @@ class StoreModel(RuleBasedStateMachine):
         self.cluster.clear()
         self.patch = pytest.MonkeyPatch()
         time = SimpleNamespace(time=lambda: self.clock.now, sleep=lambda _: None, monotonic=lambda: 0.0)
-        for module in ("store", "writer", "manifest", "tool_records", "drafts", "vectors"):
+        for module in ("store", "writer", "manifest", "tool_records", "drafts", "vectors", "listing_records"):
             self.patch.setattr(f"orchestrator.store.{module}.time", time)
-        for wait in ("_FIRST_S", "_LONGEST_S"):
-            self.patch.setattr(f"orchestrator.store.qdrant.patience.{wait}", 0.0)
+        for wait in ("FIRST_WAIT_S", "LONGEST_WAIT_S"):
+            self.patch.setattr(f"orchestrator.store.qdrant.retries.{wait}", 0.0)
         self.patch.setattr("orchestrator.store.writer._BATCH", 1)
         self.patch.setattr("orchestrator.store.vectors._CHUNK", 2)
         self.live: list[tuple[Writer, Write]] = []
@@ -250,10 +250,10 @@ class StoreModel(RuleBasedStateMachine):
             return Manifest(tenant=TENANT)
         return manifest.owned(self._points(engine), TENANT)
 
-    def _points(self, engine: Engine) -> ServerPoints:
-        rest = Rest("http://replicas", "", 1)
-        rest._opened = ONE[id(engine)]
-        return ServerPoints(rest, TENANT)
+    def _points(self, engine: Engine) -> QdrantPoints:
+        connections = Connections("http://replicas", "", 1)
+        connections._client = ONE[id(engine)]
+        return QdrantPoints(Rest(connections), TENANT)
 
     def _collections(self, engine: Engine) -> list[str]:
         names = [one.name for one in engine.client.get_collections().collections]
@@ -262,7 +262,7 @@ class StoreModel(RuleBasedStateMachine):
     @contextmanager
     def _store(self, client: httpx2.Client) -> Iterator[Store]:
         store = Store("http://replicas", embedder=Lengths())
-        store.qdrant._rest._opened = client
+        store.backend._connections._client = client  # type: ignore[attr-defined]
         yield store
 
 

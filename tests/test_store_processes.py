@@ -44,9 +44,9 @@ for number in range(4):
 """
 HOLDER = """
 import sys, time
-from orchestrator.store.opening import Qdrant
+from orchestrator.store.store import open_backend
 
-with Qdrant(sys.argv[1], 5).writing("org:1"):
+with open_backend(sys.argv[1], 5).writing("org:1"):
     print("held", flush=True)
     time.sleep(60)
 """

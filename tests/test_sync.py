@@ -82,19 +82,22 @@ async def test_servers_that_hang_crash_flood_or_lie_starve_no_healthy_one(order:
     assert max(came.index(server) for server in came if server.startswith("good")) < came.index("sleep_0")
 
 
-@pytest.mark.parametrize("damaged", ["head.json", "*.points"])
-async def test_a_sync_mends_a_damaged_tenant_and_keeps_what_it_could_not_read(damaged: str, store: Store) -> None:
+def _damaged_file(store: Store) -> Path:
+    (file,) = Path(store.location).rglob("tools.sqlite")
+    file.write_bytes(b"no database" * 40)
+    return file
+
+
+async def test_a_sync_mends_a_damaged_tenant_and_keeps_what_it_could_not_read(store: Store) -> None:
     store.replace_server("org:1", "quick", BEFORE)
-    folder = store.qdrant.place("org:1")
-    assert folder
-    (file,) = folder.glob(damaged)
-    file.write_bytes(file.read_bytes()[:40])
+    store.close()
+    file = _damaged_file(store)
     async with Connections(config(quick=QUICK, broken=BROKEN)) as servers:
         report = await sync(servers, store, "org:1")
     assert [server.error == "" for server in report.servers] == [True, False]
     found = Store(store.location, embedder=shipped()).load("org:1")
     assert (sorted(one.name for one in found.tools), found.damaged) == (NOW, "")
-    assert [path.stat().st_size for path in folder.glob(f"damaged-*/{damaged}")] == [40]
+    assert [path.stat().st_size for path in file.parent.glob("damaged-*/tools.sqlite")] == [440]
 
 
 async def test_a_second_sync_changes_nothing_and_a_change_is_reported(store: Store) -> None:

@@ -1,8 +1,16 @@
-"""Records of listings besides their tools: failures, accepted definitions, and offers."""
+"""Records of listings besides their tools: failures, accepted definitions, and offers.
+
+Each is a record with JSON text as its `content`:
+
+    failures of a tenant       {"mail:3f2a9c...": ["connection refused", 1764288000.0]}
+    accepted of a listing      {"send_email": "{\\"server\\": \\"mail\\", ...}"}
+    offer of a listing         {"resources": [...], "prompts": [...]}
+"""
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,8 +22,12 @@ from orchestrator.store.tool_records import point_id, stored_tool, tool_payload
 logger = logging.getLogger(__name__)
 Failure = tuple[str, float]
 """The result of the last try to list a server by an entry: the reason of a failure (empty: none), and the time."""
+ChangeAccepted = Callable[[Mapping[str, Tool]], Mapping[str, Tool]]
+"""Gets the accepted definitions of a listing by name, and returns the new ones."""
+_KEPT_S = 30 * 86_400
+"""Seconds for which the result of a try is kept."""
 _FAILURES = TypeAdapter(dict[str, Failure])
-_ACCEPTED = TypeAdapter(dict[str, dict[str, str]])
+_ACCEPTED = TypeAdapter(dict[str, str])
 
 
 def listing(server: str, entry: str) -> str:
@@ -25,11 +37,7 @@ def listing(server: str, entry: str) -> str:
 
 def failures(points: Points, tenant: str) -> dict[str, Failure]:
     """Return the results of the last tries to list the tenant's servers. Unreadable results are left out."""
-    found = points.get(CATALOGUES, [point := point_id("failures", tenant)])
-    try:
-        return _FAILURES.validate_json(found[point].payload.get("content", "")) if found else {}
-    except ValidationError:
-        return {}
+    return _failures_in(_content(points, point_id("failures", tenant)))
 
 
 def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, str]:
@@ -40,57 +48,90 @@ def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, st
         tenant: The tenant.
         entries: The entries of the configuration. None: all servers are seen.
     """
-    found = dict[str, str]()
-    for listing_name, (why, _) in sorted(failures(points, tenant).items(), key=lambda one: one[1][1]):
-        server, _, entry = listing_name.partition(":")
+    reasons: dict[str, str] = {}
+    oldest_first = sorted(failures(points, tenant).items(), key=lambda item: item[1][1])
+    for name, (reason, _) in oldest_first:
+        server, _, entry = name.partition(":")
         if entries is None or not entry or entries.get(server) == entry:
-            found[server] = why
-    return {server: why for server, why in found.items() if why}
+            reasons[server] = reason
+    return {server: reason for server, reason in reasons.items() if reason}
 
 
-def note_failures(points: Points, tenant: str, failed: Mapping[str, Failure]) -> None:
-    points.create(CATALOGUES)
-    points.put(CATALOGUES, {point_id("failures", tenant): {"content": json.dumps(failed, ensure_ascii=False)}})
-
-
-def accepted(points: Points, tenant: str) -> dict[str, dict[str, Tool]]:
-    """Return the accepted definitions of tools that have another definition now or are gone, by listing and name."""
-    found = points.get(CATALOGUES, [point := point_id("accepted", tenant)])
-    try:
-        kept = _ACCEPTED.validate_json(found[point].payload.get("content", "")) if found else {}
-    except ValidationError:
-        logger.warning("tenant %r: the store's accepted tool definitions are damaged; accept the tools again", tenant)
-        kept = {}
-    read = {one: {name: stored_tool({"tool": text}) for name, text in own.items()} for one, own in kept.items()}
-    return {one: {name: tool for name, tool in own.items() if tool is not None} for one, own in read.items()}
-
-
-def note_accepted(points: Points, tenant: str, kept: Mapping[str, Mapping[str, Tool]]) -> None:
-    """Store the accepted definitions, by listing and name.
+def note_failures(points: Points, tenant: str, tried: Mapping[str, str]) -> None:
+    """Store the results of tries to list servers. Results of other listings are kept for a month.
 
     Args:
         points: The tenant's points.
         tenant: The tenant.
-        kept: The definitions.
+        tried: The reason by listing. Empty for a listing that succeeded.
     """
-    texts = {one: {name: tool_payload(tool)["tool"] for name, tool in own.items()} for one, own in kept.items() if own}
-    points.create(CATALOGUES)
-    points.put(CATALOGUES, {point_id("accepted", tenant): {"content": json.dumps(texts, ensure_ascii=False)}})
+    at = time.time()
+
+    def with_tried(content: str) -> str:
+        young = {name: failure for name, failure in _failures_in(content).items() if failure[1] > at - _KEPT_S}
+        results = young | {name: (reason, at) for name, reason in tried.items()}
+        return json.dumps(results, ensure_ascii=False)
+
+    points.update(CATALOGUES, point_id("failures", tenant), with_tried)
 
 
-def keep_offer(points: Points, tenant: str, listing: str, offer: str) -> None:
-    points.create(CATALOGUES)
-    points.put(CATALOGUES, {point_id("offer", tenant, listing): {"content": offer}})
+def accepted(points: Points, tenant: str, name: str) -> dict[str, Tool]:
+    """Return the accepted definitions, by name, of a listing's tools that have another definition now or are gone."""
+    return _accepted_in(_content(points, point_id("accepted", tenant, name)), tenant)
 
 
-def offers(points: Points, tenant: str, listings: Collection[str]) -> dict[str, str]:
+def update_accepted(points: Points, tenant: str, name: str, change: ChangeAccepted) -> None:
+    """Change the accepted definitions of a listing.
+
+    Args:
+        points: The tenant's points.
+        tenant: The tenant.
+        name: The listing.
+        change: Returns the new definitions.
+    """
+
+    def changed(content: str) -> str:
+        tools = change(_accepted_in(content, tenant))
+        texts = {tool_name: tool_payload(tool)["tool"] for tool_name, tool in tools.items()}
+        return json.dumps(texts, ensure_ascii=False) if texts or content else ""
+
+    points.update(CATALOGUES, point_id("accepted", tenant, name), changed)
+
+
+def keep_offer(points: Points, tenant: str, name: str, offer: str) -> None:
+    points.update(CATALOGUES, point_id("offer", tenant, name), lambda _: offer)
+
+
+def offers(points: Points, tenant: str, names: Collection[str]) -> dict[str, str]:
     """Return the stored resources and prompts of these listings, as JSON text.
 
     Args:
         points: The tenant's points.
         tenant: The tenant.
-        listings: The listings.
+        names: The listings.
     """
-    ids = {point_id("offer", tenant, listing): listing for listing in listings}
-    found = points.get(CATALOGUES, list(ids))
-    return {ids[point]: record.payload.get("content", "") for point, record in found.items()}
+    ids = {point_id("offer", tenant, name): name for name in names}
+    records = points.get(CATALOGUES, list(ids))
+    return {ids[point]: record.payload.get("content", "") for point, record in records.items()}
+
+
+def _content(points: Points, point: str) -> str:
+    records = points.get(CATALOGUES, [point])
+    return str(records[point].payload.get("content", "")) if records else ""
+
+
+def _failures_in(content: str) -> dict[str, Failure]:
+    try:
+        return _FAILURES.validate_json(content or "{}")
+    except ValidationError:
+        return {}
+
+
+def _accepted_in(content: str, tenant: str) -> dict[str, Tool]:
+    try:
+        texts = _ACCEPTED.validate_json(content or "{}")
+    except ValidationError:
+        logger.warning("tenant %r: the store's accepted tool definitions are damaged; accept the tools again", tenant)
+        return {}
+    tools = {name: stored_tool({"tool": text}) for name, text in texts.items()}
+    return {name: tool for name, tool in tools.items() if tool is not None}

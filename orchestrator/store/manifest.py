@@ -12,7 +12,6 @@ digest of its content, so a write adds the changed parts before it replaces the 
 
 import json
 import logging
-import secrets
 import time
 from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,9 +23,9 @@ from orchestrator.common.digests import digest, same_server
 from orchestrator.common.keys import key_of
 from orchestrator.common.tenant import SHARED
 from orchestrator.errors import FAULTS, InvalidConfig, StoreBusy
+from orchestrator.store.backend import EXPERIENCE, TOOLS, Backend, Damaged
 from orchestrator.store.drafts import Draft
-from orchestrator.store.opening import Qdrant
-from orchestrator.store.points import Points
+from orchestrator.store.points import Points, next_state
 from orchestrator.store.tool_records import point_id, tool_id
 
 logger = logging.getLogger(__name__)
@@ -34,9 +33,10 @@ CATALOGUES = "tool_catalogues"
 """The collection of the manifests. It has no vectors, so a change of the embedder does not affect it."""
 PARTS = "tool_catalogues__parts"
 """The collection of the manifests' parts. A part never changes, because its name is a digest of its content."""
-_MOST, _AT_ONCE = 16_384, 16
+_MOST = 16_384
+_AT_ONCE = 16
 """Limits for a request of 32 MB: tools in a part, and parts in a request."""
-_PAST, _TRIES = 16, 100
+_TRIES = 100
 _READ = ["state", "past", "version", "parts", "draft", "collection", "tools"]
 """The fields of manifests and drafts. The collection also has other records."""
 
@@ -211,8 +211,7 @@ class Manifest:
         """Return the record that names these parts. It replaces the record with the name `state`."""
         known = json.dumps([self.tools, self.last, self.collection], sort_keys=True)
         version = digest(known, 16) if self.tools else ""
-        past = [state for state in (self.state, *self.past) if state][:_PAST]
-        return {"state": secrets.token_hex(8), "past": past, "version": version, "parts": [*parts]}
+        return {**next_state({"state": self.state, "past": self.past}), "version": version, "parts": [*parts]}
 
 
 class _Part(BaseModel, extra="forbid"):
@@ -256,7 +255,7 @@ def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) 
         except FAULTS:
             now = _record(points, tenant)
             if now == record:
-                raise InvalidConfig(
+                raise Damaged(
                     f"the store's list of the tools of tenant {tenant!r} is damaged: import the tools again with "
                     "`toolroute tools import`, or give another store with --store"
                 ) from None
@@ -307,7 +306,7 @@ def to_replace(points: Points, tenant: str) -> tuple[Manifest, tuple[Draft, ...]
     record = records.get(point := point_id("manifest", tenant), {})
     try:
         return owned(points, tenant, record), drafts
-    except InvalidConfig as error:
+    except Damaged as error:
         logger.warning("%s; only the tools of this write are kept", error)
         state = record.get("state")
         if not state or not isinstance(state, str):
@@ -316,38 +315,38 @@ def to_replace(points: Points, tenant: str) -> tuple[Manifest, tuple[Draft, ...]
         return Manifest(tenant=tenant, state=state), drafts
 
 
-def visible(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> tuple[Manifest, ...]:
+def visible(backend: Backend, tenant: str, entries: Entries | None = None) -> tuple[Manifest, ...]:
     """Return the tenant's own servers as a configuration sees them, and the shared servers with other names.
 
     If the shared record cannot be read, the tenant's own servers are still returned.
 
     Args:
-        qdrant: The store.
+        backend: The store.
         tenant: The tenant.
         entries: The entries of the configuration. None: all servers are seen.
     """
-    own = qdrant.read(tenant, lambda points: owned(points, tenant)).seen(entries)
-    return (own,) if tenant == SHARED else (own, shared(qdrant, own.tools))
+    own = backend.read(tenant, lambda points: owned(points, tenant)).seen(entries)
+    return (own,) if tenant == SHARED else (own, shared(backend, own.tools))
 
 
-def shared(qdrant: Qdrant, hidden: Container[str]) -> Manifest:
+def shared(backend: Backend, hidden: Container[str]) -> Manifest:
     """Return the servers that all tenants share, without the servers in `hidden`."""
     try:
-        found = qdrant.read(SHARED, lambda points: owned(points, SHARED)).seen(None)
+        found = backend.read(SHARED, lambda points: owned(points, SHARED)).seen(None)
     except InvalidConfig as error:
         return Manifest(tenant=SHARED, problem=str(error))
     return replace(found, tools={server: own for server, own in found.tools.items() if server not in hidden})
 
 
-def version(qdrant: Qdrant, tenant: str, entries: Entries | None = None) -> str:
+def version(backend: Backend, tenant: str, entries: Entries | None = None) -> str:
     """Return a version of the tools that the tenant sees: its own, the shared ones, and the embedder of their vectors.
 
     Args:
-        qdrant: The store.
+        backend: The store.
         tenant: The tenant.
         entries: The entries of the configuration. None: all servers are seen.
     """
-    own = qdrant.peek(CATALOGUES, {name: point_id("manifest", name) for name in (tenant, SHARED)}, "version")
+    own = backend.peek(CATALOGUES, {name: point_id("manifest", name) for name in (tenant, SHARED)}, "version")
     seen = "" if entries is None else json.dumps(entries, sort_keys=True)
     return digest(f"{own.get(tenant, '')} {own.get(SHARED, '')} {seen}", 16)
 
@@ -373,23 +372,27 @@ def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] |
     return tuple(texts) if swapped else None
 
 
-def forget(qdrant: Qdrant, tenant: str) -> None:
+def forget(backend: Backend, tenant: str) -> None:
     """Remove everything that a server has of the tenant.
 
-    The manifest is emptied first, so that no reader misses tools. A writer that read the old manifest starts again,
-    because the empty manifest is replaced by another one at the end.
+    The manifest is emptied first, so that no reader misses tools. The empty record stays: a server inserts a record
+    whose condition cannot be checked, so a writer that read the old manifest would bring the removed tools back.
     """
     point = point_id("manifest", tenant)
     for _ in range(_TRIES):
-        with qdrant.searching(tenant) as points:
+        with backend.writing(tenant) as points:
             points.create(CATALOGUES)
-            first = Manifest(tenant=tenant).record(())
+            first = Manifest(tenant=tenant, state=str(_record(points, tenant).get("state", ""))).record(())
             points.swap(CATALOGUES, point, first, None)
-            qdrant.drop(tenant, but=CATALOGUES)
-            second = Manifest(tenant=tenant, state=first["state"]).record(())
+        for part in (TOOLS, EXPERIENCE):
+            backend.drop(tenant, part)
+        # A writer that read the first empty record may have written points that were then removed: it starts again.
+        second = Manifest(tenant=tenant, state=first["state"]).record(())
+        with backend.writing(tenant) as points:
             if points.swap(CATALOGUES, point, second, first["state"]):
-                return points.drop_all_but_states(CATALOGUES, second["state"])
-    raise StoreBusy(f"the store {qdrant} is busy: other writers keep writing for tenant {tenant!r}; try again")
+                ids = [record.id for record in points.find(CATALOGUES, payload=False)]
+                return points.delete(CATALOGUES, [record_id for record_id in ids if record_id != point])
+    raise StoreBusy(f"the store {backend} is busy: other writers keep writing for tenant {tenant!r}; try again")
 
 
 def _part_id(tenant: str, text: str) -> str:

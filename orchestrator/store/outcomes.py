@@ -15,8 +15,8 @@ from orchestrator.experience.actors import newest
 from orchestrator.experience.memory import MOST_TASKS
 from orchestrator.index.embed import Embedder, vectors_of
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
-from orchestrator.store.opening import EXPERIENCE, Qdrant
-from orchestrator.store.points import Points, Record, Vectors, is_whole
+from orchestrator.store.backend import EXPERIENCE, Backend
+from orchestrator.store.points import Points, Record, Vectors, has_vector
 from orchestrator.store.vectors import collection_of
 
 logger = logging.getLogger(__name__)
@@ -45,12 +45,13 @@ class StoredOutcomes:
 class Outcomes:
     """The Outcomes of all tenants. All methods block, and may be called from any thread."""
 
-    def __init__(self, qdrant: Qdrant, embedder: Callable[[], Embedder]) -> None:
-        self._qdrant, self._embedder = qdrant, embedder
+    def __init__(self, backend: Backend, embedder: Callable[[], Embedder]) -> None:
+        self._backend = backend
+        self._embedder = embedder
 
     def stamp(self, tenant: str) -> str:
         """Return a text that differs after every write. Empty if only a read can show a change."""
-        return self._qdrant.stamp(tenant, EXPERIENCE)
+        return self._backend.stamp(tenant, EXPERIENCE)
 
     def read(self, tenant: str) -> StoredOutcomes:
         """Return all Outcomes of the tenant. If another embedder embedded them, they are embedded again from their
@@ -62,8 +63,8 @@ class Outcomes:
             named = _head(points, tenant).get("collection", collection)
             return named, list(points.find(named, vectors=True))
 
-        named, records = self._qdrant.read(tenant, ask, EXPERIENCE)
-        whole = [record for record in records if is_whole(record)]
+        named, records = self._backend.read(tenant, ask, EXPERIENCE)
+        whole = [record for record in records if has_vector(record)]
         found = {record.id: outcome for record in whole if (outcome := _outcome(record.payload)) is not None}
         order = sorted(found, key=lambda point: (found[point].at, point))
         vectors = {record.id: record.vector for record in records}
@@ -85,7 +86,7 @@ class Outcomes:
         collection, now = collection_of(_KIND, self._embedder()), time.time()
         oldest = now - days * 86_400
         young = [place for place, outcome in enumerate(outcomes) if outcome.at >= oldest]
-        with self._qdrant.writing(tenant, EXPERIENCE) as points:
+        with self._backend.writing(tenant, EXPERIENCE) as points:
             head = _head(points, tenant)
             added, looked = head.get("added", 0) + len(young), head.get("looked", now)
             if due := added > _ADDED or now > looked + _LOOKED_S:
@@ -96,13 +97,12 @@ class Outcomes:
                 _thin_out(points, collection, oldest)
 
     def forget(self, tenant: str, which: Callable[[Outcome], bool]) -> int:
-        """Remove the Outcomes for which the function returns True, and return their number. A folder then has nothing
-        of
-        them.
+        """Remove the Outcomes for which the function returns True, and return their number. A folder then has
+        nothing of them.
 
         If an Outcome cannot be read, for example that of a newer toolroute, only its actor and its time are known.
         """
-        with self._qdrant.writing(tenant, EXPERIENCE) as points:
+        with self._backend.writing(tenant, EXPERIENCE) as points:
             named = _head(points, tenant).get("collection", _KIND)
             gone = [r.id for r in points.find(named) if which(_outcome(r.payload) or _outline(r))]
             if gone:
@@ -116,10 +116,10 @@ class Outcomes:
             return len([*points.find(_head(points, tenant).get("collection", _KIND), payload=False)])
 
         try:
-            known = self._qdrant.read(tenant, count, EXPERIENCE)
+            known = self._backend.read(tenant, count, EXPERIENCE)
         except InvalidConfig:
             known = None
-        self._qdrant.drop(tenant, [EXPERIENCE])
+        self._backend.drop(tenant, EXPERIENCE)
         if known is None:
             logger.warning("tenant %r: past tasks that could not be read were removed", tenant)
         return known or 0
@@ -137,7 +137,7 @@ class Outcomes:
                 tenant,
             )
         vectors = vectors_of(embedder, [outcome.query for outcome in kept])
-        with self._qdrant.writing(tenant, EXPERIENCE) as points:
+        with self._backend.writing(tenant, EXPERIENCE) as points:
             collection = collection_of(_KIND, embedder)
             self._put(points, tenant, collection, kept, vectors)
             points.put(_HEAD, {_id("head", tenant): {"collection": collection}})

@@ -3,12 +3,15 @@
 No method reads or changes another tenant's points.
 """
 
+import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from orchestrator.errors import StoreBusy
 
 Vectors = NDArray[np.float32]
 Payload = Mapping[str, Any]
@@ -26,22 +29,25 @@ class Record(NamedTuple):
     vector: Vectors | None = None
 
 
-def is_whole(record: Record) -> bool:
+_PAST = 16
+"""The number of earlier states that a record names, so that its writer finds its own write behind later ones."""
+_TRIES = 100
+
+
+def has_vector(record: Record) -> bool:
     """Return True if the point has a vector of finite numbers."""
     return record.vector is not None and bool(np.isfinite(record.vector).all())
 
 
 class Points(ABC):
     """The collections of one tenant's points. A point has a payload and, in most collections, a vector. Ids are UUIDs
-    as
-    text.
+    as text.
     """
 
     @abstractmethod
     def size(self, name: str) -> int | None:
-        """Return the length of the collection's vectors, 0 for a collection without vectors, or None if there is no
-        such
-        collection.
+        """Return the length of the collection's vectors, 0 for a collection without vectors, or None if there is
+        no such collection.
         """
 
     @abstractmethod
@@ -116,6 +122,30 @@ class Points(ABC):
         """
         self.delete(name, ids)
 
-    def lacks(self, name: str, ids: Sequence[str]) -> bool:
-        """Return True if at least one of the points does not exist."""
-        return len(self.get(name, ids, payload=False)) < len(ids)
+    def update(self, name: str, point: str, change: Callable[[str], str]) -> None:
+        """Replace the `content` of a record by what `change` makes of it. It is called again after another's write.
+
+        Args:
+            name: The name of the collection. It is created if it is missing.
+            point: The id of the record.
+            change: Gets the content, empty if there is no record, and returns the new one.
+
+        Raises:
+            StoreBusy: Other writers keep changing the record.
+        """
+        self.create(name)
+        for _ in range(_TRIES):
+            records = self.get(name, [point])
+            before = records[point].payload if point in records else {}
+            content = change(str(before.get("content", "")))
+            if content == before.get("content", ""):
+                return
+            if self.swap(name, point, {"content": content, **next_state(before)}, str(before.get("state", ""))):
+                return
+        raise StoreBusy("the store is busy: other writers keep changing the same record; try again")
+
+
+def next_state(before: Payload) -> dict[str, Any]:
+    """Return the `state` of a record that replaces another one, and the `past` states that it names."""
+    past = [state for state in (before.get("state"), *before.get("past", ())) if state]
+    return {"state": secrets.token_hex(8), "past": past[:_PAST]}

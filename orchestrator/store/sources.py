@@ -18,7 +18,7 @@ import numpy as np
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.tenant import SHARED, check_tenant, is_tenant
 from orchestrator.errors import InvalidInput, StoreUnavailable, ToolrouteError
-from orchestrator.store.opening import shown
+from orchestrator.store.backend import without_credentials
 from orchestrator.store.points import Vectors
 from orchestrator.store.store import Store
 from orchestrator.store.stored_tools import Stored
@@ -63,7 +63,7 @@ class Source:
 
     @property
     def shown(self) -> str:
-        place = shown(str(self.store))
+        place = without_credentials(str(self.store))
         return self.name or (f"{place}#{self.tenant}" if self.tenant else place)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The Store: every tenant's tools and their vectors, in Qdrant. Qdrant runs in a folder or at a URL.
+"""The Store: every tenant's tools and their vectors, in a folder or on a Qdrant server.
 
 A tool's point is named by its definition, so new points never change what a reader sees. A write then replaces one
 record, the tenant's manifest. Readers see the old catalogue or the new one, never a mixture, even if a writer dies.
@@ -19,14 +19,17 @@ from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.index.embed import Embedder
+from orchestrator.options import at_home
 from orchestrator.records.call import ChangePolicy
 from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records, manifest
+from orchestrator.store.backend import EXPERIENCE, TOOLS, Backend, Damaged, without_credentials
 from orchestrator.store.listing_records import Failure
-from orchestrator.store.manifest import Changes, Entries, Manifest
-from orchestrator.store.opening import Qdrant
+from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest
 from orchestrator.store.outcomes import Outcomes
+from orchestrator.store.qdrant.backend import QdrantBackend
 from orchestrator.store.snapshot import Snapshot, read_snapshot
+from orchestrator.store.sqlite_backend import SqliteBackend
 from orchestrator.store.stored_tools import Stored, read_stored
 from orchestrator.store.tool_records import damaged, stored_tool, tool_id
 from orchestrator.store.vectors import ToolPoints
@@ -36,7 +39,6 @@ __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
 _ATTEMPTS = 5
 _REMEMBERED = 10_000
-_FAILURES_KEPT_S = 30 * 86_400
 
 
 class Store:
@@ -65,34 +67,36 @@ class Store:
         timeout_s: float = 10.0,
         entries: Entries | None = None,
         change_policy: ChangePolicy = "safe",
+        collections: str = "",
+        repeat_reads: bool = False,
     ) -> None:
         """Create the store. It opens on first use.
 
         Args:
             location: A folder or a URL. None: in memory.
             embedder: An embedder, or a function that opens one on first use.
-            timeout_s: Seconds that a Qdrant server may take to answer.
+            timeout_s: Seconds to wait for another writer, or for a Qdrant server's answer.
             entries: The entries of a configuration (`McpConfig.entries`). Only tools that these entries listed are
                 seen. None: every server is seen as it was listed last.
             change_policy: The changed definitions that wait until somebody accepts them.
+            collections: The beginning of the names of the collections on a Qdrant server.
+            repeat_reads: Whether reads from a server that does not answer are repeated for a minute, as for a command.
         """
         self.change_policy = change_policy
         self.location = "" if location is None else str(location)
-        self.qdrant = Qdrant(self.location, timeout_s)
-        self._tool_points = ToolPoints(self.qdrant, embedder)
-        self.outcomes = Outcomes(self.qdrant, lambda: self.embedder)
+        self.backend = open_backend(self.location, timeout_s, collections=collections, repeat_reads=repeat_reads)
+        self._tool_points = ToolPoints(self.backend, embedder)
+        self.outcomes = Outcomes(self.backend, lambda: self.embedder)
         """The Outcomes of all tenants."""
         self._entries = entries
         self._known: dict[str, tuple[str, str]] = {}
         """By tenant: the stamp of the store at the last read, and the version of the tools that it gave."""
         self._snapshots: dict[str, tuple[str, Snapshot]] = {}
         """By tenant: the stamp of the store, and the snapshot that was read then."""
-        self._damaged = set[str]()
-        """Tenants with a record that could not be read."""
 
     def __str__(self) -> str:
         """Return the location without credentials."""
-        return str(self.qdrant)
+        return str(self.backend)
 
     @property
     def embedder(self) -> Embedder:
@@ -101,12 +105,12 @@ class Store:
 
     @property
     def remote(self) -> bool:
-        return self.qdrant.remote
+        return self.backend.remote
 
     @property
     def exists(self) -> bool:
         """False if the store is certainly empty. The first write creates a folder."""
-        return self.qdrant.exists
+        return self.backend.exists
 
     def see(self, entries: Entries | None) -> None:
         """From now on, show only the tools that these entries of a configuration listed. None: all."""
@@ -116,7 +120,7 @@ class Store:
 
     def close(self) -> None:
         """Close the client. A later call opens it again. A store in memory is then empty."""
-        self.qdrant.close()
+        self.backend.close()
 
     # --- reading
 
@@ -152,7 +156,7 @@ class Store:
     def version(self, tenant: str) -> str:
         """Read the version of the tenant's tools."""
         check_tenant(tenant, shared=True)
-        stamp, version = self._stamp(tenant), manifest.version(self.qdrant, tenant, self._entries)
+        stamp, version = self._stamp(tenant), manifest.version(self.backend, tenant, self._entries)
         self._remember(tenant, stamp, version)
         return version
 
@@ -170,8 +174,8 @@ class Store:
         """
         if self.remote:
             return user_cache_path("toolroute") / "indexes" / digest(f"{self.location}\n{tenant}", 32) / "index.npz"
-        place = self.qdrant.place(tenant)
-        return place / "index.npz" if place is not None and place.is_dir() else None
+        folder = self.backend.folder(tenant)
+        return folder / "index.npz" if folder is not None and folder.is_dir() else None
 
     def servers(self, tenant: str, *, own: bool = False) -> dict[str, int]:
         """Return the number of tools of each of the tenant's servers, by name. Servers that all tenants share are
@@ -191,7 +195,7 @@ class Store:
         files with the entry.
         """
         check_tenant(tenant, shared=True)
-        own = self.qdrant.read(tenant, lambda points: manifest.owned(points, tenant))
+        own = self.backend.read(tenant, lambda points: manifest.owned(points, tenant))
         return {one: (len(tools), own.files.get(one, ())) for one, tools in own.tools.items() if ":" in one}
 
     def snapshot(self, tenant: str) -> Snapshot:
@@ -210,8 +214,8 @@ class Store:
         kept = self._snapshots.get(tenant)
         if kept is not None and stamp and kept[0] == stamp:
             return kept[1]
-        shared = manifest.shared(self.qdrant, ()).tools
-        snapshot = self.qdrant.read(tenant, lambda points: read_snapshot(points, tenant, self._entries, shared))
+        shared = manifest.shared(self.backend, ()).tools
+        snapshot = self.backend.read(tenant, lambda points: read_snapshot(points, tenant, self._entries, shared))
         if len(self._snapshots) >= _REMEMBERED:
             self._snapshots.clear()
         self._snapshots[tenant] = stamp, snapshot
@@ -220,11 +224,11 @@ class Store:
     def failures(self, tenant: str) -> dict[str, str]:
         """Return the reason of the last failed listing, by server. Servers that were listed are left out."""
         check_tenant(tenant, shared=True)
-        return self.qdrant.read(tenant, lambda points: listing_records.failed(points, tenant, self._entries))
+        return self.backend.read(tenant, lambda points: listing_records.failed(points, tenant, self._entries))
 
     def _failures(self, tenant: str) -> dict[str, Failure]:
         check_tenant(tenant, shared=True)
-        return self.qdrant.read(tenant, lambda points: listing_records.failures(points, tenant))
+        return self.backend.read(tenant, lambda points: listing_records.failures(points, tenant))
 
     def tool(self, tenant: str, key: str) -> Tool | None:
         """Return the definition of one tool, without reading the others. None: the tenant has no such tool."""
@@ -233,23 +237,23 @@ class Store:
         if owner is None:
             return None
         point = tool_id(owner.tenant, key, owner.tools[server][name])
-        found = self.qdrant.read(owner.tenant, lambda points: points.get(owner.collection, [point]))
+        found = self.backend.read(owner.tenant, lambda points: points.get(owner.collection, [point]))
         if found and (tool := stored_tool(found[point].payload)) is not None:
             return tool
         if owner not in self._visible(tenant):
             return self.tool(tenant, key)  # A writer came between our reads.
-        raise InvalidConfig(damaged([key]))
+        raise Damaged(damaged([key]))
 
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
         """Return the tools of one server, without reading the others. Tools with damaged records are left out."""
         owner = next((owner for owner in self._visible(tenant) if server in owner.tools), Manifest(tenant=tenant))
         points = [tool_id(owner.tenant, key_of(server, n), hash_) for n, hash_ in owner.tools.get(server, {}).items()]
-        found = self.qdrant.read(owner.tenant, lambda opened: opened.get(owner.collection, points)) if points else {}
+        found = self.backend.read(owner.tenant, lambda opened: opened.get(owner.collection, points)) if points else {}
         return tuple(tool for record in found.values() if (tool := stored_tool(record.payload)))
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
-        return manifest.visible(self.qdrant, tenant, self._entries)
+        return manifest.visible(self.backend, tenant, self._entries)
 
     def _load(self, tenant: str, earlier: Stored | None, version: str) -> Stored:
         for attempt in range(_ATTEMPTS):
@@ -257,16 +261,15 @@ class Store:
                 time.sleep(0.05 * 2**attempt)  # A writer came between our reads: read again.
             version = version or self.version(tenant)
             stamp = self._stamp(tenant)
-            stored = read_stored(self.qdrant, self._tool_points, tenant, version, earlier, entries=self._entries)
+            stored = read_stored(self.backend, self._tool_points, tenant, version, earlier, entries=self._entries)
             if not stored.damaged:
                 return stored
-            if manifest.version(self.qdrant, tenant, self._entries) == version:
+            if manifest.version(self.backend, tenant, self._entries) == version:
                 # Writing a damaged record again makes no new version of the tools, so the version has a mark here.
                 self._remember(tenant, stamp, f"{version} damaged")
-                self._damaged.add(tenant)
                 return replace(stored, version=f"{version} damaged")
             version = ""
-        raise StoreUnavailable(f"the store {self.qdrant} cannot be read: writers kept changing it; try again")
+        raise StoreUnavailable(f"the store {self.backend} cannot be read: writers kept changing it; try again")
 
     def _remember(self, tenant: str, stamp: str, version: str) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -274,7 +277,7 @@ class Store:
         self._known[tenant] = stamp, version
 
     def _stamp(self, tenant: str) -> str:
-        own, shared = self.qdrant.stamp(tenant), self.qdrant.stamp(SHARED)
+        own, shared = self.backend.stamp(tenant), self.backend.stamp(SHARED)
         return f"{own} {shared}" if own and shared else ""
 
     # --- writing
@@ -325,11 +328,48 @@ class Store:
             EmbedderUnavailable: The definitions cannot be embedded.
         """
         check_tenant(tenant, shared=True)
-        now = {server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()}
-        given = {tool.key: tool for own in servers.values() for tool in own or ()}
-        wanted = {tool_id(tenant, key, tool.hash): tool for key, tool in given.items()}
-        writer = Writer(self.qdrant, self._tool_points, self._damaged)
-        return writer.replace(Write(tenant, now, wanted, listed or {}, self._entries, file), on_progress)
+        definitions = {
+            server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()
+        }
+        written = [tool for tools in servers.values() for tool in tools or ()]
+        write = Write(
+            tenant=tenant,
+            servers=list(servers),
+            definitions=lambda _: definitions,
+            wanted={tool_id(tenant, tool.key, tool.hash): tool for tool in written},
+            listed=listed or {},
+            entries=self._entries,
+            file=file,
+        )
+        return Writer(self.backend, self._tool_points).replace(write, on_progress)
+
+    def exchange_tools(self, tenant: str, server: str, tools: Sequence[tuple[Tool, Tool]]) -> None:
+        """Replace some definitions of a server, if they are still the stored ones. Other tools stay as they are.
+
+        Args:
+            tenant: The tenant.
+            server: The name of the server.
+            tools: The stored definition and the new one of each tool.
+        """
+        check_tenant(tenant, shared=True)
+        hashes = {stored.name: (stored.hash, new.hash) for stored, new in tools}
+
+        def exchanged(before: Manifest) -> dict[str, Definitions | None]:
+            stored = before.seen(self._entries).tools.get(server)
+            if stored is None:
+                return {}
+            return {server: {name: _exchanged(hash_, hashes.get(name)) for name, hash_ in stored.items()}}
+
+        write = Write(
+            tenant=tenant,
+            servers=[server],
+            definitions=exchanged,
+            wanted={tool_id(tenant, new.key, new.hash): new for _, new in tools},
+            listed={},
+            entries=self._entries,
+            file="",
+        )
+        Writer(self.backend, self._tool_points).replace(write, None)
 
     def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None) -> None:
         """Store why servers could not be listed. Reasons for other servers are kept for a month.
@@ -339,14 +379,13 @@ class Store:
             errors: The reason by server. Empty for a server that was listed.
             entries: The identity of the entry by which each server was tried.
         """
-        before, now = self._failures(tenant), time.time()
+        check_tenant(tenant, shared=True)
+        identities = entries or {}
         tried = {
-            listing_records.listing(server, (entries or {}).get(server, "")): error for server, error in errors.items()
+            listing_records.listing(server, identities.get(server, "")): reason for server, reason in errors.items()
         }
-        young = {name: own for name, own in before.items() if name not in tried and own[1] > now - _FAILURES_KEPT_S}
-        after = young | {listing: (error, now) for listing, error in tried.items()}
-        with self.qdrant.writing(tenant) as points:
-            listing_records.note_failures(points, tenant, after)
+        with self.backend.writing(tenant) as points:
+            listing_records.note_failures(points, tenant, tried)
 
     def keep_offer(self, tenant: str, server: str, entry: str, offer: str) -> None:
         """Store a server's resources and prompts as JSON text, by the entry that connects it.
@@ -358,14 +397,14 @@ class Store:
             offer: The JSON text.
         """
         check_tenant(tenant)
-        with self.qdrant.writing(tenant) as points:
+        with self.backend.writing(tenant) as points:
             listing_records.keep_offer(points, tenant, listing_records.listing(server, entry), offer)
 
     def offers(self, tenant: str, entries: Entries) -> dict[str, str]:
         """Return the stored resources and prompts of the servers with these entries, as JSON text by server."""
         check_tenant(tenant)
         listings = {listing_records.listing(server, entry): server for server, entry in entries.items()}
-        found = self.qdrant.read(tenant, lambda points: listing_records.offers(points, tenant, listings))
+        found = self.backend.read(tenant, lambda points: listing_records.offers(points, tenant, listings))
         return {listings[listing]: offer for listing, offer in found.items()}
 
     def listed_at(self, tenant: str) -> dict[str, float]:
@@ -398,39 +437,39 @@ class Store:
             entry: The identity of the entry that lists the server.
         """
         check_tenant(tenant, shared=True)
-        kept = self.qdrant.read(tenant, lambda points: listing_records.accepted(points, tenant))
-        return kept.get(listing_records.listing(server, entry[:OF_SERVER]), {})
+        listing = listing_records.listing(server, entry[:OF_SERVER])
+        return self.backend.read(tenant, lambda points: listing_records.accepted(points, tenant, listing))
 
-    def note_accepted(self, tenant: str, server: str, entry: str, tools: Mapping[str, Tool]) -> None:
-        """Store the accepted definitions of a server's tools. They replace the stored ones.
+    def update_accepted(self, tenant: str, server: str, entry: str, change: listing_records.ChangeAccepted) -> None:
+        """Change the stored accepted definitions of a server's tools. No change of another process is lost.
 
         Args:
             tenant: The tenant.
             server: The name of the server.
             entry: The identity of the entry that lists the server.
-            tools: The definitions by name.
+            change: Gets the stored definitions by name, and returns the new ones. It may be called several times.
         """
         check_tenant(tenant, shared=True)
         listing = listing_records.listing(server, entry[:OF_SERVER])
-        with self.qdrant.writing(tenant) as points:
-            listing_records.note_accepted(points, tenant, {**listing_records.accepted(points, tenant), listing: tools})
+        with self.backend.writing(tenant) as points:
+            listing_records.update_accepted(points, tenant, listing, change)
 
     def to_replace(self, tenant: str) -> Catalogue:
         """Return the tools for a writer that writes them again. Empty if the tenant's own records are damaged."""
         try:
             return self.load(tenant).catalogue
-        except InvalidConfig:
-            with self.qdrant.writing(tenant, mends=True):  # Raises errors that no write can repair.
-                return Catalogue()
+        except Damaged:
+            return Catalogue()
 
     def drop(self, tenant: str) -> None:
         """Remove everything of the tenant: its tools and its experience."""
         check_tenant(tenant, shared=True)
         if self.remote:
-            self.qdrant.check_version()
-            manifest.forget(self.qdrant, tenant)
+            self.backend.check_version()
+            manifest.forget(self.backend, tenant)
         else:
-            self.qdrant.drop(tenant)
+            for part in (TOOLS, EXPERIENCE):
+                self.backend.drop(tenant, part)
         if (file := self.index_file(tenant)) is not None:
             file.unlink(missing_ok=True)
 
@@ -439,8 +478,34 @@ class Store:
         name, _, entry = server.partition(":")
         entry = entry or self.entries(tenant).get(server, "")
         if self.accepted(tenant, name, entry):
-            self.note_accepted(tenant, name, entry, {})
+            self.update_accepted(tenant, name, entry, lambda _: {})
         return self.replace_servers(tenant, {server: None})[server]
+
+
+def open_backend(location: str, timeout_s: float, *, collections: str = "", repeat_reads: bool = False) -> Backend:
+    """Return the place at a location: a folder, or an address of a Qdrant server.
+
+    Args:
+        location: The location. Empty: a temporary folder.
+        timeout_s: Seconds to wait for another writer, or for an answer.
+        collections: The beginning of the names of the collections on a server.
+        repeat_reads: Whether reads from a server are repeated.
+
+    Raises:
+        InvalidConfig: The location is neither a folder nor an address.
+    """
+    location = at_home(location)
+    if location.startswith(("http://", "https://")):
+        return QdrantBackend(location, timeout_s, prefix=collections, repeat_reads=repeat_reads)
+    if "://" in location:
+        shown = without_credentials(location)
+        raise InvalidConfig(f"store {shown!r}: give a folder, or the http(s):// address of a Qdrant server")
+    return SqliteBackend(location, timeout_s)
+
+
+def _exchanged(stored: str, hashes: tuple[str, str] | None) -> str:
+    """Return the hash of a definition after an exchange of the first of two hashes for the second."""
+    return hashes[1] if hashes is not None and hashes[0] == stored else stored
 
 
 def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:

@@ -9,9 +9,9 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records, manifest
+from orchestrator.store.backend import Backend
 from orchestrator.store.manifest import Entries, Manifest
-from orchestrator.store.opening import Qdrant
-from orchestrator.store.points import Vectors, is_whole
+from orchestrator.store.points import Vectors, has_vector
 from orchestrator.store.tool_records import damaged, stored_tool
 from orchestrator.store.vectors import ToolPoints
 
@@ -47,7 +47,7 @@ class Stored:
 
 
 def read_stored(
-    qdrant: Qdrant,
+    backend: Backend,
     tool_points: ToolPoints,
     tenant: str,
     version: str,
@@ -60,7 +60,7 @@ def read_stored(
     A missing record can be the work of a writer in between. The manifest then has another version.
 
     Args:
-        qdrant: The store.
+        backend: The store.
         tool_points: The tools' points.
         tenant: The tenant.
         version: The version, read before this call.
@@ -68,7 +68,7 @@ def read_stored(
         owners: The manifests to read. Default: those that the tenant sees.
         entries: The entries of the configuration that sees the tools.
     """
-    owners = manifest.visible(qdrant, tenant, entries) if owners is None else owners
+    owners = manifest.visible(backend, tenant, entries) if owners is None else owners
     own = all(tool_points.fits(owner.collection) for owner in owners if owner.tools)
     known, wanted = _known(earlier, vectors=own), dict[str, str]()
     problems = [owner.problem for owner in owners if owner.problem]
@@ -77,7 +77,7 @@ def read_stored(
         wanted |= {hash_: key for hash_, (_, key) in points.items()}
         new = {hash_: point for hash_, (point, _) in points.items() if hash_ not in known}
         try:
-            known |= _read(qdrant, owner, new, vectors=own)
+            known |= _read(backend, owner, new, vectors=own)
         except InvalidConfig as error:
             if owner.tenant == tenant:
                 raise
@@ -93,7 +93,7 @@ def read_stored(
         version=version,
         note=note,
         damaged="; ".join(filter(None, problems)),
-        unlisted=frozenset(qdrant.read(tenant, lambda points: listing_records.failed(points, tenant, entries))),
+        unlisted=frozenset(backend.read(tenant, lambda points: listing_records.failed(points, tenant, entries))),
     )
 
 
@@ -107,15 +107,15 @@ def _known(earlier: Stored | None, *, vectors: bool) -> dict[str, _Definition]:
     return {tool.hash: (tool, row) for tool, row in zip(earlier.tools, rows, strict=True)}
 
 
-def _read(qdrant: Qdrant, owner: Manifest, wanted: Mapping[str, str], *, vectors: bool) -> dict[str, _Definition]:
+def _read(backend: Backend, owner: Manifest, wanted: Mapping[str, str], *, vectors: bool) -> dict[str, _Definition]:
     """Read the owner's tools at these points, by hash. Damaged records are left out."""
     if not wanted:
         return {}
     ids = list(wanted.values())
-    found = qdrant.read(owner.tenant, lambda points: points.get(owner.collection, ids, vectors=vectors))
+    found = backend.read(owner.tenant, lambda points: points.get(owner.collection, ids, vectors=vectors))
     tools = {hash_: (stored_tool(found[p].payload), found[p]) for hash_, p in wanted.items() if p in found}
     return {
         hash_: (tool, record.vector)
         for hash_, (tool, record) in tools.items()
-        if tool and tool.hash == hash_ and (is_whole(record) or not vectors)
+        if tool and tool.hash == hash_ and (has_vector(record) or not vectors)
     }

@@ -15,20 +15,19 @@ from orchestrator.index.flags import cleaned, suspects
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Tool
 from orchestrator.store import drafts
+from orchestrator.store.backend import Backend
 from orchestrator.store.manifest import Manifest
-from orchestrator.store.opening import Qdrant
-from orchestrator.store.points import Points, is_whole
+from orchestrator.store.points import Points, Record, has_vector
 from orchestrator.store.tool_records import stored_tool, tool_payload
 
-_CHUNK, _REMOTE_CHUNK = 4096, 512
-_CHECKED = 1_000
-"""Up to this number, the records of points on a server are read. Above it, the points are only counted."""
+_CHUNK = 4096
+_REMOTE_CHUNK = 512
+"""The number of tools to embed at a time, by this process and by an endpoint."""
 
 
 def collection_of(kind: str, embedder: Embedder) -> str:
     """Return the name of the collection for this embedder's vectors. A hash replaces characters that such a name may
-    not
-    have.
+    not have.
     """
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", embedder.id)
     if plain != embedder.id:
@@ -39,8 +38,9 @@ def collection_of(kind: str, embedder: Embedder) -> str:
 class ToolPoints:
     """Writes the tools' points, and follows a change of the embedder."""
 
-    def __init__(self, qdrant: Qdrant, embedder: Embedder | Callable[[], Embedder]) -> None:
-        self._qdrant, self._given = qdrant, embedder
+    def __init__(self, backend: Backend, embedder: Embedder | Callable[[], Embedder]) -> None:
+        self._backend = backend
+        self._given = embedder
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -71,13 +71,7 @@ class ToolPoints:
         return embed_tools(self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools])
 
     def missing(
-        self,
-        points: Points,
-        collection: str,
-        wanted: Mapping[str, Tool],
-        named: Container[tuple[str, str]],
-        *,
-        whole: bool,
+        self, points: Points, collection: str, wanted: Mapping[str, Tool], named: Container[tuple[str, str]]
     ) -> list[str]:
         """Return the points that do not exist or are damaged.
 
@@ -89,21 +83,19 @@ class ToolPoints:
             collection: The name of the collection.
             wanted: The tools by point id.
             named: The tools, by key and definition hash, that the manifest names in this collection.
-            whole: Whether no record is known to be damaged. Many points on a server are then only counted.
         """
-        here, since, found = not self._qdrant.remote, time.time() - drafts.KEPT_S / 2, set[str]()
-        if not here and whole and len(wanted) > _CHECKED:
-            sure = [point for point, tool in wanted.items() if (tool.key, tool.hash) in named]
-            found |= set() if points.lacks(collection, sure) else set(sure)
-        ids = [point for point in wanted if point not in found]
+        local = not self._backend.remote
+        young_since = 0.0 if local else time.time() - drafts.KEPT_S / 2
+        ids = list(wanted)
+        intact: set[str] = set()
         for start in range(0, len(ids), _CHUNK):
-            page = points.get(collection, ids[start : start + _CHUNK], payload=["tool", "written"], vectors=here)
+            page = points.get(collection, ids[start : start + _CHUNK], payload=["tool", "written"], vectors=local)
             for point, record in page.items():
-                tool, kept = stored_tool(record.payload), here or record.payload.get("written", 0.0) > since
-                intact = tool is not None and tool.hash == wanted[point].hash and (is_whole(record) or not here)
-                if intact and (kept or (wanted[point].key, wanted[point].hash) in named):
-                    found.add(point)
-        return [point for point in wanted if point not in found]
+                tool = wanted[point]
+                stays = (tool.key, tool.hash) in named or record.payload.get("written", 0.0) >= young_since
+                if stays and _is_intact(record, tool, with_vector=local):
+                    intact.add(point)
+        return [point for point in ids if point not in intact]
 
     def add(self, points: Points, collection: str, tools: Mapping[str, Tool], vectors: Vectors) -> None:
         """Write a point for each tool. The first points create the collection.
@@ -150,6 +142,11 @@ class ToolPoints:
 
     def _wrong_size(self, stored: int, given: int) -> str:
         return (
-            f"the store {self._qdrant} has vectors with {stored} dimensions, but the embedder {self.embedder.id!r} "
+            f"the store {self._backend} has vectors with {stored} dimensions, but the embedder {self.embedder.id!r} "
             f"gives {given}: use the embedder with which the store was filled, or import the tools into an empty store"
         )
+
+
+def _is_intact(record: Record, tool: Tool, *, with_vector: bool) -> bool:
+    stored = stored_tool(record.payload)
+    return stored is not None and stored.hash == tool.hash and (has_vector(record) or not with_vector)

@@ -1,21 +1,25 @@
 """The Writer: it replaces the tools of a tenant's servers in several short steps, between which others may write."""
 
+import logging
 import time
-from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from orchestrator.errors import StoreBusy
+from orchestrator.errors import StoreBusy, StoreUnavailable
 from orchestrator.records.tool import Tool
 from orchestrator.store import drafts, manifest
+from orchestrator.store.backend import TOOLS, Backend, Damaged
 from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest
-from orchestrator.store.opening import Qdrant
 from orchestrator.store.points import Points
 from orchestrator.store.tool_records import tool_id
 from orchestrator.store.vectors import ToolPoints
 
+logger = logging.getLogger(__name__)
 Progress = Callable[[int, int], None]
 """Called with the number of tools written so far and the number of all tools to write."""
+Definition = tuple[str, str]
+"""A tool's key and the hash of its definition."""
 _SWAPS = 100
 _BATCH = 256
 
@@ -23,52 +27,67 @@ _BATCH = 256
 class Writer:
     """Writes the tools of all tenants."""
 
-    def __init__(self, qdrant: Qdrant, tool_points: ToolPoints, damaged: Container[str]) -> None:
-        self._qdrant, self._tool_points = qdrant, tool_points
-        self._damaged = damaged
+    def __init__(self, backend: Backend, tool_points: ToolPoints) -> None:
+        self._backend = backend
+        self._tool_points = tool_points
 
     def replace(self, write: "Write", on_progress: Progress | None) -> dict[str, Changes]:
-        """Write the tools of several servers, and return the changes of each server."""
-        mends = any(tools is not None for tools in write.now.values())
-        with self._qdrant.writing(write.tenant, mends=mends) as points:
+        """Write the tools of several servers, and return the changes of each server. A write of tools replaces damaged
+        files.
+        """
+        try:
+            return self._replaced(write, on_progress)
+        except Damaged:
+            if not write.wanted:
+                raise
+        self._backend.set_aside(write.tenant, TOOLS)
+        return self._replaced(write, on_progress)
+
+    def _replaced(self, write: "Write", on_progress: Progress | None) -> dict[str, Changes]:
+        with self._backend.writing(write.tenant) as points:
             found = self._found(points, write)
             few = len(found.missing) <= _BATCH and not self._tool_points.embedder.remote
             if not found.missing or few:
                 return self._finish(points, write, found, [])
         noted = self._add_missing(write.tenant, found, on_progress)
-        with self._qdrant.writing(write.tenant, mends=mends) as points:
+        with self._backend.writing(write.tenant) as points:
             again = self._found(points, write)
-            calm = again.before.state == found.before.state
-            return self._finish(points, write, again, noted if calm else [])
+            undisturbed = again.before.state == found.before.state
+            return self._finish(points, write, again, noted if undisturbed else [])
 
     def _found(self, points: Points, write: "Write") -> "_Found":
         """Return the state before a write."""
         before, noted = manifest.to_replace(points, write.tenant)
         collection = self._tool_points.collection
-        kept = write.on(before, collection).definitions() if collection != before.collection else set[tuple[str, str]]()
-        left = self._tool_points.left_behind(points, before, collection)
-        tools = {**{point: tool for point, tool in left.items() if (tool.key, tool.hash) in kept}, **write.wanted}
-        named = before.definitions() if collection == before.collection else frozenset[tuple[str, str]]()
-        missing = self._tool_points.missing(points, collection, tools, named, whole=write.tenant not in self._damaged)
+        tools = dict(write.wanted)
+        named: set[Definition] = set()
+        if collection == before.collection:
+            named = before.definitions()
+        else:  # Another embedder: the tools that stay are embedded again.
+            tools = self._tool_points.left_behind(points, before, collection) | tools
+        after = write.on(before, collection).definitions()
+        tools = {point: tool for point, tool in tools.items() if (tool.key, tool.hash) in after}
+        missing = self._tool_points.missing(points, collection, tools, named)
         return _Found(before, noted, collection, {point: tools[point] for point in missing})
 
     def _add_missing(self, tenant: str, found: "_Found", on_progress: Progress | None) -> list[str]:
         """Write the missing points in chunks, so that other writers get their turn in between. Return their drafts."""
-        self._qdrant.check_version()
-        collection, missing = found.collection, found.missing
-        with self._qdrant.writing(tenant, mends=True) as points:
-            noted = drafts.note(points, manifest.CATALOGUES, [(collection, found.added)])
-        done, ids = 0, list(missing)
-        for first in range(0, len(ids), self._tool_points.chunk):
-            chunk = ids[first : first + self._tool_points.chunk]
+        self._backend.check_version()
+        missing = found.missing
+        with self._backend.writing(tenant) as points:
+            noted = drafts.note(points, manifest.CATALOGUES, [(found.collection, found.added)])
+        ids = list(missing)
+        written = 0
+        for start in range(0, len(ids), self._tool_points.chunk):
+            chunk = ids[start : start + self._tool_points.chunk]
             vectors = self._tool_points.embed([missing[point] for point in chunk])
-            with self._qdrant.writing(tenant, mends=True) as points:
-                for start in range(0, len(chunk), _BATCH):
-                    part = {point: missing[point] for point in chunk[start : start + _BATCH]}
-                    self._tool_points.add(points, collection, part, vectors[start : start + _BATCH])
-                    done += len(part)
+            with self._backend.writing(tenant) as points:
+                for first in range(0, len(chunk), _BATCH):
+                    batch = {point: missing[point] for point in chunk[first : first + _BATCH]}
+                    self._tool_points.add(points, found.collection, batch, vectors[first : first + _BATCH])
+                    written += len(batch)
                     if on_progress is not None:
-                        on_progress(done, len(missing))
+                        on_progress(written, len(missing))
         return noted
 
     def _finish(self, points: Points, write: "Write", found: "_Found", noted: list[str]) -> dict[str, Changes]:
@@ -81,8 +100,10 @@ class Writer:
             noted: The drafts of the points that this write has already added.
         """
         for _ in range(_SWAPS):  # On a Qdrant server, another writer may come first.
-            before, after = found.before, write.on(found.before, found.collection)
-            removed = before.definitions() - (after.definitions() if before.collection == after.collection else set())
+            before = found.before
+            after = write.on(before, found.collection)
+            staying = after.definitions() if before.collection == after.collection else set()
+            removed = before.definitions() - staying
             if found.missing:
                 noted = [*noted, *self._note(points, [(found.collection, found.added)])]
                 vectors = self._tool_points.embed(list(found.missing.values()))
@@ -93,17 +114,18 @@ class Writer:
             going = self._note(points, [(before.collection or found.collection, removed)])
             parts = manifest.swap(points, before, after)
             if parts is not None:
-                done = noted if self._qdrant.remote and before.parts else [*noted, *going]
+                done = noted if self._backend.remote and before.parts else [*noted, *going]
                 self._sweep(points, found, after, parts, removed, done)
                 return write.changes(before, after)
-            noted, found = [], self._found(points, write)
+            noted = []
+            found = self._found(points, write)
         raise StoreBusy(
-            f"the store {self._qdrant} is busy: other writers changed tenant {write.tenant!r} first, {_SWAPS} times; "
+            f"the store {self._backend} is busy: other writers changed tenant {write.tenant!r} first, {_SWAPS} times; "
             "try again"
         )
 
-    def _note(self, points: Points, changes: Sequence[tuple[str, Collection[tuple[str, str]]]]) -> list[str]:
-        self._qdrant.check_version()
+    def _note(self, points: Points, changes: Sequence[tuple[str, Collection[Definition]]]) -> list[str]:
+        self._backend.check_version()
         return drafts.note(points, manifest.CATALOGUES, changes)
 
     def _sweep(
@@ -112,29 +134,51 @@ class Writer:
         found: "_Found",
         after: Manifest,
         parts: Sequence[str],
-        removed: Collection[tuple[str, str]],
+        removed: Collection[Definition],
+        done: Sequence[str],
+    ) -> None:
+        """Delete unused points. The write has succeeded before, so on a server a failure is only a warning."""
+        try:
+            self._sweep_unused(points, found, after, parts, removed, done)
+        except (StoreUnavailable, OSError) as error:
+            if not self._backend.remote:
+                raise
+            logger.warning(
+                "tenant %r: the tools are stored, but unused points stay until a later write: %s", after.tenant, error
+            )
+
+    def _sweep_unused(
+        self,
+        points: Points,
+        found: "_Found",
+        after: Manifest,
+        parts: Sequence[str],
+        removed: Collection[Definition],
         done: Sequence[str],
     ) -> None:
         """Delete the points that are no longer named, the points of old drafts, and the drafts in `done`."""
-        before, tenant, until = found.before, after.tenant, time.time() - drafts.KEPT_S
+        before = found.before
+        tenant = after.tenant
+        until = time.time() - drafts.KEPT_S
         if removed:
-            points.sweep(before.collection, [tool_id(tenant, *tool) for tool in removed], until)
-        if gone := set(before.parts).difference(parts):
-            points.sweep(manifest.PARTS, sorted(gone), until)
+            points.sweep(before.collection, [tool_id(tenant, *definition) for definition in removed], until)
+        gone_parts = set(before.parts).difference(parts)
+        if gone_parts:
+            points.sweep(manifest.PARTS, sorted(gone_parts), until)
         old = [draft for draft in found.noted if draft.at <= until]
         for draft in old:
             points.sweep(draft.collection, self._unnamed(points, draft, after), until)
         if old:
-            kept = {record.id for record in points.find(manifest.PARTS, payload=False)}
-            points.sweep(manifest.PARTS, sorted(kept.difference(parts)), until)
+            stored = {record.id for record in points.find(manifest.PARTS, payload=False)}
+            points.sweep(manifest.PARTS, sorted(stored.difference(parts)), until)
         points.delete(manifest.CATALOGUES, [*done, *(draft.id for draft in old)])
 
     def _unnamed(self, points: Points, draft: drafts.Draft, after: Manifest) -> list[str]:
         """Return the points of a draft that the manifest does not name."""
-        named = after.definitions() if draft.collection == after.collection else set[tuple[str, str]]()
+        named = after.definitions() if draft.collection == after.collection else set()
         if draft.tools is not None:
-            return [tool_id(after.tenant, *tool) for tool in draft.tools if tool not in named]
-        ids = {tool_id(after.tenant, *tool) for tool in named}
+            return [tool_id(after.tenant, *definition) for definition in draft.tools if definition not in named]
+        ids = {tool_id(after.tenant, *definition) for definition in named}
         return [record.id for record in points.find(draft.collection, payload=False) if record.id not in ids]
 
 
@@ -154,17 +198,18 @@ class _Found(NamedTuple):
     missing: dict[str, Tool]
 
     @property
-    def added(self) -> list[tuple[str, str]]:
+    def added(self) -> list[Definition]:
         return [(tool.key, tool.hash) for tool in self.missing.values()]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """A write of several servers.
 
     Attributes:
         tenant: The tenant.
-        now: The definitions by server. None removes the server.
+        servers: The names of the servers.
+        definitions: Returns their definitions after the write, from the manifest before it. None removes a server.
         wanted: The written tools, by point.
         listed: The entries that listed them.
         entries: The entries of the configuration that sees the store.
@@ -172,17 +217,23 @@ class Write:
     """
 
     tenant: str
-    now: Mapping[str, Definitions | None]
+    servers: Collection[str]
+    definitions: Callable[[Manifest], Mapping[str, Definitions | None]]
     wanted: Mapping[str, Tool]
     listed: Entries
     entries: Entries | None
     file: str
 
     def on(self, before: Manifest, collection: str) -> Manifest:
-        return before.changed(before.listings(self.now, self.listed, self.entries), collection, self.file)
+        listings = before.listings(self.definitions(before), self.listed, self.entries)
+        return before.changed(listings, collection, self.file)
 
     def changes(self, before: Manifest, after: Manifest) -> dict[str, Changes]:
         """Return the changes as a reader with the written entries sees them."""
-        whole = None if self.entries is None and not self.listed else {**(self.entries or {}), **self.listed}
-        was, now = before.seen(whole).tools, after.seen(whole).tools
-        return {one: Changes.between(was.get(one, before.tools.get(one, {})), now.get(one, {})) for one in self.now}
+        entries = None if self.entries is None and not self.listed else {**(self.entries or {}), **self.listed}
+        tools_before = before.seen(entries).tools
+        tools_after = after.seen(entries).tools
+        return {
+            server: Changes.between(tools_before.get(server, before.tools.get(server, {})), tools_after.get(server, {}))
+            for server in self.servers
+        }

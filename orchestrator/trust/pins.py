@@ -6,6 +6,7 @@ have a waiting change or are gone.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from orchestrator.common.digests import COMPARED_DIGITS, digest_of, same_server
@@ -59,7 +60,12 @@ def judged(
             kept[tool.name] = pin
     kept = dict([*kept.items()][-_MOST_PINS:])
     if kept != kept_before:
-        store.note_accepted(tenant, server, entry, kept)
+        gone = kept_before.keys() - kept.keys()
+        added = {name: pin for name, pin in kept.items() if kept_before.get(name) != pin}
+        # Another process may change the pins of other tools at the same time.
+        store.update_accepted(
+            tenant, server, entry, lambda pins: {name: pin for name, pin in pins.items() if name not in gone} | added
+        )
     return tools
 
 
@@ -123,15 +129,21 @@ def accept(store: Store, tenant: str, tools: Mapping[str, Tool]) -> None:
     """
     entries = store.entries(tenant)
     for server in _servers_of(tools):
-        stored = store.of_server(tenant, server)
+        entry = entries.get(server, "")
+        stored = [tool for tool in store.of_server(tenant, server) if tool.key in tools]
         for tool in stored:
-            if tool.key in tools and tool.hash != tools[tool.key].hash:
+            if tool.hash != tools[tool.key].hash:
                 raise InvalidInput(f"{tool.key} was not accepted: it has changed since it was shown. Read it again")
-        store.replace_server(tenant, server, [_vouched(tool) if tool.key in tools else tool for tool in stored])
-        kept = store.accepted(tenant, server, entries.get(server, ""))
-        rest = {name: tool for name, tool in kept.items() if f"{server}:{name}" not in tools}
-        if rest != kept:
-            store.note_accepted(tenant, server, entries.get(server, ""), rest)
+        pins = store.accepted(tenant, server, entry)
+        store.exchange_tools(tenant, server, [(tool, _vouched(tool)) for tool in stored])
+        accepted = {tool.name: pins[tool.name] for tool in stored if tool.name in pins}
+        if accepted:
+            store.update_accepted(tenant, server, entry, partial(_without, accepted=accepted))
+
+
+def _without(pins: Mapping[str, Tool], accepted: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Return the pins without those of accepted tools. A pin that was replaced in the meantime stays."""
+    return {name: pin for name, pin in pins.items() if accepted.get(name) != pin}
 
 
 def withdraw(store: Store, tenant: str, keys: Collection[str]) -> None:
@@ -143,9 +155,8 @@ def withdraw(store: Store, tenant: str, keys: Collection[str]) -> None:
         keys: The tools' keys.
     """
     for server in _servers_of(keys):
-        tools = store.of_server(tenant, server)
-        rest = [without_label(tool, VOUCHED) if tool.key in keys else tool for tool in tools]
-        store.replace_server(tenant, server, rest)
+        tools = [tool for tool in store.of_server(tenant, server) if tool.key in keys]
+        store.exchange_tools(tenant, server, [(tool, without_label(tool, VOUCHED)) for tool in tools])
 
 
 def _servers_of(keys: Collection[str]) -> list[str]:

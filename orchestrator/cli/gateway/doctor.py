@@ -79,7 +79,7 @@ def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Find
     def store() -> Finding:
         nonlocal known
         with closing(place.open_store(options)) as opened:
-            opened.qdrant.check_version()
+            opened.backend.check_version()
             known = opened.load(place.tenant).catalogue
             where = str(opened) if opened.exists else f"{opened} (does not exist yet)"
         servers = counted(len(known.places), "server")

@@ -8,30 +8,28 @@ import json
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from orchestrator.errors import InvalidConfig
 from orchestrator.options import store_key
+from orchestrator.store.qdrant.retries import Refused, Retries
 
 if TYPE_CHECKING:
     from httpx2 import URL, Client
     from qdrant_client import QdrantClient
 
 _PORT = 6333
+_MOST_TEXT = 4_000
+"""The characters of a failure's text that are kept."""
 
 
-class Refused(OSError):
-    """The server answered with this HTTP status, which is a failure."""
-
-    def __init__(self, status_code: int, text: str) -> None:
-        super().__init__(text)
-        self.status_code = status_code
-
-
-class Rest:
-    """A server at an address. Connections stay open between requests, and threads may share them."""
+class Connections:
+    """The connections to one address. They stay open between requests, and threads may share them."""
 
     def __init__(self, location: str, shown: str, timeout_s: float) -> None:
         """Create the access. The first request opens the connections.
@@ -41,82 +39,55 @@ class Rest:
             shown: The address without credentials, for messages.
             timeout_s: Seconds to wait for an answer.
         """
-        self.answered = False
-        """Whether the server has answered a request."""
-        self._location, self._shown, self._timeout_s = location, shown, timeout_s
-        self._opening = threading.Lock()
-        self._opened: Client | None = None
-        self._version = ""
+        self.timeout_s = timeout_s
+        self.retries = Retries(shown)
+        self._location = location
+        self._shown = shown
+        self._lock = threading.Lock()
+        self._client: Client | None = None
 
-    def ask(self, method: str, path: str, body: Any = None, patience_s: float = 0.0) -> Any:
-        """Return the result in the server's answer.
-
-        Args:
-            method: The HTTP method.
-            path: The path below the address, such as `/collections/NAME/points`.
-            body: The body, sent as JSON.
-            patience_s: Seconds to wait, if less than the timeout. 0: the timeout.
+    def send(self, method: str, path: str, content: bytes | None, timeout_s: float) -> bytes:
+        """Return the body of the server's answer.
 
         Raises:
             Refused: The server answered with a status other than 200.
             OSError: The server cannot be reached. A late answer is a TimeoutError.
-            ValueError: The answer is not one of a Qdrant server.
-        """
-        content = None if body is None else json.dumps(body).encode()
-        answer = json.loads(self.send(method, path, content, patience_s))
-        if not isinstance(answer, dict) or "result" not in answer:
-            raise ValueError("the answer has no result")
-        self.answered = True
-        return answer["result"]
-
-    def version(self) -> str:
-        """Return the version of the server. It is read once."""
-        self._version = self._version or str(json.loads(self.send("GET", "/"))["version"])
-        return self._version
-
-    def send(self, method: str, path: str, content: bytes | None = None, patience_s: float = 0.0) -> bytes:
-        """Return the body of the server's answer. It fails as `ask` does.
-
-        Args:
-            method: The HTTP method.
-            path: The path below the address.
-            content: The body.
-            patience_s: Seconds to wait, if less than the timeout. 0: the timeout.
         """
         import httpx2
 
-        timeout_s, kind = min(patience_s or self._timeout_s, self._timeout_s), {"content-type": "application/json"}
-        given: dict[str, Any] = {"content": content, "headers": kind} if content else {}
+        given: dict[str, Any] = {}
+        if content:
+            given = {"content": content, "headers": {"content-type": "application/json"}}
         try:
-            response = self._client().request(method, path.lstrip("/"), timeout=timeout_s, **given)
+            response = self._opened().request(method, path.lstrip("/"), timeout=timeout_s, **given)
         except httpx2.TimeoutException as error:
             raise TimeoutError(f"no answer within {timeout_s:g} s") from error
         except httpx2.HTTPError as error:
             raise ConnectionError(str(error)) from error
         if response.status_code != 200:
-            raise Refused(response.status_code, response.text[:1_000])
+            raise Refused(response.status_code, response.text[:_MOST_TEXT], _retry_after(response.headers))
         return response.content
 
     def close(self) -> None:
         """Close the connections. A later request opens new ones."""
-        with self._opening:
-            if self._opened is not None:
-                self._opened.close()
-            self._opened = None
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+            self._client = None
 
-    def _client(self) -> "Client":
+    def _opened(self) -> "Client":
         import httpx2
 
-        with self._opening:
-            if self._opened is None:
+        with self._lock:
+            if self._client is None:
                 key = store_key()
                 if key and self._location.startswith("http:"):
                     message = "the store's key is sent without encryption: use an https:// address"
                     warnings.warn(message, UserWarning, stacklevel=2)
                 headers = {"api-key": key} if key else {}
-                self._opened = httpx2.Client(base_url=self._address(), headers=headers, timeout=self._timeout_s)
-                weakref.finalize(self, self._opened.close)  # A caller may forget to close the Store.
-            return self._opened
+                self._client = httpx2.Client(base_url=self._address(), headers=headers, timeout=self.timeout_s)
+                weakref.finalize(self, self._client.close)  # A caller may forget to close the Store.
+            return self._client
 
     def _address(self) -> "URL":
         """Return the address with a port, and without user, password and query."""
@@ -134,12 +105,72 @@ class Rest:
             ) from None
 
 
-def client_over(send: Callable[[str, str, bytes], bytes]) -> "QdrantClient":
-    """Return a qdrant-client that sends its requests with `send`."""
+@dataclass(frozen=True)
+class Rest:
+    """Requests to a server.
+
+    Attributes:
+        connections: The connections to the server.
+        repeat: Whether requests are repeated while the server does not answer.
+    """
+
+    connections: Connections
+    repeat: bool = False
+
+    def repeating(self) -> "Rest":
+        """Return an access that repeats its requests."""
+        return replace(self, repeat=True)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the result in the server's answer.
+
+        Args:
+            method: The HTTP method.
+            path: The path below the address, such as `/collections/NAME/points`.
+            body: The body, sent as JSON.
+
+        Raises:
+            Refused: The server answered with a status other than 200.
+            OSError: The server cannot be reached. A late answer is a TimeoutError.
+            ValueError: The answer is not one of a Qdrant server.
+        """
+        content = None if body is None else json.dumps(body).encode()
+        answer = json.loads(self.send(method, path, content))
+        if not isinstance(answer, dict) or "result" not in answer:
+            raise ValueError("the answer has no result")
+        return answer["result"]
+
+    def version(self) -> str:
+        """Return the version of the server."""
+        return str(json.loads(self.send("GET", "/"))["version"])
+
+    def send(self, method: str, path: str, content: bytes | None = None) -> bytes:
+        """Return the body of the server's answer. It fails as `ask` does."""
+        connections = self.connections
+        return connections.retries.run(
+            lambda: connections.send(method, path, content, connections.timeout_s), repeat=self.repeat
+        )
+
+    @cached_property
+    def client(self) -> "QdrantClient":
+        """A qdrant-client that sends its requests over these connections."""
+        return _client_over(self.send)
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds that an answer asks to wait, or 0. A date is not read."""
+    with suppress(ValueError):
+        return max(0.0, float(headers.get("retry-after", "0")))
+    return 0.0
+
+
+def _client_over(send: Callable[[str, str, bytes], bytes]) -> "QdrantClient":
     import httpx
     from qdrant_client import QdrantClient
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=send(request.method, request.url.raw_path.decode(), request.read()))
+    class Transport(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            content = send(request.method, request.url.raw_path.decode(), request.read())
+            return httpx.Response(200, content=content)
 
-    return QdrantClient(url="http://store", transport=httpx.MockTransport(answer), check_compatibility=False)
+    return QdrantClient(url="http://store", transport=Transport(), check_compatibility=False)

@@ -1,0 +1,99 @@
+"""Repeating requests while a server does not answer: one policy, and one limit for all requests of a command."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+LIMIT_S = 60.0
+"""Seconds without any answer after which a command fails."""
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 8.0
+logger = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+
+
+class Refused(OSError):
+    """The server answered with an HTTP status that is a failure.
+
+    Attributes:
+        status_code: The status.
+        retry_after_s: The seconds that the server asks to wait. 0: it asks for nothing.
+    """
+
+    def __init__(self, status_code: int, text: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.status_code = status_code
+        self.retry_after_s = retry_after_s
+
+
+class Retries:
+    """Repeats the requests to one server.
+
+    Every request must be repeatable: a write replaces points by id, or checks a condition that is read back.
+    """
+
+    def __init__(self, shown: str) -> None:
+        """Create the policy. `shown` is the address of the server for the log."""
+        self._shown = shown
+        self._has_answered = False
+        self._failing_since: float | None = None
+        """The time of the first failure since the last answer."""
+
+    def run(self, request: Callable[[], _Result], *, repeat: bool) -> _Result:
+        """Make a request, and return its result.
+
+        Args:
+            request: Makes the request.
+            repeat: Whether to repeat it. A server that never answered may not exist, so only an answer that asks for
+                another try is then repeated.
+        """
+        from tenacity import Retrying, retry_if_exception
+
+        policy = Retrying(
+            retry=retry_if_exception(lambda error: self._may_pass(error) and repeat),
+            stop=self._is_over,
+            wait=_wait,
+            before_sleep=self._log,
+            reraise=True,
+        )
+        result = policy(request)
+        self._has_answered = True
+        self._failing_since = None
+        return result
+
+    def _may_pass(self, error: BaseException) -> bool:
+        if self._failing_since is None:
+            self._failing_since = time.monotonic()
+        return may_pass(error) and (self._has_answered or isinstance(error, Refused))
+
+    def _is_over(self, state: "RetryCallState") -> bool:
+        since = self._failing_since or time.monotonic()
+        return time.monotonic() + state.upcoming_sleep >= since + LIMIT_S
+
+    def _log(self, state: "RetryCallState") -> None:
+        error = state.outcome.exception() if state.outcome else None
+        logger.warning("the store %s does not answer (%s); retrying", self._shown, type(error).__name__)
+
+
+def _wait(state: "RetryCallState") -> float:
+    """Return the seconds until the next try: those that the server asks for, or twice as many as before."""
+    from tenacity import wait_random_exponential
+
+    error = state.outcome.exception() if state.outcome else None
+    if isinstance(error, Refused) and error.retry_after_s:
+        return error.retry_after_s
+    return wait_random_exponential(FIRST_WAIT_S, LONGEST_WAIT_S, min=FIRST_WAIT_S)(state)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return True if a failure may be temporary: no connection, no answer, too many requests, or an internal error.
+
+    A full disk does not become free by itself.
+    """
+    if isinstance(error, Refused):
+        return error.status_code == 429 or (error.status_code >= 500 and "No space left" not in str(error))
+    return isinstance(error, OSError)
