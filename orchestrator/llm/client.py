@@ -44,7 +44,8 @@ LONGEST_WAIT_S = 30.0
 model."""
 LEAST_ANSWER = 100
 """The minimum number of tokens for an answer. With fewer tokens left, the model is not asked."""
-MOST_CHARS_PER_TOKEN, MOST_CHARS = 20, 96_000
+MOST_CHARS_PER_TOKEN = 20
+MOST_CHARS = 96_000
 """Longer answers are cut, because some endpoints ignore the limit and a workflow history must have room for them."""
 _CONNECT_S = 5.0
 
@@ -91,7 +92,8 @@ class Models:
         self.plan_model = options.model_plan or options.model or options.model_route
         if not self.route_model:
             raise InvalidConfig("no model is configured: set TOOLROUTE_MODEL, or give Options(model=...)")
-        self.url, self._timeout_s = options.model_url or OPENAI_URL, options.model_timeout_s
+        self.url = options.model_url or OPENAI_URL
+        self._timeout_s = options.model_timeout_s
         self.tries = tries
         self._given_key = api_key
         # Most endpoints other than OpenAI's know only the older name.
@@ -115,7 +117,8 @@ class Models:
 
     async def aclose(self) -> None:
         """Close the client. A later question opens a new one."""
-        client, self._client = self._client, None
+        client = self._client
+        self._client = None  # First: a question that comes while the old client closes opens a new one.
         if client is not None:
             await client.close()
 
@@ -148,7 +151,9 @@ class Models:
             InvalidInput: The question is too long.
             ModelFailed: The answer is unusable. Every error has the usage so far.
         """
-        sent, usage, problems = list(messages), Usage(), [""]
+        sent = list(messages)
+        usage = Usage()
+        problems: list[str] = []
         for _ in range(1 + repairs):
             with spent_before(usage):
                 left = None if max_tokens is None else max_tokens - usage.total
@@ -156,10 +161,12 @@ class Models:
                 answer = await self._complete(model, sent, shape, limit)
             usage += answer.usage
             value, problems = _read(answer, shape)
-            problems = problems if value is None else list(check(value))
-            if value is not None and not problems:
-                return value, usage
-            sent = [*messages, {"role": "assistant", "content": answer.text or "(nothing)"}, _repair(problems)]
+            if value is not None:
+                problems = list(check(value))
+                if not problems:
+                    return value, usage
+            reply = {"role": "assistant", "content": answer.text or "(nothing)"}
+            sent = [*messages, reply, _repair(problems)]
         raise _with_usage(AnswerInvalid(f"model {model!r}: {'; '.join(problems)[:1000]}"), usage)
 
     async def write(
@@ -183,7 +190,9 @@ class Models:
         text = answer.text.strip()
         if not text:
             raise _with_usage(AnswerInvalid(f"model {model!r} returned an empty answer"), answer.usage)
-        return (f"{text}\n[cut: the answer reached its limit]" if answer.is_cut else text), answer.usage
+        if answer.is_cut:
+            text += "\n[cut: the answer reached its limit]"
+        return text, answer.usage
 
     async def _complete(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
@@ -193,8 +202,10 @@ class Models:
 
         def wait(state: RetryCallState) -> float:
             error = state.outcome.exception() if state.outcome else None
-            asked_s = getattr(error, "retry_after_s", None)
-            return 0.5 * 2 ** (state.attempt_number - 1) if asked_s is None else float(asked_s)
+            retry_after_s = getattr(error, "retry_after_s", None)
+            if retry_after_s is not None:
+                return float(retry_after_s)
+            return 0.5 * 2 ** (state.attempt_number - 1)
 
         again = AsyncRetrying(
             retry=retry_if_exception(lambda error: isinstance(error, ToolrouteError) and error.retry),
@@ -207,25 +218,26 @@ class Models:
     async def _in_its_dialect(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int
     ) -> _Answer:
-        """Send the request in the endpoint's dialect. If it rejects the JSON schema or the limit's name, retry without
-        it.
+        """Send the request in the endpoint's dialect.
 
+        If the endpoint rejects the JSON schema or the limit's name, the request is sent again without it.
         A dialect is kept only after a success, because an endpoint may also reject a limit as too large.
         """
         import openai
 
-        known = dialect = self._dialect
+        first = self._dialect
+        dialect = first
         while True:
             try:
-                answered = await self._request(model, messages, shape, limit, dialect)
+                answer = await self._request(model, messages, shape, limit, dialect)
             except openai.BadRequestError as error:
-                simpler = _simpler(dialect, known, str(error), shape is not None)
+                simpler = _simpler(dialect, first, str(error), shape is not None)
                 if simpler == dialect:
                     raise self._error(error, model) from None
                 dialect = simpler
             else:
                 self._dialect = dialect
-                return answered
+                return answer
 
     async def _request(
         self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int, dialect: _Dialect
@@ -264,8 +276,13 @@ class Models:
                 raise Unauthorised(NO_KEY)
             timeout = Timeout(self._timeout_s, connect=min(_CONNECT_S, self._timeout_s))
             key = self._key or "none"
-            web = AsyncBoundedClient(timeout=timeout, follow_redirects=True)
-            self._client = AsyncOpenAI(api_key=key, base_url=self.url, max_retries=0, timeout=timeout, http_client=web)
+            self._client = AsyncOpenAI(
+                api_key=key,
+                base_url=self.url,
+                max_retries=0,
+                timeout=timeout,
+                http_client=AsyncBoundedClient(timeout=timeout, follow_redirects=True),
+            )
         return self._client
 
     @property
@@ -316,11 +333,14 @@ def _room(model: str, messages: Sequence[Message], shape: type[BaseModel] | None
     """Return the maximum tokens of an answer: the limit, or the tokens left by the question."""
     if left is None:
         return limit
-    asked = count_tokens(compact([*messages, *([_schema(shape)] if shape else [])]))
-    if left - asked < min(limit, LEAST_ANSWER):
-        few = f"the question needs {asked:,} tokens, but only {max(0, left):,} tokens of the budget are left"
+    question = list[Any](messages)
+    if shape:
+        question.append(_schema(shape))
+    needed = count_tokens(compact(question))
+    if left - needed < min(limit, LEAST_ANSWER):
+        few = f"the question needs {needed:,} tokens, but only {max(0, left):,} tokens of the budget are left"
         raise ModelFailed(f"model {model!r} was not asked: {few}")
-    return min(limit, left - asked)
+    return min(limit, left - needed)
 
 
 def _schema(shape: type[BaseModel]) -> Any:
@@ -335,23 +355,29 @@ def _wanted(shape: type[BaseModel], messages: Sequence[Message], *, structured: 
     if structured:
         form = {"name": shape.__name__, "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
-    asked = f"Answer with one JSON object and nothing else. Its JSON schema: {json.dumps(schema)}"
-    return {"response_format": {"type": "json_object"}, "messages": [{"role": "system", "content": asked}, *messages]}
+    instruction = f"Answer with one JSON object and nothing else. Its JSON schema: {json.dumps(schema)}"
+    return {
+        "response_format": {"type": "json_object"},
+        "messages": [{"role": "system", "content": instruction}, *messages],
+    }
 
 
 def _answer_of(completion: Any, limit: int) -> _Answer:
     """Return the content of a chat completion, which the client does not check. Raises TypeError if it is not text."""
-    choice, usage = completion.choices[0], _usage_of(completion.usage)
-    text, refusal = choice.message.content, getattr(choice.message, "refusal", None)
+    choice = completion.choices[0]
+    usage = _usage_of(completion.usage)
+    text = choice.message.content
+    refusal = getattr(choice.message, "refusal", None)
     if not (isinstance(text, str | None) and isinstance(refusal, str | None)):
         raise TypeError("a message without text")
     if refusal:
         raise _with_usage(ModelRefused(f"the model refused the question: {refusal[:300]}"), usage)
     if choice.finish_reason == "content_filter":
         raise _with_usage(ModelRefused("the endpoint's content filter stopped the answer"), usage)
-    most = min(limit * MOST_CHARS_PER_TOKEN, MOST_CHARS)
-    is_cut = choice.finish_reason == "length" or len(text or "") > most
-    return _Answer(text=(text or "")[:most], is_cut=is_cut, usage=usage)
+    text = text or ""
+    max_chars = min(limit * MOST_CHARS_PER_TOKEN, MOST_CHARS)
+    is_cut = choice.finish_reason == "length" or len(text) > max_chars
+    return _Answer(text=text[:max_chars], is_cut=is_cut, usage=usage)
 
 
 def _usage_of(given: Any) -> Usage:
@@ -373,21 +399,33 @@ def _read(answer: _Answer, shape: type[Shape]) -> tuple[Shape | None, list[str]]
     try:
         return shape.model_validate_json(_json_in(answer.text)), []
     except ValidationError as error:
-        return None, [f"{'.'.join(map(str, e['loc'])) or 'answer'}: {e['msg']}" for e in error.errors()[:5]]
+        return None, [_problem(details) for details in error.errors()[:5]]
+
+
+def _problem(details: Any) -> str:
+    """Return one problem of pydantic as `steps.0.tool: Field required`."""
+    field = ".".join(map(str, details["loc"])) or "answer"
+    return f"{field}: {details['msg']}"
 
 
 def _json_in(text: str) -> str:
     """Return the JSON object in an answer: models set their thoughts, a sentence or a fence around it."""
-    said = text if text.lstrip().startswith("{") else _THOUGHTS.split(text)[-1]
-    if (begin := _OBJECT.search(said)) is None:
-        return said
+    if not text.lstrip().startswith("{"):
+        text = _END_OF_THOUGHTS.split(text)[-1]
+    match = _BEGIN_OF_OBJECT.search(text)
+    if match is None:
+        return text
+    start = match.start()
     try:
-        return said[begin.start() : _DECODER.raw_decode(said, begin.start())[1]]
+        _, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
-        return said[begin.start() :]
+        return text[start:]
+    return text[start:end]
 
 
-_THOUGHTS, _OBJECT, _DECODER = re.compile("</think(?:ing)?>"), re.compile(r"\{\s*[\"}]"), json.JSONDecoder()
+_END_OF_THOUGHTS = re.compile("</think(?:ing)?>")
+_BEGIN_OF_OBJECT = re.compile(r"\{\s*[\"}]")
+_DECODER = json.JSONDecoder()
 
 
 def _repair(problems: Sequence[str]) -> Message:
@@ -400,11 +438,11 @@ def _with_usage(error: ToolrouteError, usage: Usage) -> ToolrouteError:
     return error
 
 
-def _simpler(dialect: _Dialect, known: _Dialect, complaint: str, structured: bool) -> _Dialect:
+def _simpler(dialect: _Dialect, first: _Dialect, complaint: str, structured: bool) -> _Dialect:
     """Return the dialect without the parts that the endpoint rejected. The limit's name changes only once."""
     if structured and dialect.structured and any(word in complaint for word in ("response_format", "json_schema")):
         return replace(dialect, structured=False)
-    if dialect.limit == known.limit and dialect.limit in complaint:
+    if dialect.limit == first.limit and dialect.limit in complaint:
         other = "max_tokens" if dialect.limit == "max_completion_tokens" else "max_completion_tokens"
         return replace(dialect, limit=other)
     return dialect
@@ -412,7 +450,9 @@ def _simpler(dialect: _Dialect, known: _Dialect, complaint: str, structured: boo
 
 def _retry_after(error: Exception) -> float | None:
     response = getattr(error, "response", None)
+    if response is None:
+        return None
     try:
-        return max(0.0, float(response.headers["retry-after"])) if response is not None else None
+        return max(0.0, float(response.headers["retry-after"]))
     except (KeyError, ValueError):
         return None

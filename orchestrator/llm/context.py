@@ -20,10 +20,13 @@ from orchestrator.records.tool import Tool
 
 MAX_TOKENS = 8_000
 ANSWER_TOKENS = 2_000
-RELATED_SHARE, GRAPH_SHARE = 0.3, 0.1
-"""Shares of the tokens for tools."""
-RESULTS_SHARE, TASK_SHARE, SECTION_SHARE = 1 / 3, 0.5, 0.2
-"""Shares of all tokens."""
+# Shares of the tokens for tools:
+RELATED_SHARE = 0.3
+GRAPH_SHARE = 0.1
+# Shares of all tokens:
+RESULTS_SHARE = 1 / 3
+TASK_SHARE = 0.5
+SECTION_SHARE = 0.2
 _NOTE = "[to stay within {room:,} tokens: {out} left out, {cut} shortened]"
 
 
@@ -80,10 +83,13 @@ def build(
         answer_tokens: The tokens reserved for the answer.
     """
     room = max_tokens - answer_tokens
-    shown = {name: cut(text, int(SECTION_SHARE * room))[0] for name, text in (sections or {}).items()}
-    behind = "".join(f"\n\n## {name}\n\n{text}" for name, text in shown.items())
-    frame = "".join(f"## {part}\n\n" for part in Part) + _NOTE.format(room=room, out=9999, cut=9999)
-    filling = _Filling(room - count_tokens(f"{frame}\n\n") - count_tokens(behind))
+    further = ""
+    for heading, text in (sections or {}).items():
+        shortened, _ = cut(text, int(SECTION_SHARE * room))
+        further += f"\n\n## {heading}\n\n{shortened}"
+    headings = "".join(f"## {part}\n\n" for part in Part)
+    longest_note = _NOTE.format(room=room, out=9999, cut=9999)
+    filling = _Filling(room - count_tokens(f"{headings}{longest_note}\n\n") - count_tokens(further))
     if filling.left < 1:
         raise InvalidInput(f"max_tokens={max_tokens:,} is too low: give at least {max_tokens - filling.left + 1:,}")
     filling.add_text(Part.TASK, "", task, int(TASK_SHARE * filling.left))
@@ -91,11 +97,12 @@ def build(
     for_results = min(wanted, int(RESULTS_SHARE * filling.left))
     for_tools = filling.left - for_results
     filling.add_lines(graph, int(GRAPH_SHARE * for_tools))
-    mine = {tool.key for tool in primary}
-    filling.add_tools(Part.RELATED, [tool for tool in related if tool.key not in mine], int(RELATED_SHARE * for_tools))
+    primary_keys = {tool.key for tool in primary}
+    others = [tool for tool in related if tool.key not in primary_keys]
+    filling.add_tools(Part.RELATED, others, int(RELATED_SHARE * for_tools))
     filling.add_tools(Part.PRIMARY, primary, filling.left - for_results)
     filling.add_results(results)
-    return Context(markdown=filling.markdown(room) + behind, room=room, left_out=tuple(filling.left_out))
+    return Context(markdown=filling.markdown(room) + further, room=room, left_out=tuple(filling.left_out))
 
 
 def for_decision(decision: Decision, *, max_tokens: int = MAX_TOKENS) -> Context:
@@ -107,8 +114,9 @@ def for_decision(decision: Decision, *, max_tokens: int = MAX_TOKENS) -> Context
 
 def relations(decision: Decision) -> list[str]:
     """Return the matches that provide values for others, and the lines of the graph excerpt."""
-    given = [f"{match.tool.key} {match.gives}" for match in decision.matches if match.gives]
-    return [*given, *(f"{edge.source} {edge.type} {edge.to}" for edge in decision.graph)]
+    providers = [f"{match.tool.key} {match.gives}" for match in decision.matches if match.gives]
+    edges = [f"{edge.source} {edge.type} {edge.to}" for edge in decision.graph]
+    return providers + edges
 
 
 class _Filling:
@@ -120,10 +128,10 @@ class _Filling:
         self._texts: dict[Part, list[str]] = {part: [] for part in Part}
         self._shortened = 0
 
-    def _add(self, part: Part, text: str, whole: str) -> None:
+    def _add(self, part: Part, text: str, *, is_shortened: bool = False) -> None:
         self.left -= _tokens(text)
         self._texts[part].append(text)
-        self._shortened += text != whole
+        self._shortened += is_shortened
 
     def add_text(self, part: Part, title: str, text: str, limit: int) -> None:
         """Add a text, fenced if it has a title, and cut and marked if it exceeds the limit.
@@ -134,22 +142,25 @@ class _Filling:
             text: The text.
             limit: The maximum number of tokens.
         """
-        shown = whole = _fenced(title, text)
-        if _tokens(whole) > limit:
-            shown = _fenced(title, cut(text, limit - (_tokens(whole) - count_tokens(text)) - 2)[0])
-        if _tokens(shown) > limit:
+        fenced = _fenced(title, text)
+        is_shortened = _tokens(fenced) > limit
+        if is_shortened:
+            tokens_of_fence = _tokens(fenced) - count_tokens(text)
+            shortened, _ = cut(text, limit - tokens_of_fence - 2)
+            fenced = _fenced(title, shortened)
+        if _tokens(fenced) > limit:
             self.left_out.append(title or part)
         else:
-            self._add(part, shown, whole)
+            self._add(part, fenced, is_shortened=is_shortened)
 
     def add_lines(self, lines: Sequence[str], limit: int) -> None:
         """Add the first lines that fit."""
-        listed = [f"- {one_line(line)}" for line in lines]
-        fitting = sum(tokens < limit for tokens in accumulate(count_tokens(f"{line}\n") for line in listed))
+        items = [f"- {one_line(line)}" for line in lines]
+        sums = accumulate(count_tokens(f"{item}\n") for item in items)
+        fitting = sum(tokens < limit for tokens in sums)
         self.left_out += lines[fitting:]
         if fitting:
-            text = "\n".join(listed[:fitting])
-            self._add(Part.GRAPH, text, text)
+            self._add(Part.GRAPH, "\n".join(items[:fitting]))
 
     def add_tools(self, part: Part, tools: Sequence[Tool], limit: int) -> None:
         """Add as many tools as fit in their shortest form, best first, and then extend each as far as the room allows.
@@ -159,32 +170,40 @@ class _Filling:
             tools: The tools, best first.
             limit: The maximum number of tokens.
         """
-        kept, room = [], limit
+        forms_of_kept: list[list[str]] = []  # Of each tool all its forms, the longest first.
+        room = limit
         for tool in tools:
-            rungs = [_defined(shrink(tool)) for shrink in LADDER]
-            if _tokens(rungs[-1]) <= room:
-                kept.append(rungs)
-                room -= _tokens(rungs[-1])
-            else:
+            forms = [_defined(shrink(tool)) for shrink in LADDER]
+            shortest = _tokens(forms[-1])
+            if shortest > room:
                 self.left_out.append(tool.key)
-        for rungs in kept:
-            room += _tokens(rungs[-1])
-            text = next(rung for rung in rungs if _tokens(rung) <= room)
+                continue
+            forms_of_kept.append(forms)
+            room -= shortest
+        for forms in forms_of_kept:
+            room += _tokens(forms[-1])
+            text = next(form for form in forms if _tokens(form) <= room)
             room -= _tokens(text)
-            self._add(part, text, rungs[0])
+            self._add(part, text, is_shortened=text != forms[0])
 
     def add_results(self, results: Sequence[tuple[str, str]]) -> None:
         """Add all results. Long results share the room that short ones leave."""
-        costs = {number: _tokens(_fenced(*result)) for number, result in enumerate(results)}
-        room, limits = self.left, {}
-        for place, number in enumerate(sorted(costs, key=costs.__getitem__)):
-            limits[number] = min(costs[number], room // (len(costs) - place))
+        costs = [_tokens(_fenced(title, text)) for title, text in results]
+        limits = dict[int, int]()
+        room = self.left
+        remaining = len(results)
+        for number in sorted(range(len(results)), key=costs.__getitem__):  # Short ones first.
+            limits[number] = min(costs[number], room // remaining)
             room -= limits[number]
+            remaining -= 1
         for number, (title, text) in enumerate(results):
             self.add_text(Part.RESULT, title, text, limits[number])
 
     def markdown(self, room: int) -> str:
-        parts = ["\n\n".join([f"## {part}", *texts]) for part, texts in self._texts.items() if texts]
+        parts = []
+        for part, texts in self._texts.items():
+            if texts:
+                parts += [f"## {part}", *texts]
         if self.left_out or self._shortened:
             parts.append(_NOTE.format(room=room, out=len(self.left_out), cut=self._shortened))
         return "\n\n".join(parts)

@@ -49,7 +49,9 @@ retries."""
 # Defaults come from factories: OpenAI's strict mode refuses a schema that states them.
 def _as_text(given: Any) -> Any:
     """Return arguments as text: models also write them as the object itself, or as null."""
-    return "" if given is None else given if isinstance(given, str) else compact(given)
+    if given is None:
+        return ""
+    return given if isinstance(given, str) else compact(given)
 
 
 _Arguments = Annotated[str, BeforeValidator(_as_text)]
@@ -168,26 +170,43 @@ async def _chosen(models: Models, request: PlanRequest) -> Choice:
 
 
 async def _planned(models: Models, request: PlanRequest) -> Plan:
+    """Return the plan of the model's choice. A choice below the request's minimum confidence has no steps."""
     choice = await _chosen(models, request)
-    steps: tuple[Step, ...] = ()
-    reasons, usage, model = choice.reasons, choice.usage, choice.model
-    if choice.action in (Action.TOOL, Action.PLAN) and choice.confidence < request.min_confidence:
-        low = f"the confidence of {model} is {choice.confidence:.0%}, but a plan needs {request.min_confidence:.0%}"
-        reasons = (*reasons, f"{low}; nothing is called")
-    elif choice.action is Action.TOOL:
-        arguments, why = compact(choice.arguments), "; ".join(reasons)
-        only = StepShape(id="s1", task=request.decision.query, tool=choice.tool, arguments=arguments, why=why)
-        steps = (_step(request, only, {"s1": "s1"}),)
+    is_call = choice.action in (Action.TOOL, Action.PLAN)
+    if is_call and choice.confidence < request.min_confidence:
+        confidence = f"the confidence of {choice.model} is {choice.confidence:.0%}"
+        reason = f"{confidence}, but a plan needs {request.min_confidence:.0%}; nothing is called"
+        made = finish(request, (), (*choice.reasons, reason))
     elif choice.action is Action.PLAN:
-        left = None if request.max_tokens is None else request.max_tokens - usage.total
-        with spent_before(usage):
-            planned, took = await _ask(
-                models, models.plan_model, PLAN, replace(request, max_tokens=left), PlanShape, _faults_of_plan
-            )
-        ids = {step.id: f"s{number}" for number, step in enumerate(planned.steps, 1)}
-        steps = tuple(_step(request, step, ids) for step in planned.steps)
-        reasons, usage, model = (*reasons, *planned.reasons), usage + took, models.plan_model
-    return replace(finish(request, steps, reasons), model=model, choice=choice, usage=usage)
+        return await _planned_in_steps(models, request, choice)
+    elif choice.action is Action.TOOL:
+        made = finish(request, (_only_step(request, choice),), choice.reasons)
+    else:
+        made = finish(request, (), choice.reasons)
+    return replace(made, model=choice.model, choice=choice, usage=choice.usage)
+
+
+def _only_step(request: PlanRequest, choice: Choice) -> Step:
+    drafted = StepShape(
+        id="s1",
+        task=request.decision.query,
+        tool=choice.tool,
+        arguments=compact(choice.arguments),
+        why="; ".join(choice.reasons),
+    )
+    return _step(request, drafted, {"s1": "s1"})
+
+
+async def _planned_in_steps(models: Models, request: PlanRequest, choice: Choice) -> Plan:
+    """Return the plan in several steps that a second question gives, within the tokens that the first one left."""
+    if request.max_tokens is not None:
+        request = replace(request, max_tokens=request.max_tokens - choice.usage.total)
+    with spent_before(choice.usage):
+        draft, usage = await _ask(models, models.plan_model, PLAN, request, PlanShape, _faults_of_plan)
+    ids = {step.id: f"s{number}" for number, step in enumerate(draft.steps, 1)}
+    steps = tuple(_step(request, step, ids) for step in draft.steps)
+    made = finish(request, steps, (*choice.reasons, *draft.reasons))
+    return replace(made, model=models.plan_model, choice=choice, usage=choice.usage + usage)
 
 
 async def _ask(
@@ -299,8 +318,10 @@ def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[
     try:
         written = read_arguments(tool.key, text)
         values = {name: value for name, value in written.items() if value is not None and name not in later}
-        if found := _PLACEHOLDER.search(compact(values)):
-            return values, [f"arguments hold a placeholder ({found[0]!r}): name the parameter in from_results instead"]
+        placeholder = _PLACEHOLDER.search(compact(values))
+        if placeholder:
+            fault = f"arguments hold a placeholder ({placeholder[0]!r}): name the parameter in from_results instead"
+            return values, [fault]
         schema = {key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE}
         return check_arguments(replace(tool, input_schema=schema), values), []
     except InvalidArguments as error:
@@ -309,31 +330,34 @@ def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[
 
 def _step(request: PlanRequest, drafted: StepShape, ids: Mapping[str, str]) -> Step:
     """Return a step without faults. The user's arguments take precedence over the model's. Others are missing."""
-    after = tuple(ids[name] for name in dict.fromkeys(drafted.depends_on))
-    blank = Step(id=ids[drafted.id], task=drafted.task, tool="", depends_on=after, why=drafted.why)
+    depends_on = tuple(ids[name] for name in dict.fromkeys(drafted.depends_on))
+    step = Step(id=ids[drafted.id], task=drafted.task, tool="", depends_on=depends_on, why=drafted.why)
     tool = _named(request.decision, drafted.tool)
     if tool is None:
-        return blank
+        return step
     schema = parameters(tool)
-    values = arguments_so_far(tool, drafted.arguments, drafted.from_results)[0]
-    given = given_for(blank.id, tool, request.arguments)
-    arguments = {**values, **{name: coerce(value, schema["properties"][name]) for name, value in given.items()}}
+    arguments, _ = arguments_so_far(tool, drafted.arguments, drafted.from_results)
+    for name, value in given_for(step.id, tool, request.arguments).items():
+        arguments[name] = coerce(value, schema["properties"][name])
     late = tuple(name for name in dict.fromkeys(drafted.from_results) if name not in arguments)
-    tokens = count_tokens(compact(arguments))
+    required = schema.get("required", ())
     return replace(
-        blank,
+        step,
         tool=tool.key,
         arguments=arguments,
         late=late,
-        missing=tuple(name for name in schema.get("required", ()) if name not in arguments and name not in late),
-        argument_tokens=tokens,
+        missing=tuple(name for name in required if name not in arguments and name not in late),
+        argument_tokens=count_tokens(compact(arguments)),
     )
 
 
 def _filled_later(made: Plan, first: Plan) -> Plan:
     """Return the plan with missing arguments marked to be filled by the run's model, for tools of a further route."""
-    late = {step.id for step in first.unbound} & {step.id for step in made.steps if step.missing}
-    steps = (replace(step, late=step.missing, missing=()) if step.id in late else step for step in made.steps)
+    bound_later = {step.id for step in first.unbound}
+    steps = [
+        replace(step, late=step.missing, missing=()) if step.missing and step.id in bound_later else step
+        for step in made.steps
+    ]
     return replace(made, steps=tuple(steps))
 
 

@@ -34,7 +34,9 @@ class Reranker:
     def __init__(self, options: Options) -> None:
         if not options.rerank_url:
             raise InvalidConfig("no reranker is configured: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)")
-        self._url, self._model, self._timeout_s = options.rerank_url, options.rerank_model, options.route_timeout_s
+        self._url = options.rerank_url
+        self._model = options.rerank_model
+        self._timeout_s = options.route_timeout_s
         shared = _host(self._url) == _host(options.model_url or OPENAI_URL)
         self._key = rerank_key() or (model_key() if shared else None)
         self._form: tuple[str, Mapping[str, Any]] = ("documents", {})
@@ -51,7 +53,7 @@ class Reranker:
             await client.close()
 
     async def rank(self, query: str, texts: Sequence[str]) -> tuple[int, ...]:
-        """Return the places of the texts that the reranker scored, most relevant first.
+        """Return the positions of the texts that the reranker scored, most relevant first.
 
         Raises:
             Unauthorised: The endpoint refused the key.
@@ -77,20 +79,21 @@ class Reranker:
         try:
             return await self._post(query, texts, self._form)
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            form, refused = _FORMS[error.status_code], error
+            form = _FORMS[error.status_code]
+            first_complaint = error
             if form == self._form:
                 raise
         try:
-            found = await self._post(query, texts, form)
+            answer = await self._post(query, texts, form)
         except (openai.BadRequestError, openai.UnprocessableEntityError):
-            raise refused from None
+            raise first_complaint from None
         self._form = form
-        return found
+        return answer
 
     async def _post(self, query: str, texts: Sequence[str], form: tuple[str, Mapping[str, Any]]) -> Any:
-        name, given = form
+        field, truncation = form
         model = {"model": self._model} if self._model else {}
-        body = {"query": query, name: list(texts), **given, **model}
+        body = {"query": query, field: list(texts), **truncation, **model}
         return await self._opened().post("/rerank", cast_to=object, body=body)
 
     def _opened(self) -> Any:
@@ -112,7 +115,8 @@ class Reranker:
         return self._client
 
     def _error(self, error: Exception) -> ToolrouteError:
-        status, where = getattr(error, "status_code", None), f"the reranker at {address(self._url)}"
+        status = getattr(error, "status_code", None)
+        where = f"the reranker at {address(self._url)}"
         detail = complaint(error, secrets_of(self._url, self._key))
         if status in (401, 403):
             return Unauthorised(
@@ -121,20 +125,28 @@ class Reranker:
         if status == 404:
             remedy = "check TOOLROUTE_RERANK_URL and TOOLROUTE_RERANK_MODEL"
             return InvalidConfig(f"{where} has no /rerank or no such model (HTTP 404{detail}): {remedy}")
-        return ModelUnavailable(f"{where} did not answer: {f'HTTP {status}{detail}' if status else unanswered(error)}")
+        reason = f"HTTP {status}{detail}" if status else unanswered(error)
+        return ModelUnavailable(f"{where} did not answer: {reason}")
 
 
 def _order(answer: Any, count: int) -> tuple[int, ...]:
+    """Return the positions of the texts by descending score.
+
+    Cohere, Jina and vLLM answer `{"results": [{"index": 0, "relevance_score": .9}]}`. TEI answers
+    `[{"index": 0, "score": .9}]`.
+    """
     results = answer["results"] if isinstance(answer, dict) else answer
     scores: dict[int, float] = {}
-    for own in results:
-        place, score = own["index"], float(own.get("relevance_score", own.get("score")))
-        if not (isinstance(place, int) and 0 <= place < count and math.isfinite(score)):
-            raise ValueError(f"a score for text {place!r}, but there are {count} texts")
-        scores[place] = score
+    for result in results:
+        position = result["index"]
+        score = float(result.get("relevance_score", result.get("score")))
+        is_position = isinstance(position, int) and 0 <= position < count
+        if not is_position or not math.isfinite(score):
+            raise ValueError(f"a score for text {position!r}, but there are {count} texts")
+        scores[position] = score
     if not scores:
         raise ValueError("no scores")
-    return tuple(sorted(scores, key=lambda place: -scores[place]))
+    return tuple(sorted(scores, key=scores.__getitem__, reverse=True))
 
 
 def _host(url: str) -> tuple[str, str]:

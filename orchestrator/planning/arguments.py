@@ -107,15 +107,17 @@ class Parameter:
 
     @classmethod
     def of(cls, name: str, schema: Mapping[str, Any]) -> "Parameter":
+        """Read a parameter from its part of an input schema."""
         schema = plain(schema)
         words = tuple(spaced(name).lower().split()) or (name,)
-        kind = schema.get("type") if isinstance(schema.get("type"), str) else ""
+        json_type = schema.get("type")
+        if not isinstance(json_type, str):
+            json_type = ""
         listed = tuple(value for value in schema.get("enum") or () if isinstance(value, str))
         form = _BY_FORMAT.get(str(schema.get("format")), "")
-        if not form and kind == "string" and not listed:
-            joined = " ".join(words).replace("date time", "datetime").replace("time zone", "timezone").split()
-            form = next((form for form, names in _BY_NAME.items() if joined[-1] in names), "")
-        return cls(name, words, str(kind), form, listed)
+        if not form and json_type == "string" and not listed:
+            form = _form_by_name(words)
+        return cls(name, words, json_type, form, listed)
 
     @property
     def thing(self) -> tuple[str, ...]:
@@ -123,13 +125,27 @@ class Parameter:
         kept = [word for word in self.words if word not in _IDENTIFYING] or list(self.words)
         return tuple(map(stemmed, kept))
 
+    @property
+    def is_numeric(self) -> bool:
+        return self.type in ("integer", "number")
+
     def takes(self, piece: Piece) -> bool:
         """Return True if the parameter may take a piece of this form."""
         if self.listed:
             return False
-        if self.type in ("integer", "number"):
+        if self.is_numeric:
             return piece.form == "number"
         return self.type == "string" and (not self.form or piece.form == self.form)
+
+
+def _form_by_name(words: Sequence[str]) -> str:
+    """Return the form that the last word of a parameter's name says. Empty: any."""
+    joined = " ".join(words).replace("date time", "datetime").replace("time zone", "timezone")
+    last_word = joined.split()[-1]
+    for form, names in _BY_NAME.items():
+        if last_word in names:
+            return form
+    return ""
 
 
 def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
@@ -140,34 +156,74 @@ def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any
         text: The text.
         given: Arguments by name. They take precedence over the text.
     """
-    mended = usable(gathered(schema or {}))
-    properties, required = mended.get("properties", {}), mended.get("required", [])
-    names = dict.fromkeys(name for name in (*required, *properties) if name in properties)
-    taken = [Parameter.of(name, properties[name]) for name in names]
-    values = {name: coerce(value, plain(properties.get(name))) for name, value in (given or {}).items()}
-    notes = dict.fromkeys(values, "given")
-    pieces = list(_pieces(text[:MAX_CUT]))
+    search = _Search(schema or {}, text[:MAX_CUT], given or {})
+    search.take_named()
+    search.take_listed()
+    search.take_only_left()
+    return Extraction(
+        values=search.values,
+        missing=tuple(search.missing()),
+        notes=tuple(f"{name}: {note}" for name, note in search.notes.items()),
+    )
 
-    def take(parameter: Parameter, value: Any, note: str, piece: Piece | None = None) -> None:
-        if parameter.name not in values and _fits(mended, parameter.name, value):
-            values[parameter.name], notes[parameter.name] = value, note
-            if piece in pieces:
-                pieces.remove(piece)
 
-    for parameter in taken:
-        if parameter.name not in values and (found := _named(parameter, text[:MAX_CUT], pieces)):
-            take(parameter, coerce(found.value, properties[parameter.name]), "named in the text", found)
-    for parameter in taken:
-        if len(said := _stated(parameter, text[:MAX_CUT], required=parameter.name in required)) == 1:
-            take(parameter, said[0], "stated in the text")
-    for parameter in sorted(taken, key=lambda parameter: not parameter.form):
-        left = [other for other in taken if other.name in required and other.name not in values]
-        if piece := _only_left(parameter, left, pieces):
-            take(
-                parameter, coerce(piece.value, properties[parameter.name]), f"the only {piece.form} in the text", piece
-            )
-    missing = tuple(name for name in required if name not in values)
-    return Extraction(values=values, missing=missing, notes=tuple(f"{name}: {note}" for name, note in notes.items()))
+class _Search:
+    """The search for one tool's arguments in one text. Each method takes values in one way, the surest way first."""
+
+    def __init__(self, schema: Mapping[str, Any], text: str, given: Mapping[str, Any]) -> None:
+        self._schema = usable(gathered(schema))
+        self._properties = self._schema.get("properties", {})
+        self._required = self._schema.get("required", [])
+        self._text = text
+        self._pieces = list(_pieces(text))
+        in_order = dict.fromkeys((*self._required, *self._properties))
+        self._parameters = [Parameter.of(name, self._properties[name]) for name in in_order if name in self._properties]
+        self.values = {name: coerce(value, plain(self._properties.get(name))) for name, value in given.items()}
+        self.notes = dict.fromkeys(self.values, "given")
+
+    def missing(self) -> list[str]:
+        """Return the required parameters without a value."""
+        return [name for name in self._required if name not in self.values]
+
+    def take_named(self) -> None:
+        """Take values that stand next to the name of their parameter."""
+        for parameter in self._parameters:
+            if parameter.name in self.values:
+                continue
+            piece = _named(parameter, self._text, self._pieces)
+            if piece:
+                self._take_piece(parameter, piece, "named in the text")
+
+    def take_listed(self) -> None:
+        """Take the only listed value of a parameter that is in the text."""
+        for parameter in self._parameters:
+            stated = _stated(parameter, self._text, required=parameter.name in self._required)
+            if len(stated) == 1:
+                self._take(parameter, stated[0], "stated in the text")
+
+    def take_only_left(self) -> None:
+        """Take pieces that only one required parameter can have. Parameters with a form choose first."""
+        for parameter in sorted(self._parameters, key=lambda parameter: not parameter.form):
+            missing = self.missing()
+            others = [other for other in self._parameters if other.name in missing and other is not parameter]
+            if parameter.name not in missing:
+                continue
+            piece = _only_left(parameter, others, self._pieces)
+            if piece:
+                self._take_piece(parameter, piece, f"the only {piece.form} in the text")
+
+    def _take_piece(self, parameter: Parameter, piece: Piece, note: str) -> None:
+        value = coerce(piece.value, self._properties[parameter.name])
+        if self._take(parameter, value, note) and piece in self._pieces:
+            self._pieces.remove(piece)
+
+    def _take(self, parameter: Parameter, value: Any, note: str) -> bool:
+        """Take a value unless the parameter has one, or its schema refuses the value. Return True if it was taken."""
+        if parameter.name in self.values or not _fits(self._schema, parameter.name, value):
+            return False
+        self.values[parameter.name] = value
+        self.notes[parameter.name] = note
+        return True
 
 
 def unread(text: str, tool: Tool, arguments: Mapping[str, Any], given: Collection[str] = ()) -> list[str]:
@@ -203,17 +259,21 @@ def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]
         given: The caller's arguments.
     """
     known = parameters(tool)["properties"]
-    own = {name[len(step) + 1 :]: value for name, value in given.items() if name.startswith(f"{step}.")}
-    return {**{name: value for name, value in given.items() if name in known}, **own}
+    prefix = f"{step}."
+    for_any_step = {name: value for name, value in given.items() if name in known}
+    for_this_step = {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)}
+    return for_any_step | for_this_step
 
 
 def coerce(value: Any, schema: Mapping[str, Any]) -> Any:
     """Convert a text, for example from a command line, to the schema's type. If it cannot be converted, return it."""
     schema = plain(schema)
-    if not isinstance(value, str) or schema.get("type") in ("string", None):
+    json_type = schema.get("type")
+    if not isinstance(value, str) or json_type in ("string", None):
         return value
-    if schema.get("type") == "array" and not value.lstrip().startswith("["):
-        return [coerce(part.strip(), schema.get("items") or {}) for part in value.split(",")]
+    if json_type == "array" and not value.lstrip().startswith("["):
+        items = schema.get("items") or {}
+        return [coerce(part.strip(), items) for part in value.split(",")]
     try:
         return json.loads(value.replace("−", "-"))
     except json.JSONDecodeError:
@@ -225,100 +285,128 @@ def plain(schema: Any) -> dict[str, Any]:
     if not isinstance(schema, dict):
         return {}
     for key in ("anyOf", "oneOf"):
-        real = [item for item in schema.get(key) or () if isinstance(item, dict) and item.get("type") != "null"]
-        if len(real) == 1:
-            return {**schema, **real[0]}
+        choices = [item for item in schema.get(key) or () if isinstance(item, dict) and item.get("type") != "null"]
+        if len(choices) == 1:
+            return {**schema, **choices[0]}
     types = schema.get("type")
-    if isinstance(types, list):
-        real_types = [item for item in types if item != "null"]
-        return {**schema, "type": real_types[0] if len(real_types) == 1 else None}
-    return schema
+    if not isinstance(types, list):
+        return schema
+    without_null = [item for item in types if item != "null"]
+    return {**schema, "type": without_null[0] if len(without_null) == 1 else None}
 
 
 def _pieces(text: str) -> Iterator[Piece]:
-    """Yield the pieces that may be values. Each position is used once, and a quotation has the form of its whole
-    content.
+    """Yield the pieces that may be values.
+
+    Each position is used once. A quotation has the form of its whole content.
     """
     rest = text
-    for found in islice(QUOTE.finditer(text), _MOST):
-        value = found.group().strip("`\"'“”„«»")
-        forms = (form for form, pattern in _FORMS.items() if form != "number" and pattern.fullmatch(value))
-        yield Piece(next(forms, "quoted text"), value, *found.span())
-        rest = _without(rest, found)
+    for match in islice(QUOTE.finditer(text), _MOST):
+        value = match.group().strip("`\"'“”„«»")
+        yield Piece(_form_of_quotation(value), value, *match.span())
+        rest = _without(rest, match)
     for form, pattern in _FORMS.items():
-        matches = list(islice(pattern.finditer(rest), _MOST))
-        for found in matches:
-            yield Piece(form, re.sub(r"\A#(?=\d)", "", found.group()), *found.span())
-            rest = _without(rest, found)
+        for match in list(islice(pattern.finditer(rest), _MOST)):
+            value = re.sub(r"\A#(?=\d)", "", match.group())
+            yield Piece(form, value, *match.span())
+            rest = _without(rest, match)
 
 
-def _without(text: str, found: re.Match[str]) -> str:
-    return f"{text[: found.start()]}{' ' * len(found.group())}{text[found.end() :]}"
+def _form_of_quotation(value: str) -> str:
+    for form, pattern in _FORMS.items():
+        if form != "number" and pattern.fullmatch(value):
+            return form
+    return "quoted text"
+
+
+def _without(text: str, match: re.Match[str]) -> str:
+    """Return the text with blanks in place of a match, so that positions stay."""
+    blanks = " " * len(match.group())
+    return text[: match.start()] + blanks + text[match.end() :]
 
 
 def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None:
     """Return the only piece directly after the parameter's name, or the value of `name=value`."""
     written = re.search(rf"(?<![\w.-]){re.escape(parameter.name)}\s*[=:]\s*([^\s\"'`,;]+)", text)
-    if written and not any(piece.start < written.start() < piece.end for piece in pieces):
-        inside = next((piece for piece in pieces if piece.start == written.start(1)), None)
-        return inside or Piece("text", written[1].rstrip(".)"), *written.span(1))
-    found = [piece for piece in pieces if parameter.takes(piece) and _stands_behind(parameter, text, piece)]
-    return found[0] if len({piece.value for piece in found}) == 1 and not _listed(found[0], pieces, text) else None
+    is_inside_piece = written and any(piece.start < written.start() < piece.end for piece in pieces)
+    if written and not is_inside_piece:
+        for piece in pieces:
+            if piece.start == written.start(1):
+                return piece
+        return Piece("text", written[1].rstrip(".)"), *written.span(1))
+    behind_name = [piece for piece in pieces if parameter.takes(piece) and _stands_behind(parameter, text, piece)]
+    values = {piece.value for piece in behind_name}
+    if len(values) != 1 or _is_listed(behind_name[0], pieces, text):
+        return None
+    return behind_name[0]
 
 
-def _listed(piece: Piece, pieces: list[Piece], text: str) -> bool:
-    """Return True if another piece of the same form follows, as in "1001, 1002" or "1001 and 1002". Both cannot be
-    meant.
+def _is_listed(piece: Piece, pieces: list[Piece], text: str) -> bool:
+    """Return True if another piece of the same form follows, as in "1001, 1002" or "1001 and 1002".
+
+    Both cannot be meant.
     """
-    behind = (text[piece.end : other.start] for other in pieces if other.form == piece.form and other.start > piece.end)
-    return any(gap.strip(" ,") in ("", "&", "and", "or") for gap in behind)
+    for other in pieces:
+        if other.form == piece.form and other.start > piece.end:
+            gap = text[piece.end : other.start].strip(" ,")
+            if gap in ("", "&", "and", "or"):
+                return True
+    return False
 
 
 def _stands_behind(parameter: Parameter, text: str, piece: Piece) -> bool:
+    """Return True if the parameter's name stands before the piece, with nothing but words such as "is" between them."""
     before = re.findall(r"\w+|[^\w\s]", text[max(0, piece.start - 60) : piece.start].lower())
     between = _BETWEEN | {"of"} if piece.form == "number" else _BETWEEN
     while before and before[-1] in between and before[-1] not in parameter.words:
         before.pop()
-    return tuple(map(stemmed, before[-len(parameter.thing) :])) == parameter.thing
+    last_words = before[-len(parameter.thing) :]
+    return tuple(map(stemmed, last_words)) == parameter.thing
 
 
 def _stated(parameter: Parameter, text: str, *, required: bool) -> list[str]:
-    """Return the listed values that are separate words in the text. An optional parameter needs its name next to the
-    value.
+    """Return the listed values that are separate words in the text.
+
+    The value of an optional parameter counts only next to the parameter's name.
     """
-    said = QUOTE.sub(lambda quote: " " * len(quote.group()), text)
-    found = []
+    without_quotations = QUOTE.sub(lambda quotation: " " * len(quotation.group()), text)
+    name = "|".join(map(re.escape, parameter.words))
+    stated = []
     for value in parameter.listed:
-        form = r"[\s_-]".join(map(re.escape, re.split(r"[\s_-]+", value)))
-        near = "|".join(map(re.escape, parameter.words))
-        at_name = rf"(?:\b(?:{near})\W{{1,3}}(?:(?:is|to)\W)?{form}|{form}\W{{1,3}}(?:{near}))\b"
-        if re.search(rf"(?i)(?<![\w-]){form}(?![\w-])" if required else rf"(?i)(?<![\w-]){at_name}", said):
-            found.append(value)
-    return found
+        words = re.split(r"[\s_-]+", value)
+        written = r"[\s_-]".join(map(re.escape, words))
+        pattern = rf"(?i)(?<![\w-]){written}(?![\w-])"
+        if not required:
+            pattern = (
+                rf"(?i)(?<![\w-])(?:\b(?:{name})\W{{1,3}}(?:(?:is|to)\W)?{written}|{written}\W{{1,3}}(?:{name}))\b"
+            )
+        if re.search(pattern, without_quotations):
+            stated.append(value)
+    return stated
 
 
-def _compete(one: Parameter, other: Parameter) -> bool:
+def _compete(parameter: Parameter, other: Parameter) -> bool:
     """Return True if a piece may belong to either parameter."""
-    numbers = ("integer", "number")
-    if one.listed or other.listed or (one.type in numbers) != (other.type in numbers):
+    if parameter.listed or other.listed:
         return False
-    return one.form == other.form
+    return parameter.is_numeric == other.is_numeric and parameter.form == other.form
 
 
-def _only_left(parameter: Parameter, left: Sequence[Parameter], pieces: Sequence[Piece]) -> Piece | None:
-    """Return the only remaining piece that can belong to only this parameter: a piece of its form, a quotation, or a
-    number.
+def _only_left(parameter: Parameter, others: Sequence[Parameter], pieces: Sequence[Piece]) -> Piece | None:
+    """Return the only piece that can belong to only this parameter: a piece of its form, a quotation, or a number.
 
     Args:
-        parameter: The parameter.
-        left: The required parameters without a value.
+        parameter: A required parameter without a value.
+        others: The other required parameters without a value.
         pieces: The pieces without a parameter.
     """
-    if parameter not in left or any(_compete(parameter, other) for other in left if other is not parameter):
+    if any(_compete(parameter, other) for other in others):
         return None
-    numeric = any(other.type in ("integer", "number") for other in left if other is not parameter)
-    taken = [p for p in pieces if parameter.takes(p) and not (numeric and p.form == "number")]
-    fitting = taken if parameter.form else [piece for piece in taken if piece.form in ("quoted text", "number")]
+    fitting = [piece for piece in pieces if parameter.takes(piece)]
+    if any(other.is_numeric for other in others):
+        fitting = [piece for piece in fitting if piece.form != "number"]
+    if not parameter.form:
+        fitting = [piece for piece in fitting if piece.form in ("quoted text", "number")]
     if parameter.form == "path" and not fitting:
         fitting = [piece for piece in pieces if piece.form == "quoted text"]
     return fitting[0] if len(fitting) == 1 else None

@@ -11,10 +11,8 @@ from enum import StrEnum
 from orchestrator.records.budget import BudgetReport, Limits
 
 LEAST_RESULT_TOKENS = 500
-"""The tokens of a step that its result needs at least, or half of a smaller limit. A call without room for its result
-is
-useless.
-"""
+"""The tokens of a step that its result needs at least, or half of a smaller limit. A call without room
+for its result is useless."""
 
 
 class Verdict(StrEnum):
@@ -83,12 +81,13 @@ class Budget:
         """
         if step in self._reserved:
             raise ValueError(f"step {step!r} already has a reservation: settle it first")
-        if self.remaining > self.limits.max_tokens_per_step:
-            allowance = max(0, min(estimate, self.limits.max_tokens_per_step))
+        limit = self.limits.max_tokens_per_step
+        if self.remaining > limit:
+            allowance = max(0, min(estimate, limit))
             self._reserved[step] = allowance
             return Grant(verdict=Verdict.GRANTED, allowance=allowance)
-        can_fit_later = self.remaining + self.reserved > self.limits.max_tokens_per_step
-        return Grant(verdict=Verdict.WAIT if can_fit_later else Verdict.REFUSED, reason=self._reason(step))
+        verdict = Verdict.WAIT if self.remaining + self.reserved > limit else Verdict.REFUSED
+        return Grant(verdict=verdict, reason=self._reason(step))
 
     def no_room(self, step: str, left: int) -> str:
         """Return the reason for not calling a step with `left` tokens for its result. Empty if they are enough."""

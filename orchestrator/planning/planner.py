@@ -13,7 +13,7 @@ from orchestrator.pipeline.clauses import MAX_CUT, affirmed, is_too_long, split_
 from orchestrator.planning.arguments import WHOLE, extract, given_for, unread
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
-from orchestrator.records.tool import Match, Stage
+from orchestrator.records.tool import Match, Stage, Tool
 
 PART_SHARE = 2 / 3
 """The share of the minimum confidence from which a part is bound to a tool. Parts have lower probabilities than tasks.
@@ -29,19 +29,23 @@ def plan(request: PlanRequest) -> Plan:
     """Return the steps for a Decision's task, in order. If no tool is good enough, return no steps and the reason."""
     if request.first is not None:
         return _plan_again(request, request.first)
-    if reason := _unfit_for_plan(request):
+    reason = _unfit_for_plan(request)
+    if reason:
         return finish(request, (), (reason,))
     bound = _bind(request)
-    reasons = [f"{len(bound)} {'part' if len(bound) == 1 else 'parts'} in the task"]
+    noun = "part" if len(bound) == 1 else "parts"
+    warnings = []
     if len(bound) > MAX_STEPS:
-        reasons.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest in a second task")
-    if merged := _merged(request.decision):
-        reasons.append(
-            f"the last step has {len(merged)} parts, and only {merged[0]!r} is planned: give the rest in a second task"
+        warnings.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest in a second task")
+    last_actions = _actions_of_last_part(request.decision)
+    if last_actions:
+        warnings.append(
+            f"the last step has {len(last_actions)} parts, and only {last_actions[0]!r} is planned: give the rest in a "
+            "second task"
         )
     steps = _steps(request, bound[:MAX_STEPS])
-    made = finish(request, steps, tuple(reasons))
-    return replace(made, warnings=(*reasons[1:], *made.warnings, *_unread(request, made.steps)))
+    made = finish(request, steps, (f"{len(bound)} {noun} in the task", *warnings))
+    return replace(made, warnings=(*warnings, *made.warnings, *_unread(request, made.steps)))
 
 
 def _unfit_for_plan(request: PlanRequest) -> str:
@@ -67,40 +71,53 @@ def _unfit_for_plan(request: PlanRequest) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Clause:
-    """Parts of the task that make one step: the part with the action, and parts that only add to it."""
+    """Parts of the task that make one step: the part with the action, and parts that only add to it.
+
+    Attributes:
+        texts: The texts of the parts.
+        positions: Their positions in `Decision.parts`.
+    """
 
     texts: tuple[str, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
     @property
     def text(self) -> str:
         return ". ".join(self.texts)
 
-    def with_part(self, text: str, place: int) -> "_Clause":
-        return _Clause((*self.texts, text), (*self.places, place))
+    def with_part(self, text: str, position: int) -> "_Clause":
+        return _Clause((*self.texts, text), (*self.positions, position))
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundClause:
+    """A clause with its probable match. `match` is None if no match is probable enough, and `why` is the reason."""
+
+    clause: _Clause
+    match: Match | None
+    why: str
 
 
 def _clauses(decision: Decision) -> list[_Clause]:
-    """Return the parts, grouped by the actions that begin them. A part without an action belongs to the action before
-    it,
-    or to the first one.
+    """Return the parts, grouped by the actions that begin them.
 
-    A part without an action is a separate clause if it almost certainly asks to read something ("git status, then
-    ...").
+    A part without an action belongs to the action before it, or to the first one. It is a separate clause if it almost
+    certainly asks to read something ("git status, then ...").
     """
-    found: list[_Clause] = []
-    ahead = _Clause((), ())
+    clauses: list[_Clause] = []
+    before_first_action = _Clause((), ())
     actions = _actions(decision)
-    for place, text in enumerate(decision.parts):
-        probability, best = _best_for(decision, (place,))
-        if begins_action(affirmed(text), actions) or (probability >= READING_PROBABILITY and reads_only(best.tool)):
-            found.append(ahead.with_part(text, place))
-            ahead = _Clause((), ())
-        elif found:
-            found[-1] = found[-1].with_part(text, place)
+    for position, text in enumerate(decision.parts):
+        probability, best = _best_for(decision, (position,))
+        asks_to_read = probability >= READING_PROBABILITY and reads_only(best.tool)
+        if begins_action(affirmed(text), actions) or asks_to_read:
+            clauses.append(before_first_action.with_part(text, position))
+            before_first_action = _Clause((), ())
+        elif clauses:
+            clauses[-1] = clauses[-1].with_part(text, position)
         else:
-            ahead = ahead.with_part(text, place)
-    return found
+            before_first_action = before_first_action.with_part(text, position)
+    return clauses
 
 
 def _actions(decision: Decision) -> frozenset[str]:
@@ -111,14 +128,18 @@ def _actions(decision: Decision) -> frozenset[str]:
 def _acting_parts(decision: Decision, text: str) -> list[str]:
     """Return the sentences of a text that begin with an action."""
     actions = _actions(decision)
-    return [part for part in split_clauses(text, actions) or [text] if begins_action(affirmed(part), actions)]
+    parts = split_clauses(text, actions) or [text]
+    return [part for part in parts if begins_action(affirmed(part), actions)]
 
 
-def _merged(decision: Decision) -> list[str]:
-    """Return the actions of the task's last part, if it has several. The last part of a long task contains all the
-    rest.
+def _actions_of_last_part(decision: Decision) -> list[str]:
+    """Return the acting sentences of the task's last part if it has several.
+
+    The last part of a long task contains all the rest.
     """
-    acting = _acting_parts(decision, decision.parts[-1]) if decision.parts else []
+    if not decision.parts:
+        return []
+    acting = _acting_parts(decision, decision.parts[-1])
     return acting if len(acting) > 1 else []
 
 
@@ -128,32 +149,37 @@ def _acting_text(decision: Decision, text: str) -> str:
     A text without an action gives arguments only if it is the whole task.
     """
     acting = _acting_parts(decision, text)
-    return affirmed(acting[0] if acting else "" if decision.parts else text)
+    if acting:
+        return affirmed(acting[0])
+    is_whole_task = not decision.parts
+    return affirmed(text) if is_whole_task else ""
 
 
-def _bind(request: PlanRequest) -> list[tuple[_Clause, Match | None, str]]:
-    """Return each clause of the task with its probable match, or None, and the reason."""
+def _bind(request: PlanRequest) -> list[_BoundClause]:
+    """Return each clause of the task with its probable match."""
     decision = request.decision
     clauses = _clauses(decision)
     if len(clauses) < 2:
+        task, _ = split_left_out(decision.query)
         best = _recommended(decision)
-        whole = _Clause((split_left_out(decision.query)[0],), ())
-        return [(whole, best, best.why or "the best match")]
-    bound: list[tuple[_Clause, Match | None, str]] = []
+        return [_BoundClause(_Clause((task,), ()), best, best.why or "the best match")]
+    bound = []
     for clause in clauses:
-        probability, best = _best_for(decision, clause.places)
+        probability, best = _best_for(decision, clause.positions)
         if probability >= PART_SHARE * request.min_confidence:
-            bound.append((clause, best, f"probability {probability:.0%} for this part; {best.why}"))
+            bound.append(_BoundClause(clause, best, f"probability {probability:.0%} for this part; {best.why}"))
         else:
-            bound.append((clause, None, "the probability of every match is too low for this part"))
+            bound.append(_BoundClause(clause, None, "the probability of every match is too low for this part"))
     return bound
 
 
-def _best_for(decision: Decision, places: Sequence[int]) -> tuple[float, Match]:
-    """Return the highest probability for one of these parts, and its match."""
+def _best_for(decision: Decision, positions: Sequence[int]) -> tuple[float, Match]:
+    """Return the highest probability for one of the parts at these positions, and its match."""
 
     def probability(match: Match) -> float:
-        return max((match.for_parts[place] for place in places if match.for_parts), default=0.0)
+        if not match.for_parts:
+            return 0.0
+        return max((match.for_parts[position] for position in positions), default=0.0)
 
     best = max(decision.matches, key=probability)
     return probability(best), best
@@ -164,50 +190,55 @@ def _recommended(decision: Decision) -> Match:
     return next((match for match in decision.matches if match.tool.key in keys), decision.matches[0])
 
 
-def _steps(request: PlanRequest, bound: Sequence[tuple[_Clause, Match | None, str]]) -> tuple[Step, ...]:
+def _steps(request: PlanRequest, bound: Sequence[_BoundClause]) -> tuple[Step, ...]:
     """Return one step per clause. A step after other words than "and" or a comma waits for all steps before it."""
+    task = request.decision.query
     steps: list[Step] = []
-    before: tuple[str, ...] = ()
-    task, past = request.decision.query, 0
-    for number, (clause, match, why) in enumerate(bound, 1):
-        start = task.find(clause.texts[0], past)
-        joint = task[past:start].strip().lower() if start >= 0 else "."
-        if steps and joint not in _SIDE_BY_SIDE:
-            before = tuple(step.id for step in steps)
-        past = max(past, task.find(clause.texts[-1], max(start, 0)) + len(clause.texts[-1]))
-        blank = Step(id=f"s{number}", task=clause.text, tool="", depends_on=before, why=why)
-        steps.append(_fill(request, blank, match) if match else blank)
+    depends_on: tuple[str, ...] = ()
+    end_of_last = 0
+    for number, item in enumerate(bound, 1):
+        start = task.find(item.clause.texts[0], end_of_last)
+        words_between = task[end_of_last:start].strip().lower() if start >= 0 else "."
+        if steps and words_between not in _SIDE_BY_SIDE:
+            depends_on = tuple(step.id for step in steps)
+        last_text = item.clause.texts[-1]
+        end_of_last = max(end_of_last, task.find(last_text, max(start, 0)) + len(last_text))
+        step = Step(id=f"s{number}", task=item.clause.text, tool="", depends_on=depends_on, why=item.why)
+        steps.append(_with_tool(request, step, item.match) if item.match else step)
     return tuple(steps)
 
 
-def _fill(request: PlanRequest, step: Step, match: Match) -> Step:
-    text = _acting_text(request.decision, split_left_out(step.task)[0])
-    found = extract(match.tool.input_schema, text, given_for(step.id, match.tool, request.arguments))
-    tokens = count_tokens(compact(found.values))
+def _with_tool(request: PlanRequest, step: Step, match: Match) -> Step:
+    """Return the step with the match's tool, and with the arguments that its text or the caller gives."""
+    included, _ = split_left_out(step.task)
+    text = _acting_text(request.decision, included)
+    extraction = extract(match.tool.input_schema, text, given_for(step.id, match.tool, request.arguments))
     return replace(
         step,
         tool=match.tool.key,
-        arguments=found.values,
-        missing=found.missing,
-        argument_tokens=tokens,
-        why="; ".join([step.why, *found.notes]),
+        arguments=extraction.values,
+        missing=extraction.missing,
+        argument_tokens=count_tokens(compact(extraction.values)),
+        why="; ".join([step.why, *extraction.notes]),
     )
 
 
 def _plan_again(request: PlanRequest, first: Plan) -> Plan:
-    """Return the first plan. Its steps without a tool get the further Decision's best match, if it is good enough for a
-    plan.
+    """Return the first plan. Its steps without a tool get the best match of the further Decision, if it is good enough.
+
+    If that would use another server than the task names, the first plan's steps stay, with a warning.
     """
-    further = request.decision
-    steps, unclear = first.steps, tuple[str, ...]()
+    decision = request.decision
+    steps = first.steps
+    unclear: tuple[str, ...] = ()
     if not _unfit_for_plan(request):
-        best = _recommended(further)
-        steps = tuple(
-            step if step.tool else _fill(request, replace(step, why=f"found by a second route; {best.why}"), best)
-            for step in steps
+        best = _recommended(decision)
+        why = f"found by a second route; {best.why}"
+        completed = tuple(
+            step if step.tool else _with_tool(request, replace(step, why=why), best) for step in first.steps
         )
-        unclear = _unclear(further, steps)
-        steps = first.steps if unclear else steps
+        unclear = _unclear(decision, completed)
+        steps = first.steps if unclear else completed
     warnings = (
         *first.warnings,
         *unclear,
@@ -230,48 +261,67 @@ def finish(request: PlanRequest, steps: tuple[Step, ...], reasons: tuple[str, ..
     """
     unclear = _unclear(request.decision, steps)
     if unclear:
-        steps, reasons = (), (*unclear, "nothing is called")
-    own = digest_of(request.salt, request.decision.query, [[s.id, s.tool, s.arguments] for s in steps])
+        steps = ()
+        reasons = (*unclear, "nothing is called")
     # A step without a tool is routed again, and its tool may take the remaining arguments.
-    unused = _unused(request, steps) if all(step.tool for step in steps) else ()
-    warnings = (*unused, *_unfit(request, steps))
+    has_all_tools = all(step.tool for step in steps)
+    unused = _unused(request, steps) if has_all_tools else ()
+    content = [[step.id, step.tool, step.arguments] for step in steps]
     return Plan(
-        id=own, task=request.decision.query, steps=steps, reasons=reasons, warnings=warnings, needs_input=unclear
+        id=digest_of(request.salt, request.decision.query, content),
+        task=request.decision.query,
+        steps=steps,
+        reasons=reasons,
+        warnings=(*unused, *_unfit(request, steps)),
+        needs_input=unclear,
     )
 
 
 def _unclear(decision: Decision, steps: Sequence[Step]) -> tuple[str, ...]:
     """Return questions about the servers that a task names: servers without tools, and servers that no step uses."""
-    named = decision.named_servers
-    found = [
-        f"the task names the server {own.said!r}, but its tools are not listed yet: run `toolroute tools sync`"
-        for own in named
-        if not own.server
+    questions = [
+        f"the task names the server {server.said!r}, but its tools are not listed yet: run `toolroute tools sync`"
+        for server in decision.named_servers
+        if not server.server
     ]
     for step in steps:
         tool = decision.tool(step.tool)
-        if tool is None:
-            continue
-        if any(server.server == tool.server and server.left_out for server in named):
-            found.append(f"the task both asks for and excludes the server {tool.server!r}: state whether to use it")
-        own = [server for server in named if server.server and server.said.lower() in step.task.lower()]
-        if own and all(server.server != tool.server for server in own):
-            found.append(
-                f"the task names the server {own[0].said!r}, but no tool of that server matches; {tool.key} is a tool "
-                "of another server"
-            )
-    return tuple(dict.fromkeys(found))
+        if tool is not None:
+            questions += _unclear_servers(decision, step, tool)
+    return tuple(dict.fromkeys(questions))
+
+
+def _unclear_servers(decision: Decision, step: Step, tool: Tool) -> list[str]:
+    """Return the questions about one step's server."""
+    questions = []
+    left_out = {server.server for server in decision.named_servers if server.left_out}
+    if tool.server in left_out:
+        questions.append(f"the task both asks for and excludes the server {tool.server!r}: state whether to use it")
+    task = step.task.lower()
+    named = [server for server in decision.named_servers if server.server and server.said.lower() in task]
+    if named and tool.server not in {server.server for server in named}:
+        questions.append(
+            f"the task names the server {named[0].said!r}, but no tool of that server matches; {tool.key} is a tool "
+            "of another server"
+        )
+    return questions
 
 
 def _unused(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
     """Return a warning about given arguments for which no step's tool has a parameter. Most of them are misspelt."""
-    taken = set()
+    if not steps:
+        return ()
+    used = set()
     for step in steps:
         tool = request.decision.tool(step.tool)
-        known = parameters(tool)["properties"] if tool else None
-        taken |= {name for own in step.arguments if own in (known or [own]) for name in (own, f"{step.id}.{own}")}
-    left = ", ".join(name for name in request.arguments if name not in taken) if steps else ""
-    return (f"the argument {left} was not used: no step's tool has a parameter of that name",) if left else ()
+        known = parameters(tool)["properties"] if tool else {}
+        for name in step.arguments:
+            if not known or name in known:
+                used |= {name, f"{step.id}.{name}"}
+    unused = ", ".join(name for name in request.arguments if name not in used)
+    if not unused:
+        return ()
+    return (f"the argument {unused} was not used: no step's tool has a parameter of that name",)
 
 
 def _unread(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
@@ -291,18 +341,20 @@ def _unread(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
 
 
 def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
-    """Return a warning about given arguments that a step's schema refuses. The check before the call will refuse them,
-    too.
+    """Return a warning about given arguments that a step's schema refuses.
+
+    The check before the call will refuse them, too.
     """
-    found: list[str] = []
+    warnings = []
     for step in steps:
         tool = request.decision.tool(step.tool)
         given = given_for(step.id, tool, request.arguments) if tool else {}
         if tool is None or not given:
             continue
         schema = {key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE}
+        arguments = {name: step.arguments[name] for name in given}
         try:
-            check_arguments(replace(tool, input_schema=schema), {name: step.arguments[name] for name in given})
+            check_arguments(replace(tool, input_schema=schema), arguments)
         except InvalidArguments as error:
-            found.append(f"the arguments for step {step.id} do not match the tool's schema: {error}")
-    return tuple(found)
+            warnings.append(f"the arguments for step {step.id} do not match the tool's schema: {error}")
+    return tuple(warnings)
