@@ -205,7 +205,7 @@ class Models:
             retry_after_s = getattr(error, "retry_after_s", None)
             if retry_after_s is not None:
                 return float(retry_after_s)
-            return 0.5 * 2 ** (state.attempt_number - 1)
+            return float(0.5 * 2 ** (state.attempt_number - 1))
 
         again = AsyncRetrying(
             retry=retry_if_exception(lambda error: isinstance(error, ToolrouteError) and error.retry),
