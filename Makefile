@@ -38,7 +38,7 @@ reference: setup
 	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/docs.lock
 	@touch $@
 
-setup: .venv/installed
+setup: .venv/installed .venv/typed/toolroute.pth
 
 .venv/installed: requirements/dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "toolroute needs Python 3.11 or newer; say which: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
@@ -47,6 +47,13 @@ setup: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# Type checkers do not see the mapped folders of an editable install. They see a folder of links, also outside the clone.
+.venv/typed/toolroute.pth: .venv/installed
+	mkdir -p .venv/typed/orchestrator
+	ln -sfn $(CURDIR)/orchestrator/* $(CURDIR)/activities $(CURDIR)/workflows .venv/typed/orchestrator/
+	echo $(CURDIR)/.venv/typed > $@
+	cp $@ "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 
 # The pictures of docs/how-to/ui.md.
 pictures: setup node-servers

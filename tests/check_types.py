@@ -64,7 +64,15 @@ def main() -> int:
         command = [sys.executable, "-m", "mypy", *options, "-p", "orchestrator", *modules]
         environment = {**os.environ, "MYPYPATH": str(folder / "site")}
         failed = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
-        return failed or _pyright(folder / "site", pages)
+        return failed or _pyright(folder / "site", pages) or _installed(folder / "outside")
+
+
+def _installed(folder: Path) -> int:
+    """Have mypy and pyright check the user's module outside the clone, with what `make setup` installed."""
+    folder.mkdir()
+    (folder / "user.py").write_text(USER)
+    failed = subprocess.run([sys.executable, "-m", "mypy", "--strict", "user.py"], cwd=folder, check=False).returncode
+    return failed or _pyright(folder, [])
 
 
 def _pyright(site: Path, pages: Sequence[str]) -> int:
@@ -73,7 +81,7 @@ def _pyright(site: Path, pages: Sequence[str]) -> int:
         raise SystemExit("pyright is not installed: run `make node-servers`")
     (site / "user.py").write_text(re.sub(r"  # type: ignore\[.*", "  # pyright: ignore", USER))
     rules = {"reportUnnecessaryTypeIgnoreComment": "error", "typeCheckingMode": "standard", "pythonVersion": "3.11"}
-    config = {**rules, "include": [f"{name}.py" for name in ("user", *pages)], "extraPaths": ["."]}
+    config = {**rules, "include": [f"{name}.py" for name in ("user", *pages)]}
     (site / "pyrightconfig.json").write_text(json.dumps(config))
     command = ["node", str(PYRIGHT), "--project", str(site), "--pythonpath", sys.executable]
     return subprocess.run(command, cwd=site, check=False).returncode

@@ -342,9 +342,36 @@ print(decision.resolve({"name": "stripe__refund_charge", "arguments": {"charge":
     done = await asyncio.to_thread(run)
     assert done.stdout == "ResolvedCall('stripe:refund_charge', {'charge': 'ch_3PqX'})\n"
     assert Decision.from_json(text) == Decision.from_json(decision.to_json()) == decision
-    for wrong in (decision.to_json(definitions=False), "[]", {}):
-        with pytest.raises(InvalidInput, match=r"it has no definitions: write it with to_json\(definitions=True\)"):
-            Decision.from_json(wrong)
+    wrong: list[tuple[Any, str]] = [
+        (decision.to_json(definitions=False), r"it has no definitions: write it with to_json\(definitions=True\)"),
+        ("[]", "it is a list, not an object"),
+        ([], "it is a list, not an object"),
+        ({}, "it has no `matches`"),
+    ]
+    for given, problem in wrong:
+        with pytest.raises(InvalidInput, match=problem):
+            Decision.from_json(given)
+
+
+class NoIdEmbedder:
+    dimension, remote = 4, False
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return np.ones((len(texts), 3), np.float32)
+
+
+class ShortEmbedder(NoIdEmbedder):
+    id = "short"
+
+
+def test_an_embedder_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="embedder NoIdEmbedder has no id"):
+        Router(sample(), embedder=NoIdEmbedder())  # type: ignore[arg-type]
+    with pytest.raises(InvalidConfig, match="returned vectors of length 3, but its dimension is 4"):
+        Router(sample(), embedder=ShortEmbedder()).route_sync("refund", route_hint="semantic")
+
+
+def test_json_that_is_no_decision_is_refused() -> None:
     with pytest.raises(InvalidInput, match="query: Field required; give what"):
         Decision.from_json({"matches": []})
 

@@ -118,7 +118,13 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     vectors = embedder.embed(texts)
     if isinstance(embedder, StaticEmbedder | OpenAIEmbedder):
         return vectors
-    return unit(_checked(np.asarray(vectors, np.float32), len(texts), f"embedder {embedder.id!r}"))
+    found = _checked(np.asarray(vectors, np.float32), len(texts), f"embedder {embedder.id!r}")
+    if found.shape[1] != embedder.dimension:
+        raise InvalidConfig(
+            f"embedder {embedder.id!r} returned vectors of length {found.shape[1]}, but its dimension is "
+            f"{embedder.dimension}: make the two equal"
+        )
+    return unit(found)
 
 
 def _checked(vectors: Vectors, expected: int, who: str) -> Vectors:

@@ -10,7 +10,7 @@ from orchestrator.pipeline.state import State, Task
 from orchestrator.records.decision import Decision
 from orchestrator.records.findings import Mention
 from orchestrator.records.outcome import Near
-from orchestrator.records.request import within
+from orchestrator.records.request import RouteHint, within
 from orchestrator.records.tool import Match, Rejected, Stage
 
 MAX_REJECTED = 20
@@ -124,7 +124,7 @@ def warnings_of(
     if _is_foreign(state, positions):
         yield FOREIGN
     yield from _of_texts(state, positions)
-    hint = state.task.request.route_hint
+    hint = RouteHint(state.task.request.route_hint)
     if hint.ordered_by and not state.lists.get(hint.ordered_by):
         yield f"route_hint={hint!s}: this pipeline has no results of that leg, so all legs were used"
     if state.explicit.mentions or state.explicit.absent:

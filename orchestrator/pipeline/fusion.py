@@ -10,7 +10,7 @@ from orchestrator.index.calibration import Probabilities, supported, vote
 from orchestrator.pipeline.matches import kept_of
 from orchestrator.pipeline.scoring import Candidates, Chances, ClauseScores
 from orchestrator.pipeline.state import State, best_first
-from orchestrator.records.request import Fusion
+from orchestrator.records.request import Fusion, RouteHint
 
 PART = 0.5
 """The minimum probability of a tool that serves one clause of a task with probability 1."""
@@ -63,7 +63,7 @@ def calibrated(state: State, default: Fusion = Fusion.LEARNT) -> State:
     candidates = state.candidates
     if candidates is None:
         return _always_only(state)
-    fusion = state.task.request.fusion or default
+    fusion = Fusion(state.task.request.fusion or default)
     whole = candidates.whole
     positions = whole.positions.tolist()
     chances = _chances(whole, fusion)
@@ -179,7 +179,7 @@ def ranked_by(merge: Merge) -> Callable[[State], State]:
     """
 
     def fuse(state: State) -> State:
-        hint = state.task.request.route_hint.ordered_by
+        hint = RouteHint(state.task.request.route_hint).ordered_by
         hinted = state.lists.get(hint)
         order = best_first(hinted) if hinted else merge(state.lists)
         state = calibrated(state)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge
 
@@ -35,6 +35,12 @@ class Approve(StrEnum):
     DESTRUCTIVE = "destructive"
     ALWAYS = "always"
     NEVER = "never"
+
+
+if TYPE_CHECKING:  # A constructor also takes the names, and makes members of them.
+    AnyApprove = Approve | Literal["changes", "destructive", "always", "never"]
+else:
+    AnyApprove = Approve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

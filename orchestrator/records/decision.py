@@ -200,9 +200,13 @@ class Decision:
 
         with reading("the Decision's JSON", "give what Decision.to_json() returns"):
             read = read_json(data) if isinstance(data, str) else data
-            if not isinstance(read, Mapping) or not all("definition" in own for own in read.get("matches", [{}])):
+            if not isinstance(read, Mapping):
+                raise InvalidInput(f"it is a {type(read).__name__}, not an object")
+            if "matches" not in read:
+                raise InvalidInput("it has no `matches`")
+            if not all("definition" in match for match in read["matches"]):
                 raise InvalidInput("it has no definitions: write it with to_json(definitions=True)")
-            matches = [{**own, "tool": own["definition"]} for own in read["matches"]]
+            matches = [{**match, "tool": match["definition"]} for match in read["matches"]]
             return TypeAdapter(cls).validate_python({**read, "matches": matches})
 
 

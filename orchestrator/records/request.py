@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Gt, Interval
 
@@ -57,6 +57,13 @@ class Fusion(StrEnum):
     WEIGHTED = "weighted"
     RRF = "rrf"
 
+
+if TYPE_CHECKING:  # A constructor also takes the names, and makes members of them.
+    AnyHint = RouteHint | Literal["auto", "keyword", "semantic", "vector", "graph"]
+    AnyFusion = Fusion | Literal["learnt", "weighted", "rrf"]
+else:
+    AnyHint = RouteHint
+    AnyFusion = Fusion
 
 Keys = Annotated[tuple[str, ...], Give("a tuple of the keys of tools")]
 
@@ -121,9 +128,9 @@ class RouteRequest:
     limit: Limit = 10
     conversation: Conversation = ()
     filters: Annotated[dict[str, str], Give("a mapping of texts, e.g. {'kind': 'agent'}")] = field(default_factory=dict)
-    route_hint: RouteHint = RouteHint.AUTO
+    route_hint: AnyHint = RouteHint.AUTO
     token_cap: Annotated[int | None, Gt(0), Give("a number of tokens above 0, or none")] = None
-    fusion: Fusion | None = None
+    fusion: AnyFusion | None = None
     context: Annotated[
         dict[str, str], Give("a mapping of texts, most important first, e.g. {'language': 'python'}")
     ] = field(default_factory=dict)

@@ -9,11 +9,11 @@ from annotated_types import Ge
 from orchestrator.common.fields import Give, Probability, Seconds, check, member, settings
 from orchestrator.errors import InvalidInput
 from orchestrator.records.budget import BudgetReport, Limits
-from orchestrator.records.call import Approve, ToolResult
+from orchestrator.records.call import AnyApprove, Approve, ToolResult
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan
-from orchestrator.records.request import Conversation, Limit, RouteHint, RouteRequest, Task, Tenant
+from orchestrator.records.request import AnyHint, Conversation, Limit, RouteHint, RouteRequest, Task, Tenant
 
 
 class StepStatus(StrEnum):
@@ -146,11 +146,11 @@ class RunRequest:
     limit: Limit = 10
     conversation: Conversation = ()
     filters: dict[str, str] = field(default_factory=dict)
-    route_hint: RouteHint = RouteHint.AUTO
+    route_hint: AnyHint = RouteHint.AUTO
     arguments: dict[str, Any] = field(default_factory=dict)
     limits: Annotated[Limits, Give("Limits(max_total_tokens=...)")] = field(default_factory=Limits)
     min_confidence: Probability = MIN_CONFIDENCE
-    approve: Approve = Approve.CHANGES
+    approve: AnyApprove = Approve.CHANGES
     approval_timeout_s: Seconds = 24 * 3600.0
     parallel_steps: Annotated[int, Ge(1), Give("1 or more")] = 8
     call_timeout_s: Seconds = 120.0

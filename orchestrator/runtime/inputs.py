@@ -114,9 +114,22 @@ def check_types(
     for name, value, kinds, remedy in wanted:
         if not isinstance(value, kinds):
             raise InvalidInput(f"{name} is a {type(value).__name__}: give {remedy}")
-    if embedder is not None and not hasattr(embedder, "embed"):
-        kind = type(embedder).__name__
+    if embedder is not None:
+        _check_embedder(embedder)
+
+
+def _check_embedder(embedder: object) -> None:
+    kind = type(embedder).__name__
+    if not hasattr(embedder, "embed"):
         raise InvalidInput(f"embedder is a {kind}: give an Embedder, or name one with Options(embedder=...)")
+    identifier = getattr(embedder, "id", None)
+    if not isinstance(identifier, str) or not identifier:
+        raise InvalidInput(f"embedder {kind} has no id: give it an attribute `id`, a text that names the model")
+    dimension = getattr(embedder, "dimension", None)
+    if not isinstance(dimension, int) or dimension < 1:
+        raise InvalidInput(f"embedder {kind} has no dimension: give it an attribute `dimension`, the vectors' length")
+    if not hasattr(embedder, "remote"):
+        raise InvalidInput(f"embedder {kind} has no `remote`: give it an attribute, True if it calls an endpoint")
 
 
 def fit_from(given: Calibration | Fit | str | Path) -> Fit:

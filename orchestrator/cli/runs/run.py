@@ -39,6 +39,7 @@ from orchestrator.errors import InvalidInput, Unavailable
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.budget import Limits
+from orchestrator.records.call import Approve
 from orchestrator.records.run import (
     Approval,
     Progress,
@@ -183,7 +184,7 @@ def _say_how_to_approve(result: RunResult, asked: RunRequest) -> None:
     for step in result.plan.steps:
         outcome = ended[step.id]
         tool = next((found for decision in decisions if (found := decision.tool(step.tool))), None)
-        if tool is None or step.missing or not needs_approval(tool, asked.approve):
+        if tool is None or step.missing or not needs_approval(tool, Approve(asked.approve)):
             continue
         arguments, status = outcome.arguments or step.arguments, outcome.status.replace("_", " ")
         call = f"{step.tool} with {as_json(arguments)}"

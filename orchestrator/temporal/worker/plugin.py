@@ -113,6 +113,7 @@ class OrchestratorPlugin(SimplePlugin):
         nexus: bool | Collection[str] = False,
         free_slots: int | None = None,
     ) -> None:
+        """Make a plugin. The documentation of the class describes the parameters."""
         if isinstance(nexus, str):
             raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
         if catalogue is not None and (store is not None or stores):

@@ -13,7 +13,7 @@ from temporalio.exceptions import FailureError
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput, ToolChanged, ToolrouteError
 from orchestrator.planning.budget import Budget, Grant, Verdict
-from orchestrator.records.call import ToolCall
+from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, Step
@@ -141,7 +141,7 @@ class Steps:
         The person sees the tool as its server defines it now, and is asked again if the definition changes before the
         call.
         """
-        asks, approved = needs_approval(tool, self.request.approve), self.request.approved.get(step.id)
+        asks, approved = needs_approval(tool, Approve(self.request.approve)), self.request.approved.get(step.id)
         while True:
             if asks:
                 try:
@@ -245,7 +245,7 @@ class Steps:
             tool=tool,
             arguments=self._arguments(step),
             idempotency_key=f"{workflow.info().workflow_id}:{self.plan.id}:{step.id}",
-            approve=self.request.approve,
+            approve=Approve(self.request.approve),
         )
 
     def _stopping(self) -> bool:
