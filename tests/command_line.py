@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,6 +66,12 @@ def mcp_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "mcp.json"
     path.write_text(json.dumps(config(quick=entry("quick.py"))))
     return path
+
+
+def trusting(toolroute: Run, *words: Any) -> Ran:
+    """Run a command that gives trust twice: to see what it shows, and with the digest of that."""
+    [digest] = re.findall("--yes ([0-9a-f]{32})", toolroute(*words).stderr)
+    return toolroute(*words, "--yes", digest)
 
 
 def at_terminal(answer: str, asked: str, *words: str) -> tuple[int, str]:

@@ -1,10 +1,13 @@
 """The audit log: the actor, the action and the tool of each line, without values. A missing line shows."""
 
+import asyncio
 import json
 import multiprocessing
+import time
 from pathlib import Path
 from typing import Any
 
+import portalocker
 import pytest
 from mcp import MCPError
 from opentelemetry import _logs
@@ -13,7 +16,7 @@ from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogR
 
 from orchestrator.trust import audit
 from orchestrator.trust.audit import Audit, Entry
-from tests.command_line import Run
+from tests.command_line import Run, trusting
 from tests.servers.start import text_of
 from tests.test_serve import asking
 from tests.test_serve_offers import FIRST
@@ -27,7 +30,7 @@ def log(tmp_path: Path) -> Audit:
 
 def write(folder: Path, count: int = 4) -> None:
     for number in range(count):
-        Audit(folder).note(Entry(event="call", tenant="org:1", tool=f"mail:send_{number}"))
+        Audit(folder).write(Entry(event="call", tenant="org:1", tool=f"mail:send_{number}"))
 
 
 def lines(log: Audit) -> list[bytes]:
@@ -104,7 +107,34 @@ def test_a_line_that_was_cut_off_ends_no_later_one(log: Audit) -> None:
         file.write(b'{"n": 3, "ev')
     write(log.folder, 2)
     assert [line["n"] for line in log.read()] == [1, 2, 3, 4]
-    assert log.verify().problems == ("audit.jsonl, line 3: this is not a line of an audit log",)
+    assert log.verify().problems == (), "its writer was killed, and the next line names it"
+    text = log.files[-1].read_bytes()
+    log.files[-1].write_bytes(text.replace(b'{"n": 3, "ev', b'{"n": 3, "xx'))
+    assert log.verify().problems
+
+
+def test_a_line_that_its_killed_writer_did_not_finish_is_no_fraud(log: Audit) -> None:
+    write(log.folder, 2)
+    head = (log.folder / "head.json").read_bytes()
+    write(log.folder, 1)
+    (log.folder / "head.json").write_bytes(head)
+    assert log.verify() == (3, 1, ())
+    with log.files[-1].open("ab") as file:
+        file.write(b'{"n": 4, "ev')
+    assert log.verify().problems == ()
+
+
+async def test_a_held_lock_delays_no_event_loop_and_loses_no_line(log: Audit) -> None:
+    write(log.folder, 1)
+    with portalocker.Lock(log.folder / "lock", "a+b", flags=portalocker.LockFlags.EXCLUSIVE):
+        begin = time.monotonic()
+        for number in range(20):
+            log.note(Entry(event="call", tenant="org:1", tool=f"mail:send_{number}"))
+        assert time.monotonic() - begin < 2
+        await asyncio.sleep(0.1)
+        assert len(lines(log)) == 1
+    await asyncio.to_thread(log.flush)
+    assert log.verify() == (21, 1, ())
 
 
 def test_a_file_that_cannot_be_read_is_one_clear_error(
@@ -120,7 +150,7 @@ def test_a_file_that_cannot_be_read_is_one_clear_error(
 
 def test_what_cannot_be_written_is_an_error_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
-    Audit(tmp_path / "file").note(Entry(event="call", tenant="org:1"))
+    Audit(tmp_path / "file").write(Entry(event="call", tenant="org:1"))
     assert "was not written (call of org:1)" in caplog.text
 
 
@@ -194,7 +224,7 @@ def test_commands_write_and_list_and_a_removed_line_fails_the_check(
         toolroute("call", "quick:add", "--config", mcp_file, "--args", '{"a": 471104711, "b": 1}').stdout
         == "471104712\n"
     )
-    assert toolroute("tools", "accept", "quick:add").exit_code == 0
+    assert trusting(toolroute, "tools", "accept", "quick:add").exit_code == 0
     listed = toolroute("audit", "list", "-o", "jsonl").stdout
     found = [json.loads(line) for line in listed.splitlines()]
     assert [(line["event"], line["tool"], line["result"]) for line in found] == [

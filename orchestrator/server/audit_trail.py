@@ -26,6 +26,11 @@ class AuditTrail:
         if self._audit is not None:
             self._audit.note(replace(entry, profile=current().name))
 
+    async def flush(self) -> None:
+        """Wait until all lines are written."""
+        if self._audit is not None:
+            await asyncio.to_thread(self._audit.flush)
+
     @contextmanager
     def request(self, entry: Entry) -> Iterator[dict[str, Any]]:
         """Write the line of a request at its end, with the fields that are set in the yielded dict.

@@ -103,6 +103,7 @@ class Gateway:
             self._watching.cancel()
         await asyncio.gather(*(servers.close() for servers in self._tenants.values()))
         await self._outcomes.close()
+        await self.audit.flush()
 
     def servers(self, tenant: str) -> TenantServers:
         """Return the tenant's servers."""

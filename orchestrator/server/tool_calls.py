@@ -12,7 +12,7 @@ from mcp.server.subscriptions import ToolsListChanged
 from mcp.types import URL_ELICITATION_REQUIRED
 
 from orchestrator.catalogue.export import check_arguments
-from orchestrator.errors import ToolrouteError, UnknownTool
+from orchestrator.errors import InvalidArguments, ToolrouteError
 from orchestrator.mcp.calls import Call, OnProgress
 from orchestrator.mcp.results import Answered, as_mcp_result
 from orchestrator.records.durable_names import IDEMPOTENCY_KEY
@@ -92,7 +92,7 @@ class ToolCalls:
             chosen = await _chosen(servers, request)
         except ToolrouteError as error:
             # A name that is no tool's name may be any text, so it is not written down.
-            key = "" if isinstance(error, UnknownTool) else request.key
+            key = request.key if isinstance(error, InvalidArguments) else ""
             self._audit.note(replace(entry, tool=key, approval="not asked", result=type(error).__name__))
             raise
         entry = replace(

@@ -4,34 +4,37 @@ A line records the actor, the action, the tool and the result. It contains no ta
 line has a number and the SHA-256 of the line before, and a second file names the last line. So a changed or removed
 line is detected, unless somebody rewrites all later lines as well.
 
-Several processes may write the same log. Each line is written under a lock.
+Several processes may write the same log. Each line is written under a lock, by a thread of the process.
 """
 
 import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from orchestrator import telemetry
 from orchestrator.common.digests import digest
 from orchestrator.common.keys import split_key
+from orchestrator.common.lines import as_json
 from orchestrator.common.regular import regular
 from orchestrator.errors import InvalidConfig
+from orchestrator.trust.audit_chain import LONGEST_LINE, Head, Verified, line_digest, parsed, verified
 
 logger = logging.getLogger(__package__)
 
 MAX_BYTES, MAX_FILES = 10 * 2**20, 20
 """The size in bytes at which a new file begins, and the number of files that are kept."""
-_FILE, _HEAD, _LOCK = "audit.jsonl", "head.json", "lock"
-_WAIT_S = 5.0
-_LONGEST_LINE = 64 * 2**10
-_LONGEST = 300
+_FILE = "audit.jsonl"
+_LOCK = "lock"
+WAIT_S = 60.0
+"""Seconds that a line waits for the lock. `toolroute audit verify` holds it while it reads the whole log."""
+_LONGEST_NAME = 300
 """The maximum number of characters of a name from a client or a server."""
 
 
@@ -78,14 +81,6 @@ class Entry:
     bytes: int = 0
 
 
-class Verified(NamedTuple):
-    """The result of a verification: the number of lines, the number of the first line, and the faults."""
-
-    lines: int
-    first: int
-    problems: tuple[str, ...]
-
-
 def of_step(run_id: str, key: str, approved: str, *, allowed: bool) -> dict[str, Any]:
     """Return the fields of the line about a person's word on a step of a run.
 
@@ -109,6 +104,7 @@ class Audit:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._writer = ThreadPoolExecutor(1, "toolroute audit")  # Python waits for its lines before it ends.
 
     @classmethod
     def named(cls, place: str) -> "Audit | None":
@@ -125,20 +121,34 @@ class Audit:
         return [*sorted(self.folder.glob("audit-*.jsonl")), *filter(Path.exists, [self.folder / _FILE])]
 
     def note(self, entry: Entry) -> None:
-        """Write a line, and emit it as an OpenTelemetry log record. Raises an error if the line cannot be written."""
-        shown = {name: own[:_LONGEST] if isinstance(own, str) else own for name, own in asdict(entry).items()}
-        telemetry.logged(f"toolroute.audit.{entry.event}", shown)
+        """Have a thread write the line, because another process may hold the lock while this one serves others."""
+        self._writer.submit(self.write, entry, datetime.now(UTC))
+
+    def flush(self) -> None:
+        """Wait until the lines that were noted are written."""
+        self._writer.submit(int).result()
+
+    def write(self, entry: Entry, at: datetime | None = None) -> None:
+        """Write a line, and emit it as an OpenTelemetry log record. The log of toolroute has a line that fails.
+
+        Args:
+            entry: The line.
+            at: The time of the event. Default: the present.
+        """
+        fields = {
+            name: value[:_LONGEST_NAME] if isinstance(value, str) else value for name, value in asdict(entry).items()
+        }
+        telemetry.logged(f"toolroute.audit.{entry.event}", fields)
+        written_at = (at or datetime.now(UTC)).isoformat(timespec="milliseconds")
+        line = {"at": written_at, **fields, "ms": round(entry.ms, 1)}
         try:
             self.check()
             with self._locked():
-                self._append({**shown, "ms": round(entry.ms, 1)})
+                self._append(line)
         except (OSError, InvalidConfig) as error:
+            about = f"{entry.event} of {entry.tenant}"
             logger.error(
-                "a line of the audit log in %s was not written (%s of %s): %s",
-                self.folder,
-                entry.event,
-                entry.tenant,
-                error,
+                "a line of the audit log in %s was not written (%s): %s: %s", self.folder, about, error, as_json(line)
             )
 
     def check(self) -> None:
@@ -153,89 +163,68 @@ class Audit:
 
     def read(self) -> Iterator[dict[str, Any]]:
         """Yield the lines that can be read, the oldest first. Raises InvalidConfig for a file that cannot be read."""
-        for path in self.files:
-            with _reading(path) as file:
-                for line in file:
-                    if isinstance(found := _read(line), dict):
-                        yield found
+        self.flush()
+        for _, line in self._lines():
+            fields = parsed(line)
+            if fields is not None:
+                yield fields
 
     def verify(self) -> Verified:
         """Look for lines that were changed or removed. Raises InvalidConfig for a file that cannot be read."""
+        self.flush()
         was_written = (self.folder / _LOCK).exists()  # The first line makes it.
-        if not (was_written or self.files or self._head()):
+        if not (was_written or self.files or Head.read(self.folder)):
             return Verified(0, 0, ())
         with self._locked():
-            found = self._verified()
-        if not (found.lines or found.problems):
+            result = verified(self._lines(), Head.read(self.folder))
+        if not (result.lines or result.problems):
             return Verified(0, 0, ("the audit log is empty, but lines were written to it: they were removed",))
-        return found
+        return result
 
-    def _verified(self) -> Verified:
-        before, number, first, lines, problems = "", 0, 0, 0, list[str]()
+    def _lines(self) -> Iterator[tuple[str, bytes]]:
+        """Yield each line with its place."""
         for path in self.files:
             with _reading(path) as file:
-                for place, line in enumerate(file, 1):
-                    found, lines = _read(line), lines + 1
-                    at = f"{path.name}, line {place}"
-                    if found is None:
-                        problems.append(f"{at}: this is not a line of an audit log")
-                        before = _digest(line)
-                        continue
-                    first = first or found["n"]
-                    if number and found["n"] != number + 1:
-                        problems.append(f"{at}: number {found['n']} comes after number {number}: lines were removed")
-                    elif (number or found["n"] == 1) and found["prev"] != before:
-                        problems.append(f"{at}: the line before it was changed")
-                    before, number = _digest(line), found["n"]
-        head = self._head()
-        if head and first > head["first"]:
-            problems.append(f"the first line has number {first} instead of {head['first']}: lines were removed")
-        if head and (head["n"], head["hash"]) != (number, before):
-            written = f"the last written line (number {head['n']})"
-            problems.append(f"line number {number} is not {written}: lines were removed or changed")
-        return Verified(lines, first, tuple(problems))
+                for number, line in enumerate(file, start=1):
+                    yield f"{path.name}, line {number}", line
 
     def _append(self, fields: Mapping[str, Any]) -> None:
+        head = Head.read(self.folder)
         with open(self.folder / _FILE, "a+b", opener=regular) as file:
-            last, head = _last_line(file), self._head()
-            number = max((_read(last) or {"n": 0})["n"], head["n"] if head else 0) + 1
-            before = _digest(last) if last else head["hash"] if head else ""
-            at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            line = json.dumps({"n": number, "at": at, **fields, "prev": before}, ensure_ascii=True).encode() + b"\n"
-            file.write(b"\n" + line if last and not last.endswith(b"\n") else line)
+            last = _last_line(file)
+            last_fields = parsed(last)
+            last_number = last_fields["n"] if last_fields else 0
+            number = max(last_number, head.number if head else 0) + 1
+            previous = line_digest(last) if last else head.digest if head else ""
+            line = json.dumps({"n": number, **fields, "prev": previous}, ensure_ascii=True).encode() + b"\n"
+            was_cut = last and not last.endswith(b"\n")
+            file.write(b"\n" + line if was_cut else line)
             file.flush()
-            size = file.tell()
-        first = head["first"] if head else 1
-        if size > MAX_BYTES:
-            # Named by the number of its last line.
-            (self.folder / _FILE).rename(self.folder / f"audit-{number:012}.jsonl")
-            for old in sorted(self.folder.glob("audit-*.jsonl"))[:-MAX_FILES]:
-                first = int(old.stem.partition("-")[2]) + 1
-                old.unlink()
-        (self.folder / f"{_HEAD}.new").unlink(missing_ok=True)
-        with open(self.folder / f"{_HEAD}.new", "w", encoding="utf-8", opener=regular) as fresh:
-            json.dump({"n": number, "hash": _digest(line), "first": first}, fresh)
-        (self.folder / f"{_HEAD}.new").replace(self.folder / _HEAD)
+            is_full = file.tell() > MAX_BYTES
+        first = head.first if head else 1
+        if is_full:
+            first = self._begin_another_file(number, first)
+        Head(number, line_digest(line), first).write(self.folder)
 
-    def _head(self) -> dict[str, Any] | None:
-        try:
-            with open(self.folder / _HEAD, encoding="utf-8", opener=regular) as file:
-                found = json.loads(file.read(_LONGEST_LINE))
-            return {"n": int(found["n"]), "hash": str(found["hash"]), "first": int(found["first"])}
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+    def _begin_another_file(self, last_number: int, first: int) -> int:
+        """Put the full file aside, named by the number of its last line. Return the number of the first kept line."""
+        (self.folder / _FILE).rename(self.folder / f"audit-{last_number:012}.jsonl")
+        for old in sorted(self.folder.glob("audit-*.jsonl"))[:-MAX_FILES]:
+            first = int(old.stem.partition("-")[2]) + 1
+            old.unlink()
+        return first
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         from portalocker import Lock, LockException, LockFlags
 
         flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
-        lock = Lock(self.folder / _LOCK, "a+b", _WAIT_S, 0.002, flags=flags, opener=regular)
+        lock = Lock(self.folder / _LOCK, "a+b", WAIT_S, 0.002, flags=flags, opener=regular)
         try:
             lock.acquire()
         except LockException:
             raise InvalidConfig(
-                f"the audit log was locked by another process for {_WAIT_S:g} seconds; try again"
+                f"the audit log was locked by another process for {WAIT_S:g} seconds; try again"
             ) from None
         try:
             yield
@@ -255,24 +244,10 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
         ) from None
 
 
-def _digest(line: bytes) -> str:
-    return sha256(line.rstrip(b"\n")).hexdigest()
-
-
-def _read(line: bytes) -> dict[str, Any] | None:
-    """Return a line's fields, or None if it is not a line of an audit log."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    is_line = isinstance(found, dict) and isinstance(found.get("n"), int) and isinstance(found.get("prev"), str)
-    return found if is_line else None
-
-
 def _last_line(file: BinaryIO) -> bytes:
     """Return the last line of a file with its line end, or an empty value for an empty file."""
     end = file.seek(0, os.SEEK_END)
-    file.seek(max(0, end - _LONGEST_LINE))
+    file.seek(max(0, end - LONGEST_LINE))
     lines = file.read().splitlines(keepends=True)
     file.seek(0, os.SEEK_END)
     return lines[-1] if lines else b""

@@ -73,5 +73,5 @@ async def approve(request: Request, form: FormData) -> Response:
     if log := Audit.named(scope.options.audit):
         key = next((own.tool for own in progress.steps if own.step == step), "") if progress else ""
         about = of_step(run_id, key, digest, allowed=allowed)
-        log.note(Entry(event="approval", tenant=scope.tenant, actor=_person(), **about))
+        log.write(Entry(event="approval", tenant=scope.tenant, actor=_person(), **about))
     return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)

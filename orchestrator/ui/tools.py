@@ -60,7 +60,7 @@ async def accept_change(request: Request, form: FormData) -> Response:
         )
     await asyncio.to_thread(accept, store, scope.tenant, {key: known})
     if log := Audit.named(scope.options.audit):
-        log.note(Entry(event="acceptance", tenant=scope.tenant, actor="page", server=known.server, tool=key))
+        log.write(Entry(event="acceptance", tenant=scope.tenant, actor="page", server=known.server, tool=key))
     return await tool(request)
 
 

@@ -53,15 +53,17 @@ async def call(tool: str, arguments: str, place: Place, max_tokens: int, output:
     async with Connections(servers, tenant=place.tenant) as connections:
         asked = Call.of(known or tool, given)
         asked.max_tokens = max_tokens
-        about = {"server": asked.server, "tool": asked.key, "arguments": arguments_digest(given)}
+        about = {"server": asked.server, "arguments": arguments_digest(given)}
+        known_key = known.key if known is not None else ""  # A name of no known tool may be any text.
         began = time.perf_counter()
         try:
             answered = await connections.exchange(asked)
         except ToolrouteError as error:
-            audited("call", place.tenant, result=type(error).__name__, **about)
+            audited("call", place.tenant, result=type(error).__name__, tool=known_key, **about)
             raise
         result, ms = "tool_error" if answered.is_error else "ok", (time.perf_counter() - began) * 1000
-        audited("call", place.tenant, result=result, ms=ms, **about)
+        tool_key = known_key if answered.is_error else asked.key
+        audited("call", place.tenant, result=result, ms=ms, tool=tool_key, **about)
     return _print_answer(answered, output)
 
 

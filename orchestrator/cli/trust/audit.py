@@ -18,7 +18,7 @@ _MOST_PROBLEMS = 20
 def audited(event: str, tenant: str, **fields: Any) -> None:
     """Write this user's command into the audit log, if an audit log is configured."""
     if log := Audit.named(Options.from_env().audit):
-        log.note(Entry(event=event, tenant=tenant, actor=f"command of {_user()}", **fields))
+        log.write(Entry(event=event, tenant=tenant, actor=f"command of {_user()}", **fields))
 
 
 def _user() -> str:

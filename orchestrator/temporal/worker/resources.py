@@ -291,6 +291,8 @@ class Resources:
         stack, self._open, self._router, self._models = self._open, AsyncExitStack(), None, None
         self._threads.close()
         self._executors.close()
+        if self._audit is not None:
+            await asyncio.to_thread(self._audit.flush)
         async with stack:
             for connections in filter(None, tenants.values()):
                 stack.push_async_callback(connections.close)
