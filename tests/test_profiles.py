@@ -21,8 +21,9 @@ from orchestrator.records.request import RouteRequest, within
 from orchestrator.runtime.router import Router
 from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.http import BearerTokens, make_app
+from orchestrator.server.http import make_app
 from orchestrator.server.protocol import make_server
+from orchestrator.server.tokens import BearerTokens
 from tests.catalogues import sample
 from tests.servers.start import HERE, text_of
 

@@ -18,8 +18,9 @@ from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.call import Approve
 from orchestrator.runtime.router import Router
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.http import BearerTokens, make_app
+from orchestrator.server.http import make_app
 from orchestrator.server.protocol import make_server
+from orchestrator.server.tokens import BearerTokens
 from tests.servers.real import node, node_servers_installed
 from tests.servers.start import config, entry, text_of, until
 from tests.test_serve_process import SERVE, TOKENS, name, over_http, states_of

@@ -21,7 +21,8 @@ from mcp.types import Implementation
 from orchestrator.errors import InvalidConfig
 from orchestrator.server import stdio
 from orchestrator.server.handlers import SERVERS
-from orchestrator.server.http import BearerTokens, serve_http
+from orchestrator.server.http import serve_http
+from orchestrator.server.tokens import BearerTokens
 from orchestrator.store.store import Store
 from tests.servers.real import python_entry
 from tests.servers.start import HERE, alive, config, entry, text_of, until

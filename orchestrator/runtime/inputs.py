@@ -66,12 +66,17 @@ def stores_to_read(
     Raises:
         InvalidInput: Both a catalogue and a store are given, or neither.
     """
-    found = (*([store] if store is not None else ()), *stores)
-    if not found and catalogue is None:
-        found = stores_of(options.store)
-    if (catalogue is None) == (not found) or (store is not None and stores):
+    kinds = [kind is not None for kind in (catalogue, store)] + [bool(stores)]
+    if sum(kinds) > 1:
         raise InvalidInput("a Router takes one of catalogue, store and stores: give exactly one of them")
-    return found
+    if catalogue is not None:
+        return ()
+    if store is not None:
+        return (store,)
+    places = stores or stores_of(options.store)
+    if not places:
+        raise InvalidInput("a Router takes one of catalogue, store and stores: give exactly one of them")
+    return places
 
 
 def check_models(options: Options) -> None:

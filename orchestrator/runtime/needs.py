@@ -3,6 +3,7 @@
 from collections.abc import Container, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -49,46 +50,57 @@ class Needs:
 
 async def read_needs(task: Task, model: RouteModel) -> Needs:
     """Return a task's needs. If the model gives none in time, return none, with a warning."""
-    said = task.understood
-    if said.asks_nothing or not len(task.index.catalogue):
+    understood = task.understood
+    if understood.asks_nothing or not len(task.index.catalogue):
         return Needs()
-    data = {"task": cut(said.asked, TASK_TOKENS)[0], "left_out": said.left_out}
-    data |= {"turns_before": [cut(text, TASK_TOKENS // 5)[0] for text, _ in said.earlier]} if said.earlier else {}
-    tenant = task.request.tenant or ""
-    got = await model.fill(PROMPT, data, NeedsShape, max_tokens=TOKENS, answer=ANSWER_TOKENS, tenant=tenant)
-    if got.answer is None:
-        return Needs(
-            usage=got.usage,
-            warnings=(f"the language model did not read the task, so the task was searched as written: {got.reason}",),
-        )
-    texts = tuple(one_line(need, MOST_CHARS) for need in got.answer.needs[:MOST])
-    return Needs(texts=_fitting(texts, said, task.index.servers), usage=got.usage)
-
-
-def _fitting(needs: tuple[str, ...], said: Understood, servers: ServerIndex) -> tuple[str, ...]:
-    """Return the needs without server names that the task does not use, and without things that the task excludes."""
-    words = {*said.asked.lower().split(), *split_words(said.asked)}
-    left_out = [set(terms(unmarked(own))) for own in said.left_out]
-    plain = (" ".join(word for word in need.split() if not _names(word, servers, words)) for need in needs)
-    kept = (need for need in plain if terms(need))
-    asked = said.terms.keys()
-    return tuple(
-        dict.fromkeys(need for need in kept if not any(_brings_back(terms(need), own, asked) for own in left_out))
+    reply = await model.fill(
+        PROMPT,
+        _data(understood),
+        NeedsShape,
+        max_tokens=TOKENS,
+        answer=ANSWER_TOKENS,
+        tenant=task.request.tenant or "",
     )
+    if reply.answer is None:
+        warning = f"the language model did not read the task, so the task was searched as written: {reply.reason}"
+        return Needs(usage=reply.usage, warnings=(warning,))
+    texts = [one_line(need, MOST_CHARS) for need in reply.answer.needs[:MOST]]
+    return Needs(texts=_searchable(texts, understood, task.index.servers), usage=reply.usage)
 
 
-def _brings_back(need: Sequence[str], left_out: AbstractSet[str], asked: AbstractSet[str]) -> bool:
+def _data(understood: Understood) -> dict[str, Any]:
+    """Return what the model reads: the task, what it excludes, and the turns before it."""
+    text, _ = cut(understood.asked, TASK_TOKENS)
+    data = {"task": text, "left_out": understood.left_out}
+    if understood.earlier:
+        data["turns_before"] = [cut(turn, TASK_TOKENS // 5)[0] for turn, _ in understood.earlier]
+    return data
+
+
+def _searchable(needs: Sequence[str], understood: Understood, servers: ServerIndex) -> tuple[str, ...]:
+    """Return the needs without server names that the task does not use, and without things that the task excludes."""
+    task_words = {*understood.asked.lower().split(), *split_words(understood.asked)}
+    task_terms = understood.terms.keys()
+    excluded = [set(terms(unmarked(text))) for text in understood.left_out]
+    searchable = dict[str, None]()  # In order, each once.
+    for need in needs:
+        plain = " ".join(word for word in need.split() if not _names_server(word, servers, task_words))
+        plain_terms = terms(plain)
+        if plain_terms and not any(_brings_back(plain_terms, thing, task_terms) for thing in excluded):
+            searchable[plain] = None
+    return tuple(searchable)
+
+
+def _brings_back(need: Sequence[str], excluded: AbstractSet[str], task_terms: AbstractSet[str]) -> bool:
     """Return True if a need contains an excluded thing, or the excluded action with one of its things."""
-    things = left_out - action_stems()
-    if not (things - asked).isdisjoint(need):
+    things = excluded - action_stems()
+    if not (things - task_terms).isdisjoint(need):
         return True
-    acts = not (left_out - things - asked).isdisjoint(need)
+    acts = not (excluded - things - task_terms).isdisjoint(need)
     return acts and (not things or not things.isdisjoint(need))
 
 
-def _names(word: str, servers: ServerIndex, said: Container[str]) -> bool:
-    """Return True if a word, or a part of it, is the name of a server that the task does not use, and not an ordinary
-    word.
-    """
+def _names_server(word: str, servers: ServerIndex, task_words: Container[str]) -> bool:
+    """Return True if a word, or a part of it, names a server that the task does not use, and is no ordinary word."""
     parts = (word.lower().strip(".,;:!?()\"'`"), *split_words(word))
-    return any(name in servers.named and name not in servers.ordinary and name not in said for name in parts)
+    return any(part in servers.named and part not in servers.ordinary and part not in task_words for part in parts)

@@ -28,22 +28,25 @@ def uses_with_hashes(index: Index, used: Sequence[Any]) -> tuple[Use, ...]:
     Raises:
         UnknownTool: A tool is not in the catalogue.
     """
-    found, places = uses_of(used), index.catalogue.positions
-    if any(use.tool not in places for use in found):
-        names = keys_by_name(index.catalogue.tools)
-        found = tuple(replace(use, tool=names.get(use.tool, use.tool)) for use in found)
-    if unknown := [use.tool for use in found if use.tool not in places]:
-        raise UnknownTool(f"unknown tool {unknown[0]!r}: give the key (server:name) of a tool in the catalogue")
-    return tuple(replace(use, hash=use.hash or index.catalogue.tools[places[use.tool]].hash) for use in found)
+    catalogue = index.catalogue
+    uses = uses_of(used)
+    if any(use.tool not in catalogue.positions for use in uses):
+        keys = keys_by_name(catalogue.tools)
+        uses = tuple(replace(use, tool=keys.get(use.tool, use.tool)) for use in uses)
+    for use in uses:
+        if use.tool not in catalogue.positions:
+            raise UnknownTool(f"unknown tool {use.tool!r}: give the key (server:name) of a tool in the catalogue")
+    return tuple(replace(use, hash=use.hash or catalogue[use.tool].hash) for use in uses)
 
 
 def masked(text: str) -> str:
-    """Return the text without the keys of the store and the model, passwords in addresses, and texts that look like
-    keys.
-    """
-    keys = filter(None, (store_key(), model_key()))
-    addresses = (secret for word in text.split() if "://" in word for secret in url_secrets(word))
-    return Secrets([*keys, *addresses, *typed_secrets(text)]).redact(text)
+    """Return the text without the keys of the store and the model, passwords in addresses, and anything like a key."""
+    secrets = [key for key in (store_key(), model_key()) if key]
+    for word in text.split():
+        if "://" in word:
+            secrets += url_secrets(word)
+    secrets += typed_secrets(text)
+    return Secrets(secrets).redact(text)
 
 
 def actor_name(actor: str) -> str:
@@ -64,18 +67,18 @@ async def study(pipeline: Pipeline, state: State, outcome: Outcome) -> tuple[Out
     Raises:
         EmbedderUnavailable: The embedder fails.
     """
-    past = state.task
-    state = replace(state, task=replace(past, experience=None))
+    task = state.task
+    state = replace(state, task=replace(task, experience=None))
     gated = await pipeline.run(state, until=GATE)
     fusion = list(pipeline.stages)[len(pipeline.first) + 1 + len(pipeline.fallback)]
     words = await pipeline.run(gated, start=fusion, until=fusion)
     alone = await pipeline.run(gated, start=pipeline.after(GATE), until=fusion)
-    vectors, reason = alone.vectors, ""
+    vectors = alone.vectors
     if vectors is None:
-        vectors, reason = await past.embed(past.understood.texts[:1])
-    if vectors is None:
-        raise EmbedderUnavailable(f"the outcome was not recorded: {reason}")
-    taught = replace(alone, task=past)
+        vectors, reason = await task.embed(task.understood.texts[:1])
+        if vectors is None:
+            raise EmbedderUnavailable(f"the outcome was not recorded: {reason}")
+    taught = replace(alone, task=task)
     for name in ("experience", "learnt"):
         if name in pipeline.stages:
             taught = await pipeline.run(taught, start=name, until=name)
@@ -93,12 +96,15 @@ def _offered(state: State, outcome: Outcome) -> tuple[Offer, ...]:
     """Return the best tools by routing alone and the used tools, each with its probability."""
     catalogue = state.task.index.catalogue
     used = [catalogue.positions[use.tool] for use in outcome.used if use.tool in catalogue.positions]
-    places = dict.fromkeys([*used, *state.order[:MOST_OFFERED]])
-    tools = [(catalogue.tools[place], state.scores.get(place, LOST)) for place in places]
-    return tuple(Offer(tool=tool.key, hash=tool.hash, chance=chance) for tool, chance in tools)
+    offered = list[Offer]()
+    for position in dict.fromkeys([*used, *state.order[:MOST_OFFERED]]):
+        tool = catalogue.tools[position]
+        offered.append(Offer(tool=tool.key, hash=tool.hash, chance=state.scores.get(position, LOST)))
+    return tuple(offered)
 
 
 def _claim(state: State, chance: float, worked: set[str]) -> Claim | None:
     if not state.scores:
         return None
-    return Claim(chance=chance, right=state.task.index.catalogue.tools[state.order[0]].key in worked)
+    first = state.task.index.catalogue.tools[state.order[0]]
+    return Claim(chance=chance, right=first.key in worked)

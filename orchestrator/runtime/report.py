@@ -11,21 +11,31 @@ from orchestrator.runtime.recording import masked
 logger = logging.getLogger(__package__)
 
 
-def report(state: State, seen: dict[str, Any]) -> Decision:
+def report(state: State, attributes: dict[str, Any]) -> Decision:
     """Report a state's Decision to the log, the metrics and the route's span, and return it.
 
     Args:
         state: The state at the end of a pipeline.
-        seen: The attributes of the span.
+        attributes: The attributes of the span.
     """
-    if (decision := state.decision) is None:
+    decision = state.decision
+    if decision is None:
         raise ValueError("the pipeline ended before its selection")
-    telemetry.routed(seen, decision, masked, gate_open=state.gate_open)
+    telemetry.routed(attributes, decision, masked, gate_open=state.gate_open)
     if logger.isEnabledFor(logging.INFO):
-        text = "routed for %s: stage %s, confidence %.0f%%, %d tools, %s tokens saved, %.1f ms"
-        saved, took = decision.tokens.before - decision.tokens.after, decision.timings_ms["total"]
-        confidence = decision.confidence * 100
-        logger.info(text, decision.tenant, decision.stage, confidence, len(decision.matches), f"{saved:,}", took)
-        found = ", ".join(match.tool.key for match in decision.matches)
-        logger.debug("task %r: %s", masked(decision.query), found)
+        _log(decision)
     return decision
+
+
+def _log(decision: Decision) -> None:
+    logger.info(
+        "routed for %s: stage %s, confidence %.0f%%, %d tools, %s tokens saved, %.1f ms",
+        decision.tenant,
+        decision.stage,
+        decision.confidence * 100,
+        len(decision.matches),
+        f"{decision.tokens.before - decision.tokens.after:,}",
+        decision.timings_ms["total"],
+    )
+    keys = ", ".join(match.tool.key for match in decision.matches)
+    logger.debug("task %r: %s", masked(decision.query), keys)

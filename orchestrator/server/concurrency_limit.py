@@ -15,8 +15,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _REQUEST_TIMEOUT_S = 10.0
 """Seconds in which a request must arrive, counted from the connection or from the last answer."""
-_MOST_SOCKETS = 2048
+_MAX_SOCKETS = 2048
 _LOG_INTERVAL_S = 60.0
+_Group = tuple[bool, str]
+"""Whether no request was answered on a connection, and its address."""
 
 
 def most_pending() -> int:
@@ -31,7 +33,7 @@ def most_pending() -> int:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     except ImportError:  # Windows has no such limit.
         descriptors = -1
-    sockets = min(descriptors // 2, _MOST_SOCKETS) if descriptors > 0 else _MOST_SOCKETS
+    sockets = min(descriptors // 2, _MAX_SOCKETS) if descriptors > 0 else _MAX_SOCKETS
     return max(sockets // 3, 1)
 
 
@@ -53,42 +55,55 @@ class PendingConnections:
     """Connections whose request has not arrived yet, oldest first.
 
     They are grouped by address, and by whether a request on them was answered before. Refused connections are closed,
-    so an answered connection had a valid token.
+    so an answered connection had a valid token. Over the limit, the group with the most connections loses its oldest,
+    and a group that was never answered before one that was.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._groups: defaultdict[tuple[bool, str], dict[_TimedConnection, asyncio.TimerHandle]] = defaultdict(dict)
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._groups: defaultdict[_Group, dict[_TimedConnection, asyncio.TimerHandle]] = defaultdict(dict)
 
-    def add(self, one: "_TimedConnection") -> None:
-        """Add a connection. Over the limit, close the oldest one of the address with the most unanswered ones."""
-        one.group = one.cycle is None, one.client[0] if one.client else ""
-        self._groups[one.group][one] = one.loop.call_later(_REQUEST_TIMEOUT_S, one.transport.abort)
-        if sum(map(len, self._groups.values())) > self._most:
-            fullest = max(self._groups, key=lambda group: (group[0], len(self._groups[group])))
-            oldest = next(iter(self._groups[fullest]))
-            self.remove(oldest)
-            oldest.transport.abort()
+    def add(self, connection: "_TimedConnection") -> None:
+        """Give a connection its time for a request. Over the limit, close another one."""
+        is_unanswered = connection.cycle is None
+        address = connection.client[0] if connection.client else ""
+        connection.group = is_unanswered, address
+        timer = connection.loop.call_later(_REQUEST_TIMEOUT_S, connection.transport.abort)
+        self._groups[connection.group][connection] = timer
+        if sum(map(len, self._groups.values())) > self._limit:
+            surplus = self._oldest_of_largest_group()
+            self.remove(surplus)
+            surplus.transport.abort()
 
-    def remove(self, one: "_TimedConnection") -> None:
-        if one.group is not None:
-            self._groups[one.group].pop(one).cancel()
-            if not self._groups[one.group]:
-                del self._groups[one.group]
-            one.group = None
+    def remove(self, connection: "_TimedConnection") -> None:
+        if connection.group is None:
+            return
+        group = self._groups[connection.group]
+        group.pop(connection).cancel()
+        if not group:
+            del self._groups[connection.group]
+        connection.group = None
+
+    def _oldest_of_largest_group(self) -> "_TimedConnection":
+        def size(group: _Group) -> tuple[bool, int]:
+            is_unanswered, _ = group
+            return is_unanswered, len(self._groups[group])
+
+        largest = max(self._groups, key=size)
+        return next(iter(self._groups[largest]))
 
 
 class _TimedConnection(H11Protocol):
-    """uvicorn's HTTP connection with a timeout for each whole request, header and body."""
+    """uvicorn's HTTP connection with a timeout for each whole request, header and body, which uvicorn does not have."""
 
-    def __init__(self, pending: PendingConnections, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, pending: PendingConnections, **settings: Any) -> None:
+        super().__init__(**settings)
         self._pending = pending
-        self.group: tuple[bool, str] | None = None
+        self.group: _Group | None = None
 
     def _update(self) -> None:
-        arrived = self.conn.their_state not in (h11.IDLE, h11.SEND_BODY)
-        if arrived or self.transport.is_closing():
+        has_arrived = self.conn.their_state not in (h11.IDLE, h11.SEND_BODY)
+        if has_arrived or self.transport.is_closing():
             self._pending.remove(self)
         elif self.group is None:
             self._pending.add(self)
@@ -140,12 +155,13 @@ def log_rate_limit() -> Iterator[None]:
 class _LogRateLimit(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
-        self._at: dict[tuple[str, int, str], float] = {}
+        self._logged_at: dict[tuple[str, int, str], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         # A kind is a place in the code and the beginning of its text. A stranger may have written the rest of the text.
-        kind, now = (record.pathname, record.lineno, record.getMessage()[:20]), time.monotonic()
-        if now < self._at.get(kind, 0.0) + _LOG_INTERVAL_S:
+        kind = record.pathname, record.lineno, record.getMessage()[:20]
+        now = time.monotonic()
+        if now < self._logged_at.get(kind, -_LOG_INTERVAL_S) + _LOG_INTERVAL_S:
             return False
-        self._at[kind] = now
+        self._logged_at[kind] = now
         return True

@@ -16,6 +16,7 @@ _WAIT_S = 20.0
 """Seconds that the first search waits until its servers are listed."""
 _WAIT_KNOWN_S = 2.0
 """The same, if other servers are already known. A server that failed before is not waited for."""
+_STILL_LISTED = "it is still being listed; try again soon"
 _RETRY_AFTER_S = 60.0
 """Seconds between a failed listing and the next attempt."""
 
@@ -105,12 +106,14 @@ class InitialSync:
         snapshot = await asyncio.to_thread(self._store.snapshot, self._tenant)
         self._pool.restore({server: len(tools) for server, tools in snapshot.tools.items()})
         missing = not_listed(self._pool.config, snapshot)
-        unknown = [server for server, has_tools in missing.items() if not has_tools]
-        waiting = "it is still being listed; try again soon"
-        self.unlisted = {server: self.unlisted.get(server, waiting) for server in unknown}
-        self._some_known = len(unknown) < len(self._pool.config.servers)
-        self._never_tried = any(server not in snapshot.failures for server in unknown)
         self._missing = set(missing)
+        former_reasons = self.unlisted
+        self.unlisted = {}
+        for server, has_tools in missing.items():
+            if not has_tools:
+                self.unlisted[server] = former_reasons.get(server, _STILL_LISTED)
+        self._some_known = len(self.unlisted) < len(self._pool.config.servers)
+        self._never_tried = not self.unlisted.keys() <= snapshot.failures.keys()
         self._store_read.set()
 
     def _on_report(self, report: ServerReport) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -11,6 +11,7 @@ from typing import Any
 
 from mcp.server.lowlevel import Server
 from mcp.types import CallToolRequestParams, CallToolResult, InputRequiredResult, ListToolsResult, TextContent
+from mcp.types import Tool as McpTool
 
 from orchestrator.catalogue.tokens import compact
 from orchestrator.errors import Busy, InvalidArguments, ServerUnavailable, ToolrouteError, Unauthorised
@@ -18,6 +19,7 @@ from orchestrator.mcp.calls import OnProgress
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.server_requests import ASKER
 from orchestrator.records.call import Approve
+from orchestrator.records.tool import Tool
 from orchestrator.server.approver import Approver, InputRequired
 from orchestrator.server.apps import tool_meta
 from orchestrator.server.gateway import Gateway
@@ -140,10 +142,17 @@ class ToolHandlers:
         if self._gateway.results.has_any((who.tenant, who.actor)):
             tools.append(READ_RESULT)
         if pinned:
-            offers = await self._gateway.servers(who.tenant).offers({tool.server for tool in pinned.values()})
-            for name, tool in pinned.items():
-                tools.append(pinned_tool(name, current().shown(tool), tool_meta(tool, offers[tool.server])))
+            tools += await self._pinned_tools(who, pinned)
         return ListToolsResult(tools=tools)
+
+    async def _pinned_tools(self, who: Conversation, pinned: Mapping[str, Tool]) -> list[McpTool]:
+        servers = {tool.server for tool in pinned.values()}
+        offers = await self._gateway.servers(who.tenant).offers(servers)
+        profile = current()
+        return [
+            pinned_tool(name, profile.shown(tool), tool_meta(tool, offers[tool.server]))
+            for name, tool in pinned.items()
+        ]
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
         try:

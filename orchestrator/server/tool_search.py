@@ -107,8 +107,7 @@ class ToolSearch:
                 raise errors[0]
             matches = [Match(tool=tool, score=1) for tool in tools]
             fitting, dropped = capacity.fit(matches, _MAX_TOKENS, capacity.definition_tokens)
-            offers = await servers.offers({tool.server for tool in tools})
-            definitions = [_definition(match.tool, offers) for match in fitting]
+            definitions = await _definitions(servers, [match.tool for match in fitting])
             fields["result"] = "ok"
             fields["tool"] = " ".join(definition["tool"] for definition in definitions)
         warnings = [error_for_model(str(error)) for error in errors]
@@ -196,5 +195,7 @@ async def _known_tools(servers: TenantServers, keys: Sequence[str]) -> tuple[lis
     return tools, errors
 
 
-def _definition(tool: Tool, offers: dict[str, Offer]) -> dict[str, Any]:
-    return complete_definition(current().shown(tool), offers.get(tool.server, Offer()))
+async def _definitions(servers: TenantServers, tools: Sequence[Tool]) -> list[dict[str, Any]]:
+    offers = await servers.offers({tool.server for tool in tools})
+    profile = current()
+    return [complete_definition(profile.shown(tool), offers[tool.server]) for tool in tools]

@@ -127,16 +127,21 @@ async def read_resource(_: Context, params: types.ReadResourceRequestParams) -> 
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text)])
 
 
-async def listen(context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+async def refuse() -> None:
     global REFUSALS
     if REFUSALS:
         REFUSALS -= 1
         await asyncio.sleep(0.3)
         raise MCPError(types.INTERNAL_ERROR, "no subscriptions yet")
+
+
+async def listen(context: Context, params: types.SubscriptionsListenRequestParams) -> Any:
+    await refuse()
     return await LISTENERS(context, params)
 
 
 async def subscribe(_: Context, __: Any) -> types.EmptyResult:
+    await refuse()
     return types.EmptyResult()
 
 

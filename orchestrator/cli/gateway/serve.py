@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from orchestrator.server.gateway import Gateway
-    from orchestrator.server.http import BearerTokens
+    from orchestrator.server.tokens import BearerTokens
 
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
 
@@ -125,7 +125,7 @@ async def serve(
 
 def _tokens(file: Path | None, place: Place, config: McpConfig) -> "tuple[BearerTokens, str]":
     """Return the tokens that clients may use, and the new token, or "" if a file names the tokens."""
-    from orchestrator.server.http import BearerTokens, new_token
+    from orchestrator.server.tokens import BearerTokens, new_token
 
     if file is None:
         token = new_token()
