@@ -12,8 +12,10 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import export
 from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.errors import StoreUnavailable
-from orchestrator.mcp import list_changes as changes
+from orchestrator.mcp.listing import changes
 from orchestrator.mcp.states import Readiness
+from orchestrator.mcp.transports.http_client import repaired_line
+from orchestrator.mcp.transports.json_repair import repaired
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.store.tool_records import stored_tool, tool_payload
 from tests.servers.start import config, entry, free_port, running, until
@@ -38,12 +40,35 @@ async def test_tools_that_cannot_be_read_are_named_once_and_take_no_other_away(
     assert "nested deeper than 64 levels" in left_out[-1]
 
 
+async def test_text_that_strict_json_refuses_is_repaired() -> None:
+    async with Connections(config(odd=entry("faulty.py", "odd_text"))) as servers:
+        assert (await servers.tools("odd"))[0].description == "half \ufffd of it"
+        result = await servers.call("odd:it")
+        assert result.text == "half \ufffd of it"
+        assert result.structured == {"n": None}
+
+
+@pytest.mark.parametrize(
+    ("message", "strict"),
+    [
+        (b'{"a": "bell \x07"}', b'{"a": "bell \\u0007"}'),
+        (b'{"a": "\\ud83d\\ude00"}', b'{"a": "\\ud83d\\ude00"}'),
+        (b'{"a": "\\ude00", "b": -Infinity}', b'{"a": "\xef\xbf\xbd", "b": null}'),
+        (b"not JSON \x07", b"not JSON \x07"),
+        (b"[" * 100_000 + b"\x07", b"[" * 100_000 + b"\x07"),
+    ],
+)
+def test_only_messages_with_a_fault_are_changed(message: bytes, strict: bytes) -> None:
+    assert repaired(message) == strict
+    assert repaired_line(b"data: " + message) == (b"data: " + strict if strict == message else b"data:" + strict)
+
+
 async def test_a_server_without_tools_is_connected_and_has_none() -> None:
     async with Connections(config(bare=entry("faulty.py", "toolless"))) as servers:
         assert await servers.tools("bare") == ()
         async with servers.using("bare") as connection:
             connection.doubt()  # It is asked whether it is still there.
-            await until(lambda: not connection.suspect)
+            await until(lambda: not connection.lifetime.suspect)
             assert connection.usable
         assert (servers.states()[0].state, servers.states()[0].tools) == (Readiness.READY, 0)
 

@@ -162,7 +162,8 @@ class Connection:
         self.lifetime.die(reason)
         self._wake.set()
 
-    def _doubt(self) -> None:
+    def doubt(self) -> None:
+        """Have it found out whether the server still answers."""
         self.lifetime.suspect = True
         self._wake.set()
 
@@ -245,8 +246,8 @@ class Connection:
                 tools = await self._list(client)
                 self._settle(self._session_of(client))
                 late_start.cancel()
-                tasks.start_soon(self._changes.listen, client, bool(self.spec.url), self._doubt)
-                pass_on = partial(on_listed or _ignore, self.spec.name)
+                tasks.start_soon(self._changes.listen, client, bool(self.spec.url), self.doubt)
+                pass_on = partial(_ignore if on_listed is None else on_listed, self.spec.name)
                 tasks.start_soon(self._changes.follow_tools, tools, pass_on, self.list_again, self.secrets)
                 if self.requests.host is not None:
                     tasks.start_soon(self._changes.follow_offer, self.read_offer, self.secrets)

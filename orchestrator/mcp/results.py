@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.common.redact import Secrets
@@ -13,10 +13,11 @@ from orchestrator.records.call import ToolResult
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, ContentBlock
 
-
 _MOST_META_BYTES = 16 * 2**10
 """The maximum size of the `_meta` of a result that a workflow history keeps."""
 _TEXTS = frozenset({"text", "resource", "resource_link"})
+_MOST_ITEMS = (256, 64, 16, 4, 1, 0)
+"""The lengths to which the lists of structured content are shortened, one after the other, until it fits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,32 +37,46 @@ class Answered:
     @property
     def refusal(self) -> str:
         """The text of an error, without secrets."""
-        said = self.secrets.redact(str(self.answer))
+        reason = self.secrets.redact(str(self.answer))
         if isinstance(self.answer, RuntimeError):
-            return f"{self.key} ran, but its answer {said}"
-        return f"{self.key} refused the call: {said}"
+            return f"{self.key} ran, but its answer {reason}"
+        return f"{self.key} refused the call: {reason}"
+
+
+class _Cut(NamedTuple):
+    """A text within a limit, and its tokens."""
+
+    text: str
+    is_cut: bool
+    tokens: int
 
 
 def as_tool_result(answered: Answered) -> ToolResult:
     """Convert a result to text. Other blocks are described in brackets. Structured content is included only if it
     fits.
     """
-    result, secrets, limit = answered.answer, answered.secrets, answered.max_tokens
+    result = answered.answer
+    secrets = answered.secrets
     if isinstance(result, Exception):
-        text, structured, is_error = answered.refusal, None, True
-    else:
-        text = "\n".join(map(_block_text, result.content))
-        structured, is_error = result.structured_content, result.is_error
-    dropped = structured is not None and not _fits(structured, limit)
-    shown, was_cut, tokens = _cut(secrets.redact(text or _written(structured)), limit)
+        refusal = _cut(answered.refusal, answered.max_tokens)
+        return ToolResult(
+            text=refusal.text,
+            is_error=True,
+            truncated=refusal.is_cut,
+            tokens=refusal.tokens,
+            warnings=answered.warnings,
+        )
+    structured = result.structured_content
+    fits = structured is None or _fits(structured, answered.max_tokens)
+    text = _cut(secrets.redact(_full_text(result)), answered.max_tokens)
     return ToolResult(
-        text=shown,
-        structured=None if dropped else secrets.redact_json(structured),
-        is_error=is_error,
-        truncated=was_cut or dropped,
-        tokens=tokens,
+        text=text.text,
+        structured=secrets.redact_json(structured) if fits else None,
+        is_error=result.is_error,
+        truncated=text.is_cut or not fits,
+        tokens=text.tokens,
         warnings=answered.warnings,
-        meta={} if isinstance(result, Exception) else answer_meta(result.meta, secrets, _MOST_META_BYTES),
+        meta=answer_meta(result.meta, secrets, _MOST_META_BYTES),
     )
 
 
@@ -77,61 +92,80 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
     """
     from mcp.types import CallToolResult, TextContent
 
-    result, secrets, left = answered.answer, answered.secrets, answered.max_tokens
+    result = answered.answer
+    secrets = answered.secrets
     warnings = [TextContent(text=f"Warning: {warning}") for warning in answered.warnings]
     if isinstance(result, Exception):
         return CallToolResult(content=[TextContent(text=answered.refusal), *warnings], is_error=True)
     if is_too_large(result.meta):
         warnings.append(TextContent(text="Warning: the result's _meta is too large and was left out"))
-    blocks: list[ContentBlock] = []
-    was_cut = False
-    for given in result.content:
-        if left > 0 or given.type not in _TEXTS:
-            block, tokens, cut_short = _passed_on(given, secrets, left)
-            was_cut = was_cut or cut_short
-            left -= tokens
-            blocks.append(block)
-    if left_out := len(result.content) - len(blocks):
-        note = f"[cut: {left_out:,} more blocks omitted to stay within {answered.max_tokens:,} tokens]"
-        blocks.append(TextContent(text=note))
+    blocks, is_cut, left = _blocks_within(answered, result)
     structured = result.structured_content
     # Before the protocol of 2026 only an object may stand here.
-    fits = isinstance(structured, dict) and _fits(structured, answered.max_tokens)
-    clear = secrets.redact_json(structured) if fits or keep else None
-    if keep and (was_cut or left_out or (isinstance(structured, dict) and not fits)):
-        text = secrets.redact("\n".join(map(_block_text, result.content)) or _written(structured))
-        handle = keep(text, clear)
+    is_object = isinstance(structured, dict)
+    fits = is_object and _fits(structured, answered.max_tokens)
+    shown = secrets.redact_json(structured) if fits or keep else None
+    if keep and (is_cut or (is_object and not fits)):
+        handle = keep(secrets.redact(_full_text(result)), shown)
         blocks.append(TextContent(text=f'[the whole result: call `read_result` with {{"handle": "{handle}"}}]'))
-        clear = _shortened(clear, answered.max_tokens) if isinstance(clear, dict) and not fits else clear
+        if is_object and not fits:
+            shown = _shortened(secrets.redact_json(structured), answered.max_tokens)
     if not blocks and structured is not None:  # Many clients show their model only the blocks.
-        blocks.append(TextContent(text=_cut(secrets.redact(_written(structured)), left)[0]))
+        blocks.append(TextContent(text=_cut(secrets.redact(compact(structured)), left).text))
     return CallToolResult(
         content=[*blocks, *warnings],
-        structured_content=clear if isinstance(clear, dict) else None,
+        structured_content=shown if isinstance(shown, dict) else None,
         is_error=result.is_error,
         _meta=answer_meta(result.meta, secrets) or None,
     )
 
 
-def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", int, bool]:
-    """Return a block without secrets, its text within the limit, its tokens, and whether it was cut."""
+def _blocks_within(answered: Answered, result: "CallToolResult") -> tuple[list["ContentBlock"], bool, int]:
+    """Return the blocks within the limit, whether something was cut, and the tokens that are left."""
+    from mcp.types import TextContent
+
+    blocks: list[ContentBlock] = []
+    is_cut = False
+    left = answered.max_tokens
+    for block in result.content:
+        if left <= 0 and block.type in _TEXTS:
+            continue
+        passed, text = _passed_on(block, answered.secrets, left)
+        blocks.append(passed)
+        is_cut = is_cut or text.is_cut
+        left -= text.tokens
+    omitted = len(result.content) - len(blocks)
+    if omitted:
+        note = f"[cut: {omitted:,} more blocks omitted to stay within {answered.max_tokens:,} tokens]"
+        blocks.append(TextContent(text=note))
+    return blocks, is_cut or omitted > 0, left
+
+
+def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", _Cut]:
+    """Return a block without secrets, with its text cut to the limit."""
     fields = block.model_dump(include={"text", "name", "title", "uri", "description", "meta"})
     update: dict[str, Any] = secrets.redact_json(fields)
-    tokens, was_cut = 0, False
+    text = _Cut("", is_cut=False, tokens=0)
     if block.type == "text":
-        update["text"], was_cut, tokens = _cut(update["text"], limit)
+        text = _cut(update["text"], limit)
+        update["text"] = text.text
     elif block.type == "resource_link":
-        tokens = count_tokens(compact(update))
+        text = _Cut("", is_cut=False, tokens=count_tokens(compact(update)))
     elif block.type == "resource":
-        inner = secrets.redact_json(block.resource.model_dump(include={"uri", "text", "meta"}))
-        if "text" in inner:
-            inner["text"], was_cut, tokens = _cut(inner["text"], limit)
-        update["resource"] = block.resource.model_copy(update=inner)
-    return block.model_copy(update=update), tokens, was_cut
+        resource = secrets.redact_json(block.resource.model_dump(include={"uri", "text", "meta"}))
+        if "text" in resource:
+            text = _cut(resource["text"], limit)
+            resource["text"] = text.text
+        update["resource"] = block.resource.model_copy(update=resource)
+    return block.model_copy(update=update), text
 
 
-def _written(structured: Any) -> str:
-    return "" if structured is None else compact(structured)
+def _full_text(result: "CallToolResult") -> str:
+    """Return the text of all blocks, or the structured content if there is none."""
+    text = "\n".join(map(_block_text, result.content))
+    if text or result.structured_content is None:
+        return text
+    return compact(result.structured_content)
 
 
 def _fits(value: Any, max_tokens: int) -> bool:
@@ -142,14 +176,16 @@ def _fits(value: Any, max_tokens: int) -> bool:
     return len(written) // 8 <= max_tokens and count_tokens(written) <= max_tokens
 
 
-def _cut(text: str, limit: int) -> tuple[str, bool, int]:
-    """Return the text within the limit, whether it was cut, and its tokens, counted once where it fits."""
+def _cut(text: str, limit: int) -> _Cut:
+    """Return the text within the limit. It is counted once if it fits."""
     if limit == WHOLE:
-        return text, False, 0
-    if len(text) // 8 <= limit and (tokens := count_tokens(text)) <= limit:
-        return text, False, tokens
-    shown, truncated = cut(text, limit)
-    return shown, truncated, count_tokens(shown)
+        return _Cut(text, is_cut=False, tokens=0)
+    if len(text) // 8 <= limit:
+        tokens = count_tokens(text)
+        if tokens <= limit:
+            return _Cut(text, is_cut=False, tokens=tokens)
+    start, is_cut = cut(text, limit)
+    return _Cut(start, is_cut, count_tokens(start))
 
 
 def _block_text(block: "ContentBlock") -> str:
@@ -165,17 +201,19 @@ def _block_text(block: "ContentBlock") -> str:
 
 def _shortened(value: dict[str, Any], max_tokens: int) -> dict[str, Any] | None:
     """Return structured content with shorter lists and texts that fits, or None if shortening is not enough."""
-    for most in (256, 64, 16, 4, 1, 0):
-        short: dict[str, Any] = _short(value, most)
+    for most_items in _MOST_ITEMS:
+        short: dict[str, Any] = _short(value, most_items)
         if _fits(short, max_tokens):
             return short
     return None
 
 
-def _short(value: Any, most: int) -> Any:
+def _short(value: Any, most_items: int) -> Any:
     if isinstance(value, dict):
-        return {name: _short(item, most) for name, item in value.items()}
+        return {name: _short(item, most_items) for name, item in value.items()}
     if isinstance(value, list):
-        return [_short(item, most) for item in value[:most]]
-    room = 100 * (most + 1)
-    return f"{value[:room]}…" if isinstance(value, str) and len(value) > room else value
+        return [_short(item, most_items) for item in value[:most_items]]
+    most_characters = 100 * (most_items + 1)
+    if isinstance(value, str) and len(value) > most_characters:
+        return f"{value[:most_characters]}…"
+    return value

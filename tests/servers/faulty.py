@@ -165,6 +165,14 @@ class Faulty:
     def call_garbage(self) -> None:
         print('{"jsonrpc": "2.0", "id": 3, "result"', flush=True)
 
+    def list_odd_text(self, params: dict[str, Any]) -> dict[str, Any]:
+        """A definition with half of a surrogate pair."""
+        return {"tools": [{**tool("it"), "description": "half \ud83d of it"}]}
+
+    def call_odd_text(self) -> dict[str, Any]:
+        """Answers with half of a surrogate pair and with a value that is no JSON."""
+        return {**text("half \ud83d of it"), "structuredContent": {"n": float("nan")}}
+
     def call_chatty(self) -> dict[str, Any]:
         print("INFO: this belongs on stderr\n\nand \xff this", flush=True)
         return text("fine")

@@ -17,6 +17,7 @@ import anyio.lowlevel
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp import faults
 from orchestrator.mcp.config.launch import Launch, passed
+from orchestrator.mcp.transports.json_repair import repaired
 from orchestrator.mcp.transports.stderr import cause
 from orchestrator.mcp.transports.streams import Pace
 from orchestrator.trust.server_texts import STDERR_MARK
@@ -244,6 +245,10 @@ def _message(line: bytes) -> "SessionMessage | Exception":
     from mcp.types import jsonrpc_message_adapter
 
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_json(repaired(line), by_name=False))
+    except ValueError:
+        pass
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(repaired(line, always=True), by_name=False))
     except ValueError as error:
         return error

@@ -1,10 +1,16 @@
 """An HTTP client for MCP. A failed request gets a JSON-RPC error with a code of `faults`, and other requests continue.
 
-The MCP library would end the whole connection and hide the HTTP status.
+The MCP library would end the whole connection and hide the HTTP status:
+
+    HTTP 401, 403   faults.DENIED     the server refused the credentials
+    HTTP 404, 410   faults.UNSENT     the server does not know the session any more
+    HTTP 429        faults.BUSY       the server did not run the request
+    other 4xx       faults.REFUSED    the same
+    5xx, no answer  faults.LOST       the server may have run it
 """
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -12,110 +18,166 @@ import httpx2
 
 from orchestrator.mcp import faults
 from orchestrator.mcp.config.launch import LOOPBACK, Launch
+from orchestrator.mcp.transports.json_repair import repaired
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 _LONGEST_REASON = 200
+_MOST_REASON_BYTES = 65_536
 _UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
-_OF_THE_TRANSFER = frozenset(("content-encoding", "content-length", "transfer-encoding"))
+_TRANSFER_HEADERS = frozenset(("content-encoding", "content-length", "transfer-encoding"))
+_UNKNOWN_SESSION = (404, 410)
 
 
 class GuardedClient(httpx2.AsyncClient):
     """Send an entry's headers, and end every POST in a response, and in none that fills the memory.
 
-    `streams` is called when the server has answered a GET: its own messages arrive from then on.
+    Args:
+        launch: The entry with its variables replaced.
+        on_stream: Is called when the server has answered a GET: its own messages arrive from then on.
+        auth: The sign-in, if any.
     """
 
-    def __init__(self, launch: Launch, streams: Callable[[], None], auth: httpx2.Auth | None) -> None:
-        loopback = urlsplit(launch.url).hostname in LOOPBACK
-        # A compressed answer of some kilobytes may be one of gigabytes.
-        headers = {"accept-encoding": "identity", **launch.headers}
-        # No read timeout: deadlines are each call's own.
-        super().__init__(headers=headers, auth=auth, timeout=httpx2.Timeout(30.0, read=None), trust_env=not loopback)
-        self._secrets, self._streams = launch.secrets, streams
+    def __init__(self, launch: Launch, on_stream: Callable[[], None], auth: httpx2.Auth | None) -> None:
+        super().__init__(
+            # A compressed answer of some kilobytes may be one of gigabytes.
+            headers={"accept-encoding": "identity", **launch.headers},
+            auth=auth,
+            # No read timeout: deadlines are each call's own.
+            timeout=httpx2.Timeout(30.0, read=None),
+            trust_env=urlsplit(launch.url).hostname not in LOOPBACK,
+        )
+        self._secrets = launch.secrets
+        self._on_stream = on_stream
 
-    async def send(self, request: httpx2.Request, **given: Any) -> httpx2.Response:
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if request.method != "POST":
-            response = await super().send(request, **given)
-            self._streams()
-            return response
+            response = await super().send(request, **options)
+            self._on_stream()
+            return _with_repaired_events(response)
         try:
-            return await self._guarded(request, await super().send(request, **given))
+            response = await super().send(request, **options)
+            return await self._guarded(request, response)
         except _UNREACHED as error:
-            place = f"{request.url.scheme}://{request.url.netloc.decode()}"
-            return _answer(request, faults.UNSENT, f"{place} cannot be reached ({str(error) or type(error).__name__})")
+            origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
+            reason = str(error) or type(error).__name__
+            return _error_response(request, faults.UNSENT, f"{origin} cannot be reached ({reason})")
         except httpx2.RequestError as error:
-            return _answer(request, faults.LOST, f"gave no answer: {str(error) or type(error).__name__}")
+            return _error_response(request, faults.LOST, f"gave no answer: {str(error) or type(error).__name__}")
 
     async def _guarded(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
-        kind = _kind(response)
-        fine = response.status_code < 400
-        if fine and (response.status_code == 202 or not kind.startswith("application/json")):
-            return response  # The library reads nothing of it, or event by event, up to a limit.
-        whole = await _read(response)
-        if fine:
-            too_much = faults.is_too_much(whole.content)
-            return _answer(request, faults.LOST, f"gave {faults.TOO_MUCH}") if too_much else whole
-        code = _code(whole)
-        return whole if code is None else _answer(request, code, self._refusal(whole, kind))
+        is_success = response.status_code < 400
+        is_json = _content_type(response).startswith("application/json")
+        if is_success and (response.status_code == 202 or not is_json):
+            # The library reads nothing of it, or event by event, up to a limit.
+            return _with_repaired_events(response)
+        read = await _read(response)
+        if not is_success:
+            code = _fault_code(read)
+            return read if code is None else _error_response(request, code, self._refusal(read))
+        if faults.is_too_much(read.content):
+            return _error_response(request, faults.LOST, f"gave {faults.TOO_MUCH}")
+        return _copy(read, repaired(read.content))
 
-    def _refusal(self, response: httpx2.Response, kind: str) -> str:
-        """Return the status, the beginning of the text for people, and the content type."""
-        status = response.status_code
-        said = f"HTTP {status} {response.reason_phrase}".rstrip()
-        beginning = response.content[:65_536].decode("utf-8", "replace")
-        words = _words(beginning) if "json" in kind or kind.startswith("text/plain") else ""
-        reason = " ".join(self._secrets.redact(words).split())
-        if reason not in ("", response.reason_phrase):
-            said += f": {reason[:_LONGEST_REASON]}{'...' if len(reason) > _LONGEST_REASON else ''}"
-        return said
+    def _refusal(self, response: httpx2.Response) -> str:
+        """Return the status, and the beginning of the text for people."""
+        status = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+        kind = _content_type(response)
+        if "json" not in kind and not kind.startswith("text/plain"):
+            return status
+        text = response.content[:_MOST_REASON_BYTES].decode("utf-8", "replace")
+        reason = " ".join(self._secrets.redact(_description(text)).split())
+        if reason in ("", response.reason_phrase):
+            return status
+        end = "..." if len(reason) > _LONGEST_REASON else ""
+        return f"{status}: {reason[:_LONGEST_REASON]}{end}"
 
 
 class SseClient(GuardedClient):
-    """The client of the older SSE transport, where answers arrive on another stream. `refused` receives the answer to
-    a refusal.
+    """The client of the older SSE transport, where answers arrive on another stream.
 
     A refused stream raises an MCPError with the reason.
+
+    Args:
+        launch: The entry with its variables replaced.
+        on_stream: Is called when the server's own messages can arrive.
+        auth: The sign-in, if any.
+        on_refused: Receives the answer to a refused message.
     """
 
     def __init__(
         self,
         launch: Launch,
-        streams: Callable[[], None],
+        on_stream: Callable[[], None],
         auth: httpx2.Auth | None,
-        refused: Callable[["SessionMessage"], Awaitable[None]],
+        on_refused: Callable[["SessionMessage"], Awaitable[None]],
     ) -> None:
-        super().__init__(launch, streams, auth)
-        self._refused = refused
+        super().__init__(launch, on_stream, auth)
+        self._on_refused = on_refused
 
-    async def send(self, request: httpx2.Request, **given: Any) -> httpx2.Response:
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         from mcp import MCPError
         from mcp.shared.message import SessionMessage
         from mcp.types import ErrorData, JSONRPCError
 
-        response = await super().send(request, **given)
+        response = await super().send(request, **options)
         if response.status_code < 400:
             return response
         if request.method != "POST":
-            whole = await _read(response)
-            raise MCPError(_code(whole) or faults.REFUSED, self._refusal(whole, _kind(whole)))
-        asked = json.loads(request.content).get("id")
-        if asked is not None:
+            read = await _read(response)
+            raise MCPError(_fault_code(read) or faults.REFUSED, self._refusal(read))
+        request_id = json.loads(request.content).get("id")
+        if request_id is not None:
             error = ErrorData.model_validate(response.json()["error"])
-            await self._refused(SessionMessage(JSONRPCError(jsonrpc="2.0", id=asked, error=error)))
+            await self._on_refused(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error)))
         return httpx2.Response(202, request=request)
 
 
-def _words(said: str) -> str:
+class _RepairedEvents(httpx2.AsyncByteStream):
+    """A stream of events in which each line of data is strict JSON. Lines over the limit pass as they are."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        rest = b""
+        async for chunk in self._stream:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield repaired_line(line) + b"\n"
+            if len(rest) > faults.MAX_MESSAGE_BYTES:
+                yield rest
+                rest = b""
+        yield rest
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def repaired_line(line: bytes) -> bytes:
+    """Return a line of an event stream with its JSON repaired."""
+    if not line.startswith(b"data:"):
+        return line
+    return b"data:" + repaired(line.removeprefix(b"data:"))
+
+
+def _with_repaired_events(response: httpx2.Response) -> httpx2.Response:
+    is_packed = response.headers.get("content-encoding", "identity") != "identity"
+    if _content_type(response).startswith("text/event-stream") and not is_packed:
+        response.stream = _RepairedEvents(response.stream)
+    return response
+
+
+def _description(text: str) -> str:
     """Return the description in an OAuth error, or the whole text."""
     try:
-        return str(json.loads(said)["error_description"])
+        return str(json.loads(text)["error_description"])
     except (ValueError, TypeError, KeyError):
-        return said
+        return text
 
 
-def _kind(response: httpx2.Response) -> str:
+def _content_type(response: httpx2.Response) -> str:
     kind: str = response.headers.get("content-type", "")
     return kind.lower()
 
@@ -130,29 +192,45 @@ async def _read(response: httpx2.Response) -> httpx2.Response:
                 break
     finally:
         await response.aclose()
-    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_TRANSFER]
+    return _copy(response, bytes(content))
+
+
+def _copy(response: httpx2.Response, content: bytes) -> httpx2.Response:
+    """Return the response with other content."""
+    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _TRANSFER_HEADERS]
     phrase = {name: value for name, value in response.extensions.items() if name == "reason_phrase"}
-    status, request = response.status_code, response.request
-    return httpx2.Response(status, headers=headers, content=bytes(content), request=request, extensions=phrase)
+    return httpx2.Response(
+        response.status_code, headers=headers, content=content, request=response.request, extensions=phrase
+    )
 
 
-def _code(response: httpx2.Response) -> int | None:
+def _fault_code(response: httpx2.Response) -> int | None:
     """Return the code for a refusal, or None if the response has its own JSON-RPC error."""
-    status, sent = response.status_code, response.request.headers
-    if status in (401, 403, 429):
-        return faults.BUSY if status == 429 else faults.DENIED
-    try:
-        said = json.loads(response.content)["error"]["message"]
-    except (ValueError, TypeError, KeyError):
-        said = None
-    # Servers on the TypeScript library answer 400 with "Bad Request: ... session ID ..." where the protocol wants 404.
-    if "mcp-session-id" in sent and (status == 404 or (status == 400 and "session" in str(said).lower())):
+    status = response.status_code
+    if status in (401, 403):
+        return faults.DENIED
+    if status == 429:
+        return faults.BUSY
+    message = _error_message(response)
+    if "mcp-session-id" in response.request.headers and _is_unknown_session(status, message):
         return faults.UNSENT
-    if said is not None:
+    if message is not None:
         return None
     return faults.REFUSED if status < 500 else faults.LOST
 
 
-def _answer(request: httpx2.Request, code: int, message: str) -> httpx2.Response:
+def _is_unknown_session(status: int, message: str | None) -> bool:
+    # Servers on the TypeScript library answer 400 with "Bad Request: ... session ID ..." where the protocol wants 404.
+    return status in _UNKNOWN_SESSION or (status == 400 and "session" in (message or "").lower())
+
+
+def _error_message(response: httpx2.Response) -> str | None:
+    try:
+        return str(json.loads(response.content)["error"]["message"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _error_response(request: httpx2.Request, code: int, message: str) -> httpx2.Response:
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return httpx2.Response(502, json=error, request=request)
