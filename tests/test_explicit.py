@@ -66,6 +66,33 @@ def test_a_word_of_descriptions_needs_a_cue() -> None:
     assert find_servers("use apex to time the laps", index.servers).wanted == ("apex",)
 
 
+WORDINGS = (
+    "{task}, not with {server}",
+    "{task} without {server}",
+    "don't use {server}, {task}",
+    "{task}, use anything but {server}",
+    "{task}, but not with {server}",
+)
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+@pytest.mark.parametrize("server", ["sentry", "stripe", "plane"])
+async def test_an_excluded_server_is_left_out(server: str, wording: str) -> None:
+    """`sentry` is a word of a description, and `plane` an everyday word."""
+    issues = tool(f"{server}:search_issues", "Search the issues of a project")
+    others = [tool("jira:search_issues", "Search issues"), tool("web:fetch", "Fetch a page such as sentry.io, sentry")]
+    query = wording.format(task="search the issues of last week", server=server)
+    async with Router(Catalogue([issues, *others])) as router:
+        decision = await router.route(query)
+    assert decision.recommended == ("jira:search_issues",)
+    assert f"the task excludes the server {server!r}: its tools do not match" in decision.warnings
+
+
+@pytest.mark.parametrize("query", ["read it without memory loss", "don't waste time on it", "not from memory alone"])
+def test_an_everyday_word_after_a_negation_excludes_nothing(query: str) -> None:
+    assert named(query) == Explicit()
+
+
 def test_listed_names_share_the_cue_and_the_negation() -> None:
     assert named("use slack, memory and git to note it").wanted == ("slack", "memory", "git")
     assert named("note it without slack, jira or linear").unwanted == ("slack", "jira", "linear")

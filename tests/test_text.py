@@ -5,6 +5,7 @@ import pytest
 from orchestrator.index.text import (
     card,
     corrections,
+    facets,
     fields,
     parameter_text,
     spelt_out,
@@ -121,3 +122,10 @@ async def test_a_decision_says_how_a_word_was_read(router: Router) -> None:
     decision = await router.route("refund the custmer")
     assert decision.matches[0].tool.key == "stripe:refund_charge"
     assert 'no tool has the word "custmer": it was read as "customer"' in decision.warnings
+
+
+def test_a_title_is_read_as_the_description_that_is_missing() -> None:
+    titled = tool("api:op_07", title="List the invoices of a customer")
+    described = tool("api:op_07", "List the invoices of a customer")
+    assert fields(titled) == fields(described)
+    assert facets(titled) == facets(described)

@@ -72,3 +72,13 @@ def test_an_embedder_reads_no_folders_of_a_path() -> None:
     found = understand("read /tmp/x/fox.txt, ~/a.b/log and list /tmp/photos/ of https://acme.io/a/b and src/a.py")
     assert found.texts[0] == "read fox.txt, log and list photos/ of https://acme.io/a/b and src/a.py"
     assert {"fox", "temporari"} <= found.terms.keys()
+
+
+@pytest.mark.parametrize("query", ["recuerda que mi madre vive en Oslo", "warna apa yang cocok untuk kamar tidur"])
+def test_a_word_of_another_language_is_not_corrected(query: str) -> None:
+    assert understand(query, known={"made", "warn"}).corrected == {}
+
+
+def test_the_gateways_name_before_a_tools_is_no_word() -> None:
+    assert clean("use mcp__toolroute__search to find it") == "use to find it"
+    assert clean("call mcp__toolroute__github_create_issue") == "call github_create_issue"

@@ -8,7 +8,7 @@ verbs are a hand-written list, because approval depends on them.
 from functools import cache
 from importlib.resources import files
 
-from orchestrator.index.text import STOP_WORDS, spaced, split_words, stem, stemmed
+from orchestrator.index.text import STOP_WORDS, described, spaced, split_words, stem, stemmed
 from orchestrator.records.tool import Tool
 
 READING_VERBS = frozenset("get list search find read show view display describe count lookup fetch retrieve".split())
@@ -83,10 +83,10 @@ def action_of(tool: Tool) -> str:
     name has several words.
     """
     verb, *others = name_words(tool)
-    described = stem(_first_word(tool.description))
-    if not described or not stem(verb):
+    first_word = stem(_first_word(described(tool)))
+    if not first_word or not stem(verb):
         return ""
-    is_action = described == stem(verb) or (others and described in action_stems())
+    is_action = first_word == stem(verb) or (others and first_word in action_stems())
     return verb if is_action else ""
 
 

@@ -1,4 +1,7 @@
-"""The names that the servers of a catalogue go by."""
+"""The names that the servers of a catalogue go by.
+
+io.github.acme/postgres-mcp-server  ->  "postgres", "io.github.acme/postgres-mcp-server", ...
+"""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -16,39 +19,52 @@ GENERIC = frozenset(
 class ServerIndex:
     """Servers by their names.
 
-    A name is `ordinary` if each of its words is an everyday word, a word in tools' descriptions, or has one or two
-    letters. Such a name rarely means the server. Servers in `absent` are configured but have no tools.
+    Attributes:
+        present: The servers with tools.
+        absent: Servers that are configured but have no tools.
+        named: The servers of each name.
+        everyday: The names whose words are all everyday words, or have one or two letters.
+        ordinary: The same, but a word in tools' descriptions counts as everyday, too. Such a name rarely means the
+            server.
     """
 
     def __init__(self, servers: Iterable[str], used: Collection[str] = (), absent: Collection[str] = ()) -> None:
         """Read the servers' names. `used` are the lower-case words of tools' descriptions."""
-        self.present, self.absent = frozenset(servers), frozenset(absent)
+        self.present = frozenset(servers)
+        self.absent = frozenset(absent)
         self.named: dict[str, tuple[str, ...]] = {}
         self._longest: dict[str, int] = {}
         for server in sorted(self.present | self.absent):
             for alias in aliases(server):
-                self.named[alias] = (*self.named.get(alias, ()), server)
-                first, words = alias.partition(" ")[0], alias.count(" ") + 1
-                self._longest[first] = max(words, self._longest.get(first, 0))
-        plain = everyday() | STOP_WORDS | {word for alias in self.named for word in alias.split() if word in used}
-        self.ordinary = frozenset(
-            alias for alias in self.named if plain.issuperset(word for word in alias.split() if len(word) > 2)
-        )
+                self._add(alias, server)
+        common = everyday() | STOP_WORDS
+        self.everyday = frozenset(alias for alias in self.named if _consists_of(alias, common))
+        described = common.union(word for alias in self.named for word in alias.split() if word in used)
+        self.ordinary = frozenset(alias for alias in self.named if _consists_of(alias, described))
+
+    def _add(self, alias: str, server: str) -> None:
+        words = alias.split(" ")
+        self.named[alias] = (*self.named.get(alias, ()), server)
+        self._longest[words[0]] = max(len(words), self._longest.get(words[0], 0))
 
     def names(self, words: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Yield each name among words in lower case as words[start:end], the longest where several begin."""
         start = 0
         while start < len(words):
-            if end := self.end_of_name(words, start):
+            end = self.end_of_name(words, start)
+            if end:
                 yield start, end
             start = end or start + 1
 
     def end_of_name(self, words: Sequence[str], start: int) -> int:
         """Return the end of the longest name that begins here, or 0."""
-        if not (longest := self._longest.get(words[start].lstrip("@"))):
+        longest = self._longest.get(words[start].lstrip("@"))
+        if not longest:
             return 0
-        ends = range(min(start + longest, len(words)), start, -1)
-        return next((end for end in ends if self.alias(words, start, end) in self.named), 0)
+        for end in range(min(start + longest, len(words)), start, -1):
+            if self.alias(words, start, end) in self.named:
+                return end
+        return 0
 
     def alias(self, words: Sequence[str], start: int, end: int) -> str:
         """Return words[start:end] as a name.
@@ -61,6 +77,11 @@ class ServerIndex:
         return " ".join(words[start:end]).lstrip("@")
 
 
+def _consists_of(alias: str, words: frozenset[str]) -> bool:
+    """Return True if each word of a name is one of these words, or has one or two letters."""
+    return words.issuperset(word for word in alias.split() if len(word) > 2)
+
+
 @cache
 def everyday() -> frozenset[str]:
     """Return common words by which servers are named, too ("memory", "time"): data, not rules."""
@@ -71,9 +92,9 @@ def aliases(server: str) -> set[str]:
     """Return the names a server goes by: in full, without "mcp", "remote" and the like, and without its owner."""
     names = {server.lower()}
     for name in (server, server.rpartition("/")[2]):
-        words = re.sub(r"[^\w\s.+&'-]", " ", spaced(name.replace("@", " "))).lower().split()
+        letters = re.sub(r"[^\w\s.+&'-]", " ", spaced(name.replace("@", " ")))
+        words = letters.lower().split()
         core = [word for word in words if word not in GENERIC]
-        for form in (words, core):
-            names.update((" ".join(form), "".join(form)))
+        names |= {" ".join(words), "".join(words), " ".join(core), "".join(core)}
     useless = GENERIC | STOP_WORDS
     return {name for name in names if name.strip() and name not in useless and not name.isdigit()}

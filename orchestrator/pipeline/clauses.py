@@ -1,13 +1,20 @@
 """Clauses: the parts of a task that each ask for something, its quotations, and its exclusions.
 
+    Find flights to Rome. Book "a hotel" there, but don't call me.
+    -> "Find flights to Rome", "Book "a hotel" there", and the exclusion "but don't call me"
+
 Each sentence is a part, and so is a part that begins with an action or a question after "and" or "then". Quoted text is
 data. It is never split, and contains no instructions.
+
+An exclusion begins with "without", or with "don't" or "do not" at the start of a part and before an action that some
+tool has. It ends at the next pause, or before "but" or "then".
 """
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
-from orchestrator.index.intent import begins_action
+from orchestrator.index.intent import begins_action, known_actions
 from orchestrator.index.text import terms
 
 MAX_CUT = 4_000
@@ -17,6 +24,8 @@ MIN_TERMS = 2
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")
+_GATEWAY_PREFIX = re.compile(r"\bmcp__toolroute__(?:(?:search|call_tool)\b)?")
+"""The name by which clients call the gateway. It says nothing about the task."""
 
 QUOTE = re.compile(
     r"```(?s:.*?)```|\"[^\"\n]+\"|“[^”]+”|„[^„“”]+[“”]|«[^»]+»|`[^`\n]+`|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
@@ -24,30 +33,43 @@ QUOTE = re.compile(
 _CUT = re.compile(
     r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*|\s*(?:->|=>|→)\s*)|[,，]?\s+(?:and\s+then|and|then|&)\s+|，"
 )
-_MARK = (
-    r"(?i:(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
-    r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b(?!-|\s+forget\b)|(?:\A|(?<=[,;:(])\s?)not?\b(?!-)"
-    r"|(?P<thing>\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b))"
+_EXCLUSION_MARK = (
+    r"(?:\bwithout\b(?!\suse\s)"
+    r"|(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)(?:please\s+)?(?:do\s+not|don['’]?t)\b(?!-))"
 )
-"""Words that begin an exclusion. "don't forget" (5 of 10,231 development tasks) is not an exclusion."""
-_LEFT_OUT = re.compile(
-    rf"{_MARK}(?i:(?:(?!\s(?:but|then)\s)(?(thing)(?!\suse\s))(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*)"
+"""Of 11,125 development tasks 45 have "without", and 18 have "don't" or "do not" at the start of a part. Every other
+word of exclusion stands in fewer than one of a thousand."""
+_EXCLUSION = re.compile(
+    rf"(?i)(?P<mark>{_EXCLUSION_MARK})(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
 )
-
+_FIRST_WORD = re.compile(r"\s*([a-z]+)", re.IGNORECASE)
+_USE = frozenset({"use", "using"})
+"""The verb by which a task names a server. It is no action of a tool."""
 
 _NEGATION = re.compile(
-    r"(?i)(?<![\w-])(?:not(?!\s+only\b)|nor|never|none|no(?:body|thing)?(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|neither|without|instead\s+of"
+    r"(?i)(?<![\w-])(?:not(?!\s+only\b)|nor|never|none|no(?:body|thing)?(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|neither|avoid|without|instead\s+of"
     r"|(?:any|every)thing\s+but|except|excluding|nicht\w*|niemals|kein\w*|ohne)(?![\w-])"
 )
+"""Words after which a plan takes nothing over, and after which a server is not wanted. A plan must not do what the task
+forbids, so rare words count, too."""
+_REFUSAL = re.compile(r"(?i)\A\W*no\W*(?:[,.;:!?\n]|\Z)")
+_WORDS_OF_ANSWER = 2
+"""The maximum number of terms after "no" of an answer, as in "no, leave it". A longer text is a task."""
 
 
 def clean(query: str) -> str:
     """Return printable text: control characters and lone surrogates become spaces, runs of blanks one blank. NFC.
 
-    Line ends stay, each as one line feed.
+    Line ends stay, each as one line feed. The gateway's name before a tool's name is removed.
     """
-    text = _BLANKS.sub(" ", query if query.isprintable() else _CONTROL.sub(" ", query.replace("\r\n", "\n")))
-    return text.strip() if text.isascii() else unicodedata.normalize("NFC", text).strip()
+    if "mcp__" in query:
+        query = _GATEWAY_PREFIX.sub(" ", query)
+    if not query.isprintable():
+        query = _CONTROL.sub(" ", query.replace("\r\n", "\n"))
+    text = _BLANKS.sub(" ", query)
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    return text.strip()
 
 
 def is_too_long(query: str) -> bool:
@@ -57,8 +79,8 @@ def is_too_long(query: str) -> bool:
 
 def affirmed(text: str) -> str:
     """Return the text before the first negation, or all of it."""
-    found = _NEGATION.search(masked(text))
-    return text[: found.start()] if found else text
+    negation = _NEGATION.search(masked(text))
+    return text[: negation.start()] if negation else text
 
 
 def masked(text: str) -> str:
@@ -66,60 +88,88 @@ def masked(text: str) -> str:
 
     A text that is a single quotation is returned unchanged, because it is the task itself.
     """
-    if not any(mark in text for mark in "\"'`“„«"):
+    if not any(mark in text for mark in ('"', "'", "`", "“", "„", "«")):
         return text
-    said = QUOTE.sub(lambda found: "Q" * len(found.group()), text)
-    return said if said.strip("Q \n\t.") else text
+    unquoted = QUOTE.sub(lambda quote: "Q" * len(quote.group()), text)
+    return unquoted if unquoted.strip("Q \n\t.") else text
 
 
 def split_left_out(text: str) -> tuple[str, tuple[str, ...]]:
-    """Return the requested text, and each part that excludes something ("don't X", "without X", "nicht X").
+    """Return the requested text, and each part that excludes something ("don't X", "without X").
 
-    If nothing else is left, the whole text is returned as requested, with its parts.
+    If nothing else is left, the whole text is returned as requested, with its parts. So is a short answer that begins
+    with "no".
     """
     if len(text) > MAX_CUT:
         return text, ()
-    spans = left_out_spans(text)
-    if not spans:
+    if _REFUSAL.match(text) and len(terms(text)) <= _WORDS_OF_ANSWER:
+        return text, (text,)
+    kept = []
+    left_out = []
+    end = 0
+    for start, next_end in exclusions(text):
+        kept.append(text[end:start])
+        left_out.append(text[start:next_end].strip())
+        end = next_end
+    if not left_out:
         return text, ()
-    kept, past = "", 0
-    for start, end in spans:
-        kept, past = kept + text[past:start] + " ", end
-    kept = (kept + text[past:]).strip(" ,.;:!?\n")
-    said = tuple(text[start:end].strip() for start, end in spans)
-    return (kept if terms(kept) else text), said
+    requested = " ".join([*kept, text[end:]]).strip(" ,.;:!?\n")
+    return (requested if terms(requested) else text), tuple(left_out)
 
 
-def left_out_spans(text: str) -> list[tuple[int, int]]:
-    """Return the spans of a text that exclude something, in characters."""
-    return [found.span() for found in _LEFT_OUT.finditer(masked(text))]
+def exclusions(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a text that exclude something, in characters."""
+    unquoted = masked(text)
+    for exclusion in _EXCLUSION.finditer(unquoted):
+        is_thing = exclusion["mark"].lower() == "without"
+        if is_thing or _is_action(unquoted[exclusion.end("mark") : exclusion.end()]):
+            yield exclusion.span()
+
+
+def _is_action(text: str) -> bool:
+    """Return True if a text begins with an action: "don't hesitate" excludes nothing, because no tool hesitates."""
+    word = _FIRST_WORD.match(text)
+    return word is not None and word[1].lower() in known_actions() | _USE
 
 
 def unmarked(part: str) -> str:
     """Return the thing or action that an excluding part names."""
-    return re.sub(_MARK, "", part, count=1)
+    return re.sub(f"(?i){_EXCLUSION_MARK}", "", part, count=1)
 
 
 def split_clauses(text: str, actions: frozenset[str]) -> list[str]:
     """Return the parts of a task: its sentences, cut again where an action or a question begins behind "and", "then".
 
-    Fewer than two where nothing is worth a cut. actions: the words that begin one.
+    Fewer than two where nothing is worth a cut.
+
+    Args:
+        text: The task.
+        actions: The words that begin an action.
     """
-    said = masked(text)
     if len(text) > MAX_CUT:
         return [text]
-    cuts = [cut.end() for cut in _CUT.finditer(said) if cut["end"] or begins_action(said[cut.end() :], actions)]
-    spans: list[tuple[int, int]] = []
+    parts: list[str] = []
     start = 0
-    for end in (*cuts, len(text)):
+    for end in _cuts(text, actions):
         if len(terms(text[start:end])) >= MIN_TERMS:
-            spans.append((start, end))
+            parts.append(text[start:end])
             start = end
-        elif end == len(text) and spans:
-            spans[-1] = (spans[-1][0], end)
-    if len(spans) > MAX_CLAUSES:
-        spans[MAX_CLAUSES - 1 :] = [(spans[MAX_CLAUSES - 1][0], spans[-1][1])]
-    return [_trimmed(text[start:end]) for start, end in spans]
+    rest = text[start:]
+    if len(terms(rest)) >= MIN_TERMS:
+        parts.append(rest)
+    elif parts:
+        parts[-1] += rest
+    if len(parts) > MAX_CLAUSES:
+        parts[MAX_CLAUSES - 1 :] = ["".join(parts[MAX_CLAUSES - 1 :])]
+    return [_trimmed(part) for part in parts]
+
+
+def _cuts(text: str, actions: frozenset[str]) -> Iterator[int]:
+    """Yield the places where a sentence ends, or where an action begins behind "and" or "then"."""
+    unquoted = masked(text)
+    for cut in _CUT.finditer(unquoted):
+        if cut["end"] or begins_action(unquoted[cut.end() :], actions):
+            yield cut.end()
 
 
 _JOINT = re.compile(r"(?i)(?:[\s,，;.!。]+|\b(?:and|then)|&|->|=>|→)+\Z")
