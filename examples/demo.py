@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.text import Text
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.cli.routing.views import show_decision, show_run
+from orchestrator.cli.routing.decision_view import show_decision
+from orchestrator.cli.routing.plan_view import show_run
 from orchestrator.cli.runs.temporal import Target, clean_stdout, connect
 from orchestrator.cli.runs.worker import make_worker
 from orchestrator.cli.shared.output import console

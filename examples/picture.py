@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME
 
 from examples.demo import HERE, STORE, TENANT
-from orchestrator.cli.routing.views import show_decision
+from orchestrator.cli.routing.decision_view import show_decision
 from orchestrator.runtime.router import Router
 
 TASK = "what time is it in Tokyo when it is 9:00 in Berlin"

@@ -98,6 +98,8 @@ class Options:
     """
     audit: Text = ""
     """The folder of the audit log of `serve` and the commands. Empty: a folder among the user's data. `off`: no log."""
+    registry: Text = "https://registry.modelcontextprotocol.io"
+    """The MCP registry that `toolroute servers search` and `servers add` read."""
     calibration: Text = ""
     """A file with a fit to your own queries. `toolroute eval FOLDER --fit --write FILE` makes it."""
 
@@ -121,7 +123,7 @@ class Options:
 _OWN = (
     "store embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
     "temporal_ui external_storage changes audit model model_route model_plan model_timeout_s understand decide "
-    "rerank_url rerank_model route_timeout_s"
+    "rerank_url rerank_model route_timeout_s registry"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},

@@ -2,16 +2,14 @@
 
 import json
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from orchestrator.client_setup.products import CLIENTS, Client, ClientFile
-from orchestrator.client_setup.takeover import take_over
-from orchestrator.common.json_input import without_comments
+from orchestrator.client_setup.client_file import ClientFile, EditByHand
+from orchestrator.client_setup.products import CLIENTS, Client
+from orchestrator.client_setup.takeover import Takeover, take_over
 from orchestrator.mcp.config.parse import McpConfig
 from tests.command_line import Run
 from tests.servers.start import HERE
@@ -64,7 +62,6 @@ mcpServers:
     command: {COMMAND}
     args:
       - {SCRIPT}
-  # keeps its secret
   - name: hub
     command: npx
     env:
@@ -90,7 +87,7 @@ rules:
     "goose": f"""GOOSE_PROVIDER: "anthropic"   # mine
 extensions:
   developer:
-    bundled: true   # comes with it
+    bundled: true
     enabled: true
     name: developer
     timeout: 300
@@ -106,8 +103,6 @@ extensions:
     env_keys: []
     timeout: 300
     description: ''
-
-  # has a key
   keyed:
     enabled: true
     type: stdio
@@ -127,61 +122,100 @@ GOOSE_MODEL: big
 """A file of each client, with a server `quick` that is taken over, and others that stay."""
 
 
+REMARKED = ("codex", "opencode")
+"""The clients in whose file a comment stands on the line of `quick`. It goes with the server, and a copy has it."""
+COMMAND_LINE = ["toolroute", "serve", "--config", "c"]
+
+
 def client(name: str) -> Client:
-    return next(one for one in CLIENTS if one.name == name)
+    return next(known for known in CLIENTS if known.name == name)
 
 
-def parsed(form: str, text: str) -> dict[str, Any]:
-    if form == "toml":
-        return tomllib.loads(text)
-    whole: dict[str, Any] = yaml.safe_load(text) if form == "yaml" else json.loads(without_comments(text))
-    return whole
+def file_of(name: str, tmp_path: Path, text: str = "") -> ClientFile:
+    """Write a client's file and read it."""
+    path = tmp_path / Path(client(name).places[0]).name
+    path.write_bytes((text or FILES[name]).encode())
+    return ClientFile.read(client(name), path)
 
 
-def test_there_is_a_file_of_each_client() -> None:
-    assert set(FILES) == {one.name for one in CLIENTS}
+def file_with(name: str, servers: dict[str, Any], tmp_path: Path) -> ClientFile:
+    return file_of(name, tmp_path, json.dumps({client(name).key: servers}))
 
 
-@pytest.mark.parametrize("settings", ["", "xdg"])
-@pytest.mark.parametrize("name", FILES)
-def test_a_client_gets_its_server_through_toolroute_and_its_file_back(
-    name: str, settings: str, toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def taken(file: ClientFile, servers: dict[str, Any] | None = None) -> Takeover:
+    [takeover] = take_over([file], {} if servers is None else servers)
+    return takeover
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Make an empty home the user's own, and return its environment."""
     for variable in ("APPDATA", "XDG_CONFIG_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "COPILOT_HOME"):
         monkeypatch.delenv(variable, raising=False)
-    environ = {"HOME": str(tmp_path), **({"XDG_CONFIG_HOME": str(tmp_path / settings)} if settings else {})}
-    for variable, value in environ.items():
-        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TOOLROUTE_STORE", str(tmp_path / "store"))
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.chdir(tmp_path)
-    file = client(name).path(environ, "linux")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(FILES[name].encode())
-    done = toolroute("setup", "--client", name, "--write")
-    assert done.exit_code == 0, done.stderr
-    form, key, before, after = (client(name).form, client(name).key, FILES[name], file.read_bytes().decode())
-    was, now = parsed(form, before), parsed(form, after)
-    assert {**was, key: None} == {**now, key: None}
-    entries = ClientFile.read(client(name), file).entries
-    assert ("quick" in entries, "toolroute" in entries) == (False, True)
-    for line in before.splitlines():  # All but the lines of that server is as it was.
-        if ("#" in line or "//" in line or "/*" in line) and "quick" not in line and "sums" not in line:
-            assert line in after
-    config = tmp_path / (settings or ".config") / "toolroute" / "mcp.json"
-    assert (list(McpConfig.read(config, name).servers), config.stat().st_mode & 0o777) == (["quick"], 0o600)
-    again = ClientFile.read(client(name), file)
-    assert [move.name for move in take_over([again], {})[0].moves if move.name] == []
-    assert toolroute("setup", "--client", name, "--undo").exit_code == 0
-    assert file.read_bytes() == before.encode()
-    assert [one.name for one in file.parent.iterdir() if "toolroute" in one.name and one.is_file()] == []
+    return {"HOME": str(tmp_path)}
+
+
+def test_there_is_a_file_of_each_client() -> None:
+    assert set(FILES) == {known.name for known in CLIENTS}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_server_added_later_is_taken_over_and_given_back(name: str, toolroute: Run, home: dict[str, str]) -> None:
+    path = client(name).path(home, "linux")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(FILES[name].encode())
+    original = ClientFile.read(client(name), path).entries
+    written = toolroute("setup", "--client", name, "--write")
+    assert written.exit_code == 0, written.stderr
+    first = ClientFile.read(client(name), path)
+    assert "quick" not in first.entries
+    path.write_text(first.with_entries({**first.entries, "second": original["quick"]}))
+    again = toolroute("setup", "--client", name, "--write")
+    assert again.exit_code == 0, again.stderr
+    assert "second" not in ClientFile.read(client(name), path).entries
+    config = Path(home["HOME"]) / ".config" / "toolroute" / "mcp.json"
+    assert list(McpConfig.read(config, name).servers) == ["quick", "second"]
+    assert config.stat().st_mode & 0o777 == 0o600
+    undone = toolroute("setup", "--client", name, "--undo")
+    assert undone.exit_code == 0, undone.stderr
+    assert ClientFile.read(client(name), path).entries == {**original, "second": original["quick"]}
+    assert ("what it no longer has is in" in undone.stderr) == (name in REMARKED)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_an_unchanged_file_gets_its_former_text(name: str, tmp_path: Path) -> None:
+    before = file_of(name, tmp_path)
+    text = taken(before).text(COMMAND_LINE)
+    after = ClientFile.of(before.client, before.path, text)
+    assert after.entries["toolroute"]
+    assert "quick" not in after.entries
+    assert after.undone(before).text == FILES[name]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_second_setup_changes_nothing(name: str, tmp_path: Path) -> None:
+    text = taken(file_of(name, tmp_path)).text(COMMAND_LINE)
+    assert taken(file_of(name, tmp_path, text)).text(COMMAND_LINE) == text
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_comments_and_other_settings_stay(name: str, tmp_path: Path) -> None:
+    text = taken(file_of(name, tmp_path)).text(COMMAND_LINE)
+    for line in FILES[name].splitlines():
+        is_comment = "#" in line or "//" in line or "/*" in line
+        if is_comment and "quick" not in line and "sums" not in line:
+            assert line in text
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("zed", {"source": "custom", "command": "toolroute", "args": ["serve", "--config", "c"]}),
-        ("opencode", {"type": "local", "enabled": True, "command": ["toolroute", "serve", "--config", "c"]}),
+        ("zed", {"source": "custom", "command": "toolroute", "args": COMMAND_LINE[1:]}),
+        ("opencode", {"type": "local", "enabled": True, "command": COMMAND_LINE}),
         (
             "goose",
             {
@@ -191,34 +225,42 @@ def test_a_client_gets_its_server_through_toolroute_and_its_file_back(
                 "enabled": True,
                 "timeout": 300,
                 "cmd": "toolroute",
-                "args": ["serve", "--config", "c"],
+                "args": COMMAND_LINE[1:],
             },
         ),
-        ("copilot", {"type": "local", "tools": ["*"], "command": "toolroute", "args": ["serve", "--config", "c"]}),
-        ("vscode", {"type": "stdio", "command": "toolroute", "args": ["serve", "--config", "c"]}),
+        ("copilot", {"type": "local", "tools": ["*"], "command": "toolroute", "args": COMMAND_LINE[1:]}),
+        ("vscode", {"type": "stdio", "command": "toolroute", "args": COMMAND_LINE[1:]}),
     ],
 )
 def test_our_entry_is_spelt_as_its_client_spells_entries(name: str, expected: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / Path(client(name).places[0]).name
-    path.write_text(FILES[name])
     servers: dict[str, Any] = {}
-    [taken] = take_over([ClientFile.read(client(name), path)], servers)
-    path.write_text(taken.text(["toolroute", "serve", "--config", "c"]))
-    assert ClientFile.read(client(name), path).entries["toolroute"] == expected
+    takeover = taken(file_of(name, tmp_path), servers)
+    assert takeover.entry(COMMAND_LINE) == expected
     spec = McpConfig.parse({"mcpServers": servers}).servers["quick"]
     assert (spec.problem, spec.command, spec.args) == ("", sys.executable, (str(HERE / "quick.py"),))
     assert spec.env == ({"MODE": "${HOME}"} if name == "opencode" else {})
-    [taken] = take_over([ClientFile.read(client(name), path)], {})
-    assert taken.text(["toolroute", "serve", "--config", "c"]) == path.read_text(), "a second time changes nothing"
 
 
-def test_a_remark_on_the_last_server_of_a_yaml_file_comes_back_once(tmp_path: Path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text("extensions:\n  one: {cmd: a}\n\n  # sums\n  two:\n    cmd: b\n# after\nmore: 1")
-    before = ClientFile.read(client("goose"), path)
-    path.write_text(before.with_entries({"one": {"cmd": "a"}, "toolroute": {"cmd": "t"}}))
-    assert "# sums" in path.read_text()
-    assert ClientFile.read(client("goose"), path).undone(before).text == before.text
+@pytest.mark.parametrize(
+    ("name", "passed"),
+    [
+        ("claude-code", {"env": {"TOKEN": "${TOKEN}", "ZONE": "${ZONE:-UTC}"}}),
+        ("cursor", {"env": {"TOKEN": "${env:TOKEN}", "ZONE": "${env:ZONE}"}}),
+        ("vscode", {"env": {"TOKEN": "${env:TOKEN}", "ZONE": "${env:ZONE}"}}),
+        ("gemini", {"env": {"TOKEN": "${TOKEN}", "ZONE": "${ZONE:-UTC}"}}),
+        ("zed", {}),
+        ("claude-desktop", {}),
+    ],
+)
+def test_our_entry_names_the_variables_that_a_client_passes_on(
+    name: str, passed: dict[str, Any], tmp_path: Path
+) -> None:
+    entry = {"command": "x", "args": ["${TOKEN}", "${ZONE:-UTC}", "${userHome}/a", "${HOME}"]}
+    takeover = taken(file_with(name, {"it": entry}, tmp_path))
+    ours = takeover.entry(COMMAND_LINE)
+    assert {key: value for key, value in ours.items() if key == "env"} == passed
+    withheld = "write TOKEN into the env of the toolroute entry: Claude Desktop expands no variables"
+    assert takeover.moves[0].note == (withheld if name == "claude-desktop" else "")
 
 
 @pytest.mark.parametrize(
@@ -241,17 +283,31 @@ def test_a_file_is_looked_for_where_the_client_keeps_it_there(system: str, place
     assert {name: client(name).path(environ, system).as_posix() for name in places} == places
 
 
-def test_one_address_in_three_spellings_is_one_server(tmp_path: Path) -> None:
-    spelt = {"cursor": "url", "windsurf": "serverUrl", "gemini": "httpUrl"}
-    files = []
-    for name, key in spelt.items():
-        path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps({"mcpServers": {"docs": {key: "https://mcp.example/mcp"}}}))
-        files.append(ClientFile.read(client(name), path))
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {
+            "cursor": {"url": "https://mcp.example/mcp"},
+            "windsurf": {"serverUrl": "https://mcp.example/mcp"},
+            "gemini": {"httpUrl": "https://mcp.example/mcp"},
+        },
+        {
+            "cursor": {"command": "x", "env": {"KEY": "${env:KEY}"}},
+            "claude-code": {"command": "x", "env": {"KEY": "${KEY}"}},
+            "opencode": {"type": "local", "command": ["x"], "environment": {"KEY": "{env:KEY}"}},
+            "gemini": {"command": "x", "env": {"KEY": "$KEY"}, "timeout": 1000},
+            "amp": {"command": "x", "env": {"KEY": "${KEY}"}, "toolroute": {"call_timeout_s": 5}},
+        },
+    ],
+)
+def test_one_server_in_the_spelling_of_several_clients_is_one(entries: dict[str, Any], tmp_path: Path) -> None:
     servers: dict[str, Any] = {}
-    taken = take_over(files, servers)
-    assert list(servers) == ["docs"]
-    assert [move.name for one in taken for move in one.moves] == ["docs"] * 3
+    files = []
+    for name, entry in entries.items():
+        (tmp_path / name).mkdir()
+        files.append(file_with(name, {"docs": entry}, tmp_path / name))
+    names = [move.name for takeover in take_over(files, servers) for move in takeover.moves]
+    assert names == ["docs"] * len(entries)
 
 
 @pytest.mark.parametrize(
@@ -260,31 +316,74 @@ def test_one_address_in_three_spellings_is_one_server(tmp_path: Path) -> None:
         ("vscode", {"command": "x", "env": {"KEY": "${input:key}"}}, "only VS Code can fill in ${input:key}"),
         ("cursor", {"command": "${command:pick}"}, "only Cursor can fill in ${command:pick}"),
         ("opencode", {"type": "local", "command": ["x", "{file:~/key}"]}, "only opencode can fill in {file:~/key}"),
+        ("zed", {"enabled": True, "settings": {}}, "it belongs to an extension of Zed, which starts it"),
     ],
 )
 def test_a_server_that_needs_its_client_stays_there(name: str, entry: Any, note: str, tmp_path: Path) -> None:
-    path = tmp_path / "file.json"
-    path.write_text(json.dumps({client(name).key: {"it": entry}}))
-    [taken] = take_over([ClientFile.read(client(name), path)], {})
-    assert [(move.name, move.note) for move in taken.moves] == [("", note)]
+    takeover = taken(file_with(name, {"it": entry}, tmp_path))
+    assert [(move.name, move.note) for move in takeover.moves] == [("", note)]
+
+
+def test_a_builtin_of_goose_stays_for_its_true_reason(tmp_path: Path) -> None:
+    notes = {move.server: move.note for move in taken(file_of("goose", tmp_path)).moves}
+    assert notes["developer"] == "it is a part of Goose"
+
+
+def test_the_former_form_of_zed_is_taken_over(tmp_path: Path) -> None:
+    servers: dict[str, Any] = {}
+    entry = {"command": {"path": "uvx", "args": ["mcp-server-fetch"], "env": {"A": "1"}}, "settings": {}}
+    taken(file_with("zed", {"fetch": entry}, tmp_path), servers)
+    spec = McpConfig.parse({"mcpServers": servers}).servers["fetch"]
+    assert (spec.command, spec.args, spec.env) == ("uvx", ("mcp-server-fetch",), {"A": "1"})
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('{"mcpServers": {"a": 1, "b": 2}}', '{"mcpServers": {"b": 2,\n  "new": 3\n}}'),
-        ('{"mcpServers": {"a": 1}}', '{"mcpServers": {\n  "new": 3\n}}'),
-        ('{"mcpServers": {}}', '{"mcpServers": {\n  "new": 3\n}}'),
         (
             '{"mcpServers": {\n\t"b": 2, // two\n\t// one\n\t"a": 1, // first\n}}',
-            '{"mcpServers": {\n\t"b": 2, // two\n\t"new": 3\n\t// one\n}}',
+            '{"mcpServers": {\n\t"b": 2, // two\n\t// one\n\t"new": 3,\n  }}',
         ),
-        ('{"mcpServers": {\n    "b": 2 // two\n  }\n}', '{"mcpServers": {\n    "b": 2, // two\n    "new": 3\n  }\n}'),
+        (
+            '{"mcpServers": {\n    "b": 2 // two\n  }\n}',
+            '{"mcpServers": {\n    "b": 2, // two\n    "new": 3\n  }\n}',
+        ),
+        ('{"mcpServers": {"a": 1, "b": 2}}', '{"mcpServers": {"b": 2, "new": 3}}'),
+        ('{"x": "\u00fc"}\n', '{"x": "\u00fc", "mcpServers": {"new": 3}}\n'),
     ],
 )
 def test_only_what_changes_is_written_anew(text: str, expected: str, tmp_path: Path) -> None:
-    path = tmp_path / "mcp.json"
-    path.write_text(text)
-    file = ClientFile.read(client("cursor"), path)
+    file = file_of("cursor", tmp_path, text)
     kept = {name: value for name, value in file.entries.items() if name != "a"}
     assert file.with_entries({**kept, "new": 3}) == expected
+
+
+def test_a_comment_above_the_next_table_stays_there(tmp_path: Path) -> None:
+    text = '[mcp_servers.a]\ncommand = "x"\n\n# colours\n[tui]\ntheme = "dark"\n'
+    changed = file_of("codex", tmp_path, text).with_entries({"toolroute": {"command": "t"}})
+    assert "# colours\n[tui]" in changed
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("goose", "extensions:\n  a: {cmd: x}\n  # mine\n  b: {cmd: y}\n"),
+        ("cursor", '{"mcpServers": {"a": "\u2028"}} // mine'),
+    ],
+)
+def test_a_file_that_would_lose_something_is_not_written(name: str, text: str, tmp_path: Path) -> None:
+    file = file_of(name, tmp_path, text)
+    with pytest.raises(EditByHand):
+        file.with_entries({"toolroute": {"command": "t"}})
+
+
+def test_a_block_to_paste_is_shown_where_a_comment_would_be_lost(toolroute: Run, home: dict[str, str]) -> None:
+    path = client("goose").path(home, "linux")
+    path.parent.mkdir(parents=True)
+    text = FILES["goose"].replace("  quick:\n", "  # sums\n  quick:\n")
+    path.write_text(text)
+    refused = toolroute("setup", "--client", "goose", "--write")
+    assert refused.exit_code == 1
+    assert "a comment '# sums' would be lost" in refused.stderr.replace("the comment", "a comment")
+    assert "Remove quick from the file, and add this entry:\nextensions:\n  toolroute:\n" in refused.stderr
+    assert path.read_text() == text

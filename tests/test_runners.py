@@ -149,7 +149,7 @@ async def test_a_line_says_what_is_under_way(
         workspace.connecting(connections, "listing servers", 2),
     ):
         listing = asyncio.gather(*map(connections.tools, servers))
-        while "ing one; 1 waiting" not in seen:
+        while "ing one; waiting two" not in seen:
             await asyncio.sleep(0.1)
             seen += capsys.readouterr().err
         release.touch()

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from orchestrator.client_setup.products import CLIENTS, ClientFile
+from orchestrator.client_setup.client_file import ClientFile
+from orchestrator.client_setup.products import CLIENTS
 from orchestrator.client_setup.takeover import take_over
 from orchestrator.common.json_input import read_json, without_comments
 from orchestrator.mcp.config.parse import McpConfig
@@ -93,22 +94,6 @@ def home(web: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str,
 
 def contents(home: dict[str, Path]) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in home.items() if path.exists()}
-
-
-@pytest.mark.parametrize(
-    ("system", "environ", "place"),
-    [
-        ("linux", {"HOME": "/home/u"}, "/home/u/.config/Code/User/mcp.json"),
-        ("linux", {"HOME": "/home/u", "XDG_CONFIG_HOME": "/x"}, "/x/Code/User/mcp.json"),
-        ("darwin", {"HOME": "/Users/u"}, "/Users/u/Library/Application Support/Code/User/mcp.json"),
-        ("win32", {"USERPROFILE": "C:/u", "APPDATA": "C:/u/Roam"}, "C:/u/Roam/Code/User/mcp.json"),
-    ],
-)
-def test_a_client_is_looked_for_where_its_system_keeps_settings(
-    system: str, environ: dict[str, str], place: str
-) -> None:
-    [code] = [client for client in CLIENTS if client.name == "vscode"]
-    assert code.path(environ, system).as_posix() == place
 
 
 def test_a_plan_is_shown_and_nothing_is_written(home: dict[str, Path], toolroute: Run) -> None:
@@ -334,27 +319,6 @@ def client_file(tmp_path: Path, name: str, text: str) -> ClientFile:
     return ClientFile.read(client, path)
 
 
-PATHS = {"command": "/x/bin/mytime", "env": {"PATH": "/opt/tools/bin:${PATH}", "CACHE": "${HOME}/.cache"}}
-
-
-@pytest.mark.parametrize(
-    ("name", "passed", "note"),
-    [
-        ("cursor", {"TOKEN": "${env:TOKEN}", "ZONE": "${ZONE:-UTC}"}, ""),
-        ("claude-desktop", {}, "write TOKEN into the env of the toolroute entry: Claude Desktop expands no variables"),
-    ],
-)
-def test_only_variables_that_a_client_expands_and_does_not_pass_on_anyway_are_named_in_our_entry(
-    tmp_path: Path, name: str, passed: dict[str, str], note: str
-) -> None:
-    args = ["${env:TOKEN}", "${ZONE:-UTC}"]
-    servers = {"other": {"command": "mytime"}, "time": PATHS, "more": {"command": "x", "args": args}}
-    [taken] = take_over([client_file(tmp_path, name, written_as("mcpServers", servers))], {})
-    assert [move.note for move in taken.moves] == ["", "", note]
-    ours = json.loads(taken.text(["toolroute", "serve"]))["mcpServers"]["toolroute"]
-    assert ours.get("env", {}) == passed
-
-
 @pytest.mark.parametrize("off", [{"disabled": True}, {"enabled": False}])
 def test_our_own_entry_is_switched_on_again_where_it_takes_servers_over(tmp_path: Path, off: dict[str, Any]) -> None:
     ours = {"command": "toolroute", "args": ["serve"], "autoApprove": ["search"]}
@@ -419,6 +383,36 @@ def test_an_empty_file_of_a_client_has_no_servers(home: dict[str, Path], toolrou
     assert (shown.exit_code, shown.stderr) == (0, "no servers to take over\n")
 
 
+def test_a_home_without_clients_gets_one_sentence(
+    toolroute: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    shown = toolroute("setup")
+    assert (shown.stdout, shown.stderr) == ("", "no servers to take over: none of the MCP clients is set up here\n")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_jetbrains_is_named_only_where_it_is_found(home: dict[str, Path], toolroute: Run, is_there: bool) -> None:
+    if is_there:
+        (Path.home() / ".config" / "JetBrains").mkdir(parents=True, exist_ok=True)
+    assert ("JetBrains AI Assistant is skipped" in toolroute("setup").stderr) == is_there
+
+
+def test_servers_of_the_project_are_named_and_taken_over_on_request(home: dict[str, Path], toolroute: Run) -> None:
+    theirs = Path.cwd() / ".cursor" / "mcp.json"
+    theirs.parent.mkdir()
+    theirs.write_text(written_as("mcpServers", {"team": QUICK}))
+    home["cursor"].write_text(written_as("mcpServers", {}))
+    shown = toolroute("setup", "--client", "cursor")
+    assert f"Cursor stays connected to team of this project ({theirs}); take them over with --projects" in shown.stderr
+    assert toolroute("setup", "--client", "cursor", "--projects", "--write").exit_code == 0
+    assert list(json.loads(theirs.read_text())["mcpServers"]) == ["toolroute"]
+    assert toolroute("setup", "--client", "cursor", "--undo").exit_code == 0
+    assert list(json.loads(theirs.read_text())["mcpServers"]) == ["team"]
+
+
 def test_a_projects_file_is_written_only_when_asked_and_a_served_one_is_not_swapped(
     home: dict[str, Path], toolroute: Run
 ) -> None:
@@ -470,11 +464,13 @@ def test_undo_loses_no_comment_nor_mark_of_a_file(home: dict[str, Path], toolrou
     assert undone.exit_code == 0, undone.stderr
     assert sorted(McpConfig.read(home["cursor"]).servers) == ["one", "two"]
     assert sorted(tomllib.loads(home["codex"].read_text("utf-8-sig"))["mcp_servers"]) == ["one", "two"]
-    for name, text in texts.items():
-        kept = sorted(home[name].parent.glob("*.undone-toolroute*"))
-        assert kept[0].read_text() == text
-        assert "the second" in kept[1].read_text()
-        assert str(kept[0]) in undone.stderr
+    assert "// the first" in home["cursor"].read_text()
+    assert "// the second" in home["cursor"].read_text()
+    assert not list(home["cursor"].parent.glob("*-toolroute*"))
+    kept = sorted(home["codex"].parent.glob("*.undone-toolroute*"))  # Its comments went with the tables.
+    assert kept[0].read_text() == texts["codex"]
+    assert "the second" in kept[1].read_text()
+    assert str(kept[0]) in undone.stderr
     assert "nothing to undo" in toolroute(*both, "--undo").stderr
 
 

@@ -5,68 +5,45 @@ import logging
 import os
 import sys
 import warnings
-from difflib import get_close_matches
-from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 
 import click
 
+from orchestrator.cli.shared.lazy_group import LazyGroup
 from orchestrator.errors import InvalidInput, ToolrouteError
 
+_HERE = "orchestrator.cli"
 COMMANDS = {
-    "route": ("routing.route:route", "Find the few tools that fit QUERY."),
-    "explain": ("routing.route:explain", "Show the whole Decision for QUERY."),
-    "tools": ("tools.commands:tools", "Import, sync, list, show, accept and remove tools."),
-    "run": ("runs.run:run", "Run TASK durably on Temporal."),
-    "runs": ("runs.runs:runs", "List, show, approve, refuse and cancel runs."),
-    "plan": ("routing.route:plan", "Show the plan for TASK without calling a tool."),
-    "worker": ("runs.worker:worker", "Serve a Temporal task queue: routing, planning and tool calls."),
-    "call": ("servers.call:call", "Call one tool and print its result."),
-    "servers": ("servers.servers:servers", "Show the state of each server."),
-    "login": ("servers.login:login", "Sign in to a server, or list your sign-ins."),
-    "logout": ("servers.login:logout", "Sign out of a server."),
-    "serve": ("gateway.serve:serve", "Serve all servers as one MCP server."),
-    "approvals": ("trust.approvals:approvals", "List, give and withdraw lasting approvals."),
-    "audit": ("trust.audit:audit", "List and verify the audit log."),
-    "eval": ("routing.eval:evaluate", "Measure the routing of FOLDER's queries."),
-    "experience": ("experience.commands:experience", "Import, list, measure, replay and forget finished tasks."),
-    "setup": ("gateway.setup:setup", "Replace the servers of your MCP clients by toolroute."),
-    "ui": ("gateway.ui:ui", "Show decisions, tools, servers, experience and runs in the browser."),
-    "doctor": ("gateway.doctor:doctor", "Check this installation and suggest fixes."),
+    "route": (f"{_HERE}.routing.route:route", "Find the few tools that fit QUERY."),
+    "explain": (f"{_HERE}.routing.explain:explain", "Show the whole Decision for QUERY."),
+    "tools": (f"{_HERE}.tools.group:tools", "Import, sync, list, show, accept and remove tools."),
+    "run": (f"{_HERE}.runs.run:run", "Run TASK durably on Temporal."),
+    "runs": (f"{_HERE}.runs.runs:runs", "List, show, approve, refuse and cancel runs."),
+    "plan": (f"{_HERE}.routing.plan:plan", "Show the plan for TASK without calling a tool."),
+    "worker": (f"{_HERE}.runs.worker:worker", "Serve a Temporal task queue: routing, planning and tool calls."),
+    "call": (f"{_HERE}.servers.call:call", "Call one tool and print its result."),
+    "servers": (f"{_HERE}.servers.servers:servers", "Show the state of each server, or find and add one."),
+    "login": (f"{_HERE}.servers.login:login", "Sign in to a server, or list your sign-ins."),
+    "logout": (f"{_HERE}.servers.login:logout", "Sign out of a server."),
+    "serve": (f"{_HERE}.gateway.serve:serve", "Serve all servers as one MCP server."),
+    "approvals": (f"{_HERE}.trust.approvals:approvals", "List, give and withdraw lasting approvals."),
+    "audit": (f"{_HERE}.trust.audit:audit", "List and verify the audit log."),
+    "eval": (f"{_HERE}.routing.eval:evaluate", "Measure the routing of FOLDER's queries."),
+    "experience": (
+        f"{_HERE}.experience.group:experience",
+        "Import, list, measure, replay and forget finished tasks.",
+    ),
+    "setup": (f"{_HERE}.gateway.setup:setup", "Replace the servers of your MCP clients by toolroute."),
+    "ui": (f"{_HERE}.gateway.ui:ui", "Show decisions, tools, servers, experience and runs in the browser."),
+    "doctor": (f"{_HERE}.gateway.doctor:doctor", "Check this installation and suggest fixes."),
 }
-"""Each command's module and name, and its line in the list of commands, which is shown without its module."""
+"""Each command's place, and its line in the list of commands, which is shown without its module."""
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 _UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
-class _Lazy(click.Group):
-    """A group that knows every command's name and imports its module on demand."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"{__name__}.{module}"), name)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        near = get_close_matches(args[0], COMMANDS, 1)
-        if args[0] not in COMMANDS and near and not args[0].startswith("-"):
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=_Lazy, context_settings=_SETTINGS)
+@click.group(cls=LazyGroup, places=COMMANDS, context_settings=_SETTINGS)
 @click.version_option(package_name="toolroute")
 @click.option("-v", "--verbose", count=True, help="Log each step. -vv also logs tasks and errors in full.")
 @click.option(
@@ -91,7 +68,8 @@ def _export(variable: str) -> None:
     try:
         export(collector_timeout())
     except ImportError:
-        remedy = "pip install 'toolroute[otel]', or set OTEL_SDK_DISABLED=true"
+        packages = 'pip install "opentelemetry-sdk>=1.40" "opentelemetry-exporter-otlp-proto-http>=1.40"'
+        remedy = f"{packages}, or set OTEL_SDK_DISABLED=true"
         click.echo(f"toolroute: {variable} is set and nothing is sent there: {remedy}", err=True)
 
 
@@ -102,18 +80,23 @@ def main() -> None:
     run is waiting for input or approval, 6 a replayed task lost a tool, 130 interrupted.
     """
     warnings.showwarning = _show_warning
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # Closed (`>&-`): other files would take its number.
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # What a terminal cannot show is shown as "?", not as a traceback.
+    _prepare_streams()
     code = _run()
     try:
         sys.stdout.flush()  # Left to Python's own end, a failure is 120.
     except OSError as error:
         code = _unwritten(error)
     sys.exit(code)
+
+
+def _prepare_streams() -> None:
+    """Open closed streams, and show a character that a terminal lacks as "?" in place of a traceback."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # Closed (`>&-`): other files would take its number.
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -131,11 +114,8 @@ def _run() -> int:
         return ended.code if isinstance(ended.code, int) else 0
     except click.ClickException as error:
         error.show(file=sys.stderr)
-        takes = [] if getattr(error, "ctx", None) is None else error.ctx.command.params  # type: ignore[attr-defined]
-        if "unexpected extra argument" in error.message and any(param.name in ("task", "query") for param in takes):
-            click.echo("Quote a task of several words.", err=True)
-        if isinstance(error, click.NoSuchOption) and any(error.option_name in one.opts for one in cli.params):
-            click.echo(f"Put the option before the command: toolroute {error.option_name} ...", err=True)
+        if hint := _usage_hint(error):
+            click.echo(hint, err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -148,6 +128,17 @@ def _run() -> int:
         if error.errno not in _UNWRITABLE:
             raise
         return _unwritten(error)
+
+
+def _usage_hint(error: click.ClickException) -> str:
+    """Return the remedy for a usual slip: a task without quotes, an option behind the command."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    parameters = context.command.params if context else []
+    if "unexpected extra argument" in error.message and any(param.name in ("task", "query") for param in parameters):
+        return "Quote a task of several words."
+    if isinstance(error, click.NoSuchOption) and any(error.option_name in param.opts for param in cli.params):
+        return f"Put the option before the command: toolroute {error.option_name} ..."
+    return ""
 
 
 def _unwritten(error: OSError) -> int:

@@ -5,17 +5,22 @@ Entries are copied with their secrets. Only the owner of the configuration can r
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from orchestrator.client_setup.products import OURS, Client, ClientFile
+from orchestrator.client_setup.client_file import ClientFile
+from orchestrator.client_setup.entries import is_ours, our_entry, same_server, translated, why_it_stays, words
+from orchestrator.client_setup.products import OURS, Client, Environment
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.launch import VARIABLE
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.extra import require_mcp
+
+_FILLED_IN_HERE = frozenset({"userHome", "toolroutePython"})
+"""Variables that toolroute replaces itself, as the client does."""
+_OF_EDITOR = frozenset({"workspaceFolder", "workspaceFolderBasename"})
+"""Variables that an editor fills in from what is open, and not from its environment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +31,7 @@ class Move:
         server: Its name in the client's file.
         name: Its name in the configuration, "" if it stays in the client's file.
         note: A note for the user.
-        variables: The variables of its entry that the client expands, in the client's notation.
+        variables: The variables of its entry that the client replaces, in the notation of an mcpServers file.
     """
 
     server: str
@@ -36,63 +41,73 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Takeover:
     """A client's file, and the plan for each of its servers."""
 
     file: ClientFile
     moves: tuple[Move, ...]
 
     @property
-    def any(self) -> bool:
-        """Whether a server is taken over."""
-        return any(move.name for move in self.moves)
+    def moved(self) -> tuple[Move, ...]:
+        """The plans of the servers that are taken over."""
+        return tuple(move for move in self.moves if move.name)
 
-    def without(self, names: Collection[str]) -> "Taken":
+    def without(self, names: Collection[str]) -> "Takeover":
         """Return the plan in which the servers of these names stay where they are."""
-        stays = [replace(m, name="", variables={}) if m.name in names else m for m in self.moves]
-        return replace(self, moves=tuple(stays))
+        moves = [replace(move, name="", variables={}) if move.name in names else move for move in self.moves]
+        return replace(self, moves=tuple(moves))
+
+    def entry(self, command: Sequence[str]) -> dict[str, Any]:
+        """Return the toolroute entry for the client's file.
+
+        An entry that is there keeps its settings, and its command if that has all arguments of `command`. It is
+        switched on.
+        """
+        client = self.file.client
+        present = self.file.entries.get(OURS, {})
+        entry: dict[str, Any] = {**client.ours, **_switched_on(present)}
+        has_args = (our_entry(self.file) or {}).get("args") or ()
+        if not {*words(command[command.index("serve") :])} <= {*words(has_args)}:
+            entry |= _started_by(client, command)
+        return entry | self._passed_on(entry)
+
+    def _passed_on(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the part of the toolroute entry that passes variables of the client on."""
+        variables: dict[str, str] = {}
+        for move in self.moves:
+            variables |= move.variables
+        if not variables:
+            return {}
+        client = self.file.client
+        if client.form == "toml":
+            present = entry.get("env_vars", [])
+            return {"env_vars": [*present, *(name for name in variables if name not in present)]}
+        key = _their_name(client, "env")
+        return {key: {**(entry.get(key) or {}), **variables}}
 
     def text(self, command: Sequence[str]) -> str:
-        """Return the file's text with our entry in place of the servers that are taken over.
+        """Return the file's text with the toolroute entry in place of the servers that are taken over.
 
-        An entry of ours that is there keeps its settings, and its command if that has all arguments of `command`. It
-        is switched on.
+        Raises:
+            EditByHand: Something else of the file would change.
         """
-        gone = {move.server for move in self.moves if move.name}
-        client, own = self.file.client, self.file.entries.get(OURS, {})
-        entry: dict[str, Any] = {**client.ours, **_switched_on(own)}
-        if not {*_words(command[command.index("serve") :])} <= {*_words(_entry(self.file, own).get("args") or ())}:
-            theirs = {name: spelt for spelt, name in client.fields.items()}
-            entry |= {theirs.get("command", "command"): [*command] if client.joined else command[0]}
-            entry |= {} if client.joined else {"args": [*command[1:]]}
-        passed = {name: text for move in self.moves for name, text in move.variables.items()}
-        if passed and client.form == "toml":
-            known = entry.get("env_vars", [])
-            entry["env_vars"] = [*known, *(name for name in passed if name not in known)]
-        elif passed:
-            entry["env"] = {**(entry.get("env") or {}), **passed}
-        kept = {name: given for name, given in self.file.entries.items() if name not in gone}
-        return self.file.with_entries({**kept, OURS: entry})
+        gone = {move.server for move in self.moved}
+        stays = {name: entry for name, entry in self.file.entries.items() if name not in gone}
+        return self.file.with_entries({**stays, OURS: self.entry(command)})
 
 
-def take_over(files: Sequence[ClientFile], servers: dict[str, Any]) -> list[Taken]:
+def take_over(files: Sequence[ClientFile], servers: dict[str, Any]) -> list[Takeover]:
     """Return the plan for each file's servers, and add the taken servers to `servers`.
 
     Equal entries become one server. A different entry with the same name gets the client's name as a suffix.
     """
-    return [Taken(file=file, moves=tuple(_moves(file, servers))) for file in files]
-
-
-def served(files: Iterable[ClientFile]) -> Path | None:
-    """Return the configuration that our entry in one of these files names, None without one."""
-    given = [file.entries[OURS] for file in files if OURS in file.entries]
-    found = [dict(pairwise(_words(entry["args"]))).get("--config") for entry in given if _is_ours(entry)]
-    return next((Path(one) for one in found if one and Path(one).is_file()), None)
+    return [Takeover(file=file, moves=tuple(_moves(file, servers))) for file in files]
 
 
 def with_usable_entry(file: ClientFile) -> ClientFile:
     """Return the file. Raises InvalidConfig if the toolroute entry in it is broken."""
-    if _is_ours(entry := _entry(file, file.entries.get(OURS))):
+    entry = our_entry(file)
+    if is_ours(entry):
         config = McpConfig.parse({"mcpServers": {OURS: _switched_on(entry)}}, str(file.path))
         if problem := config.servers[OURS].problem:
             raise InvalidConfig(problem)
@@ -103,123 +118,61 @@ def _switched_on(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key not in ("disabled", "enabled")}
 
 
-def _words(args: Iterable[Any]) -> list[str]:
-    """Return arguments with `--option=value` as two."""
-    return [word for one in map(str, args) for word in (one.split("=", 1) if one.startswith("--") else [one])]
+def _their_name(client: Client, ours: str) -> str:
+    """Return the client's spelling of a field of an mcpServers file."""
+    return next((theirs for theirs, name in client.fields.items() if name == ours), ours)
 
 
-def _entry(file: ClientFile, given: Any) -> Any:
-    """Return a client's entry in the form of an mcpServers file, without null values."""
-    client = file.client
-    text = json.dumps(_from_codex(given) if client.form == "toml" else given, default=str)
-    if client.variable:
-        text = re.sub(client.variable, r"${\1}", text)
-    entry = json.loads(text, parse_constant=str)  # JSON has no endless time, which TOML has.
-    if not isinstance(entry, dict):
-        return entry
-    made = {client.fields.get(key, key): value for key, value in entry.items() if value not in (None, [])}
-    if client.joined and isinstance(words := made.get("command"), list) and words:
-        made |= {"command": words[0], "args": words[1:]}
-    if made.get("type") in _TYPES:
-        made["type"] = _TYPES[made["type"]]
-    if made.get("includeTools") == ["*"]:
-        del made["includeTools"]
-    return made
+def _started_by(client: Client, command: Sequence[str]) -> dict[str, Any]:
+    name = _their_name(client, "command")
+    return {name: [*command]} if client.joined else {name: command[0], "args": [*command[1:]]}
 
 
-_TYPES = {"local": "stdio", "remote": "http", "streamable_http": "http"}
-
-
-def _moves(file: ClientFile, servers: dict[str, Any]) -> Iterable[Move]:
-    if OURS in file.entries and not _is_ours(file.entries[OURS]):
-        yield Move(server=OURS, note="it has the same name as the toolroute entry: rename it")
-        return
+def _moves(file: ClientFile, servers: dict[str, Any]) -> list[Move]:
+    if OURS in file.entries and not is_ours(our_entry(file)):
+        return [Move(server=OURS, note="it has the same name as the toolroute entry: rename it")]
+    moves = []
     for server, given in file.entries.items():
-        if not _is_ours(entry := _entry(file, given)):
-            yield _move(server, entry, file.client, servers)
+        entry = translated(file.client, given)
+        if not is_ours(entry):
+            moves.append(_move(server, entry, file.client, servers))
+    return moves
 
 
 def _move(server: str, entry: Any, client: Client, servers: dict[str, Any]) -> Move:
     """Return the plan for a server, and add its entry to `servers` if it is taken over."""
-    if reason := _unusable(server, entry, client):
+    if reason := why_it_stays(server, entry, client):
         return Move(server=server, note=reason)
     variables, lacking = _variables(client, entry)
-    for name, other in ((server, ""), (f"{server}-{client.name}", f"another server is named {server}")):
-        same = "the same entry already exists" if name in servers else ""
-        if _same(servers.setdefault(name, entry), entry):
-            note = "; ".join(filter(None, [other or same, lacking]))
+    own_name = f"{server}-{client.name}"
+    for name, clash in ((server, ""), (own_name, f"another server is named {server}")):
+        known = "the same entry already exists" if name in servers else ""
+        if same_server(servers.setdefault(name, entry), entry):
+            note = "; ".join(filter(None, [clash or known, lacking]))
             return Move(server=server, name=name, note=note, variables=variables)
-    return Move(server=server, note=f"{server} and {name} are different entries: rename it")
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Return True if two entries mean the same, however they are written."""
-    specs = [McpConfig.parse({"mcpServers": {"it": entry}}).servers["it"] for entry in (one, other)]
-    return specs[0].model_copy(update={"type": ""}) == specs[1].model_copy(update={"type": ""})
+    return Move(server=server, note=f"{server} and {own_name} are different entries: rename it")
 
 
 def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
-    """Return the variables that the toolroute entry must pass on, and a note if the client expands none."""
+    """Return the variables that the toolroute entry must pass on, and a note if the client replaces none."""
     require_mcp()
     from mcp.client.stdio import DEFAULT_INHERITED_ENV_VARS
 
-    found = VARIABLE.finditer(json.dumps(entry))
-    more = [one for one in found if one["name"] and one["name"] not in DEFAULT_INHERITED_ENV_VARS]
-    if client.variable:
-        return {}, ""  # Its servers get all variables of its own.
-    if not client.raw:
-        return {one["name"]: one[0] for one in more}, ""
-    needed = ", ".join(dict.fromkeys(one["name"] for one in more if one["default"] is None))
-    return ({}, needed and f"write {needed} into the env of the toolroute entry: {client.title} expands no variables")
+    needed = [
+        variable
+        for variable in VARIABLE.finditer(json.dumps(entry))
+        if variable["name"] and variable["name"] not in {*DEFAULT_INHERITED_ENV_VARS, *_FILLED_IN_HERE}
+    ]
+    if client.environment is Environment.INHERITED:
+        return {}, ""
+    if client.environment is Environment.NAMED:
+        return {variable["name"]: _reference(client, variable) for variable in needed}, ""
+    missing = ", ".join(dict.fromkeys(variable["name"] for variable in needed if variable["default"] is None))
+    remedy = f"write {missing} into the env of the toolroute entry: {client.title} expands no variables"
+    return {}, remedy if missing else ""
 
 
-def _is_ours(entry: Any) -> bool:
-    args = entry.get("args") if isinstance(entry, Mapping) else ()
-    if not isinstance(args, list) or "serve" not in args:
-        return False
-    started = (entry.get("command"), *args[: args.index("serve")])
-    return not {OURS, "orchestrator"}.isdisjoint(Path(str(one)).stem for one in started)
-
-
-def _unusable(server: str, entry: Any, client: Client) -> str:
-    """Return the reason why toolroute cannot start a server as its client does, or ""."""
-    if found := _THEIRS.search(VARIABLE.sub("", json.dumps(entry))):
-        return f"only {client.title} can fill in {found[0]}"
-    if isinstance(entry, Mapping) and entry.get("env_keys"):
-        return f"{client.title} keeps its secrets: {', '.join(map(str, entry['env_keys']))}"
-    config = McpConfig.parse({"mcpServers": {server: entry}}, source="")
-    problems = [spec.problem.partition(f"server {spec.name!r}: ")[2] for spec in config.servers.values()]
-    return problems[0] if problems else "it is switched off"
-
-
-_THEIRS = re.compile(r"\$\{+[^}]*\}+|(?<!\$)\{(?:env|file):[^}]*\}")
-"""Variables that only the client can fill in, such as `${input:key}`, `${{ secrets.KEY }}` and `{file:~/key}`."""
-
-
-def _from_codex(entry: Any) -> Any:
-    """Return an entry of Codex as an mcpServers file has it."""
-    if not isinstance(entry, Mapping):
-        return entry
-    made = {key: value for key, value in entry.items() if key not in _OF_CODEX}
-    for key, kind in _CONTAINERS.items():
-        if not isinstance(given := entry.get(key, kind()), kind):
-            return {**made, "headers" if "headers" in key else "env": given}  # McpConfig reports the error in it.
-    headers = {**entry.get("http_headers", {})}
-    headers |= {key: f"${{{name}}}" for key, name in entry.get("env_http_headers", {}).items()}
-    if name := entry.get("bearer_token_env_var"):
-        headers["Authorization"] = f"Bearer ${{{name}}}"
-    forwarded = {str(name): f"${{{name}}}" for name in entry.get("env_vars", ())}
-    limits = {ours: entry[theirs] for theirs, ours in _TIMES.items() if theirs in entry}
-    more = {
-        "headers": headers,
-        "env": {**forwarded, **entry.get("env", {})},
-        "includeTools": entry.get("enabled_tools"),
-        "disabledTools": entry.get("disabled_tools"),
-        "toolroute": limits,
-    }
-    return {**made, **{key: value for key, value in more.items() if value}}
-
-
-_TIMES = {"startup_timeout_sec": "connect_timeout_s", "tool_timeout_sec": "call_timeout_s"}
-_CONTAINERS = {"http_headers": dict, "env_http_headers": dict, "env_vars": list, "env": dict}
-_OF_CODEX = {*_TIMES, *_CONTAINERS, "bearer_token_env_var", "enabled_tools", "disabled_tools"}
+def _reference(client: Client, variable: re.Match[str]) -> str:
+    """Return a variable as the client writes it. One that is not set is empty there, and the default stands in."""
+    name = variable["name"]
+    return f"${{env:{name}}}" if client.namespaced and name not in _OF_EDITOR else variable[0]

@@ -8,15 +8,18 @@ from typing import Any
 import click
 
 from orchestrator.cli.shared.command_options import DATE, LOG, TOOLS, derived, taking, typed
-from orchestrator.cli.shared.output import console, counted, dim, present, progress, table, warn
-from orchestrator.cli.shared.workspace import Place
+from orchestrator.cli.shared.output import counted, present, print_table, progress, warn
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.replay_decisions import Replayed, read_tasks, replay_all, summary, tasks_of
 from orchestrator.options import Options
 from orchestrator.runtime.router import Router
 
-_SHOWN = 20
+_MOST_TASKS = 20
 _MEANS = ("confidence", "tokens", "servers")
+_CHANGES = ("catalogue", "embedder", "pipeline", "calibration")
+LOST_TOOLS = 6
+"""The exit code if a task lost a tool that it used."""
 
 
 @click.command()
@@ -33,7 +36,7 @@ _MEANS = ("confidence", "tokens", "servers")
 )
 @taking("output")
 async def replay(
-    place: Place,
+    workspace: Workspace,
     options: Options,
     since: float | None,
     source: Path | None,
@@ -49,42 +52,57 @@ async def replay(
     """
     if source is not None and since is not None:
         raise InvalidInput("--since applies to remembered tasks only: leave it out with --from")
-    if source is None and not any(map(typed, ("catalogue", "embedder", "pipeline", "calibration"))):
+    if source is None and not any(map(typed, _CHANGES)):
         raise InvalidInput("nothing to change: give --catalogue, --pipeline, --embedder or --calibration")
+    replayed = await _replay(workspace, options, since or 0.0, source)
+    result = summary(replayed)
+    present(output, result, lambda: _print_replayed(result, replayed))
+    failures = result["semantic_failures"]
+    for reason, number in failures.items():
+        warn([f"semantic search failed for {counted(number, 'task')}, compared by keyword search only: {reason}"])
+    if failures:
+        return 1
+    return LOST_TOOLS if result["lost"] else 0
+
+
+async def _replay(workspace: Workspace, options: Options, since: float, source: Path | None) -> list[Replayed]:
+    """Route the tasks before and after the change."""
     async with AsyncExitStack() as stack:
-        store = None if source is not None and place.catalogue is not None else place.known_store()
+        store = None if source is not None and workspace.catalogue is not None else workspace.known_store()
         if source is not None:
             tasks = read_tasks(source)
         elif store is not None:
-            tasks = tasks_of(store.outcomes.read(place.tenant).outcomes, since or 0.0)
+            tasks = tasks_of(store.outcomes.read(workspace.tenant).outcomes, since)
         if not tasks:
             remedy = "`toolroute experience list` shows the remembered tasks"
-            raise InvalidInput(f"nothing to replay: {place.tenant!r} has no successful task with its text. {remedy}")
-        where: dict[str, Any] = {"catalogue": place.catalogue} if place.catalogue else {"stores": place.stores}
-        after = await stack.enter_async_context(Router(**where, options=replace(options, experience="off")))
+            raise InvalidInput(
+                f"nothing to replay: {workspace.tenant!r} has no successful task with its text. {remedy}"
+            )
+        tools: dict[str, Any] = {"stores": workspace.stores}
+        if workspace.catalogue:
+            tools = {"catalogue": workspace.catalogue}
+        after = await stack.enter_async_context(Router(**tools, options=replace(options, experience="off")))
         before = None
         if store is not None:
-            before = await stack.enter_async_context(
-                Router(stores=place.stores, options=replace(Options.from_env(), experience="off"))
-            )
-        with progress("replaying tasks") as done:
-            found = await replay_all(tasks, before, after, place.tenant, done)
-    result = summary(found)
-    present(output, result, lambda: _show(result, found))
-    for reason, number in result["semantic_failures"].items():
-        warn([f"semantic search failed for {counted(number, 'task')}, compared by keyword search only: {reason}"])
-    return 1 if result["semantic_failures"] else 6 if result["lost"] else 0
+            unchanged = replace(Options.from_env(), experience="off")
+            before = await stack.enter_async_context(Router(stores=workspace.stores, options=unchanged))
+        with progress("replaying tasks") as show:
+            return await replay_all(tasks, before, after, workspace.tenant, show)
 
 
-def _show(result: dict[str, Any], found: list[Replayed]) -> None:
-    out = console()
-    rows = table("task", "lost", "gained", "moved", "confidence")
-    for one in [one for one in found if one.lost or one.gained or one.moved][:_SHOWN]:
-        moved = ", ".join(f"{key} {then} to {now}" for key, (then, now) in one.moved.items())
-        sure = f"{one.before.confidence:.2f} to {one.after.confidence:.2f}"
-        rows.add_row(one.query[:60], ", ".join(one.lost), ", ".join(one.gained), moved, sure)
-    out.print(rows)
-    means = (f"{name} {result[name]['before']:g} to {result[name]['after']:g}" for name in _MEANS)
+def _print_replayed(result: dict[str, Any], replayed: list[Replayed]) -> None:
+    different = [task for task in replayed if task.lost or task.gained or task.moved]
+    means = [f"{name} {result[name]['before']:g} to {result[name]['after']:g}" for name in _MEANS]
     changes = ", ".join(f"{result[name]} {name}" for name in ("lost", "gained", "moved"))
     counts = f"{counted(result['tasks'], 'task')}: {changes}, {result['gate_flips']} found by other legs"
-    out.print(dim(counts, f"mean {', '.join(means)}"))
+    print_table(
+        ("task", "lost", "gained", "moved", "confidence"),
+        map(_row, different[:_MOST_TASKS]),
+        footer=(counts, f"mean {', '.join(means)}"),
+    )
+
+
+def _row(task: Replayed) -> tuple[str, ...]:
+    moved = ", ".join(f"{key} {before} to {after}" for key, (before, after) in task.moved.items())
+    confidence = f"{task.before.confidence:.2f} to {task.after.confidence:.2f}"
+    return task.query[:60], ", ".join(task.lost), ", ".join(task.gained), moved, confidence

@@ -1,11 +1,14 @@
-"""`toolroute doctor`: check an installation, or a catalogue, and suggest fixes."""
+"""`toolroute doctor`: check an installation, or a catalogue, and suggest fixes.
+
+A check is a name, a function that looks, and a remedy for an error that the function raises.
+"""
 
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,8 +19,8 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.cli.runs.temporal import connect, target
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import console, counted, dim, present, progress
-from orchestrator.cli.shared.workspace import Place, connecting
-from orchestrator.cli.tools.commands import named
+from orchestrator.cli.shared.workspace import Workspace, connecting
+from orchestrator.cli.tools.sync import listings_in_words
 from orchestrator.common.endpoints import address
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
@@ -40,10 +43,30 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
+class Check(NamedTuple):
+    """A part to look at.
+
+    Attributes:
+        name: The part.
+        look: Returns the findings. It may raise a ToolrouteError, which is a finding, too.
+        remedy: The remedy for such an error.
+    """
+
+    name: str
+    look: Callable[[], Iterable[Finding]]
+    remedy: str
+
+    def findings(self) -> Iterator[Finding]:
+        try:
+            yield from self.look()
+        except ToolrouteError as error:
+            yield Finding(self.name, "broken", str(error), self.remedy)
+
+
 @click.command()
 @taking("catalogue", "config", "tenant", "output")
 @click.option("--connect", "connects", is_flag=True, help="Also connect each server of the mcpServers file.")
-def doctor(place: Place, output: str, connects: bool) -> int:
+def doctor(workspace: Workspace, output: str, connects: bool) -> int:
     """Check this installation and suggest fixes. Exit code 1 when something is broken.
 
     The servers of the mcpServers file are checked without connecting them. --connect connects each of them, too. With
@@ -51,60 +74,182 @@ def doctor(place: Place, output: str, connects: bool) -> int:
     own description does not find.
     """
     options = Options.from_env()
-    if place.catalogue is not None and place != Place(catalogue=place.catalogue):
+    if workspace.catalogue is None:
+        checks = _Installation(workspace, options).checks(connects=connects)
+        findings = [finding for check in checks for finding in check.findings()]
+    elif workspace == Workspace(catalogue=workspace.catalogue):
+        findings = list(_catalogue_findings(workspace.catalogue, options))
+    else:
         stored = "to check the tools of a store: `toolroute tools list -o jsonl | toolroute doctor --catalogue -`"
         raise InvalidInput(
             f"--catalogue checks the tools of a file. Leave out --store, --config and the tenant; {stored}"
         )
-    found = (
-        _examine(place, options, connects=connects)
-        if place.catalogue is None
-        else _examine_catalogue(place.catalogue, options)
-    )
-    findings = list(found)
-    present(output, [finding._asdict() for finding in findings], lambda: _show(findings))
+    present(output, [finding._asdict() for finding in findings], lambda: _print_findings(findings))
     return 1 if any(finding.state == "broken" for finding in findings) else 0
 
 
-def _examine(place: Place, options: Options, *, connects: bool) -> Iterator[Finding]:
+class _Installation:
+    """The parts of an installation."""
+
+    def __init__(self, workspace: Workspace, options: Options) -> None:
+        self._workspace = workspace
+        self._options = options
+
+    def checks(self, *, connects: bool) -> Sequence[Check]:
+        embedder = "correct OPENAI_API_KEY or OPENAI_BASE_URL"
+        if not self._options.embedder.startswith("openai:"):
+            embedder = "reinstall toolroute"
+        reranker = "TOOLROUTE_RERANK_URL, TOOLROUTE_RERANK_MODEL or TOOLROUTE_RERANK_KEY"
+        return (
+            Check("environment", _misspelt_settings, "unset it"),
+            Check("embedder", self._embedder, f"set TOOLROUTE_EMBEDDER to `static`, or {embedder}"),
+            Check("store", self._store, "name a folder or a Qdrant URL with --store"),
+            Check("store", self._left_over, "name a folder or a Qdrant URL with --store"),
+            Check("calibration", self._calibration, "correct or unset TOOLROUTE_CALIBRATION"),
+            Check("tool", lambda: _flagged(suspects(self._catalogue.tools)), ""),
+            Check("temporal", self._temporal, "correct the settings, or start the server"),
+            Check("model", self._model, "correct TOOLROUTE_MODEL"),
+            Check("reranker", self._reranker, f"correct {reranker}, or start the reranker"),
+            Check("mcp config", lambda: self._servers(connects=connects), "correct the file"),
+        )
+
+    @cached_property
+    def _catalogue(self) -> Catalogue:
+        """The tenant's tools, none of a store that cannot be read: its own check reports it."""
+        try:
+            with closing(self._workspace.open_store(self._options)) as store:
+                return store.load(self._workspace.tenant).catalogue
+        except ToolrouteError:
+            return Catalogue()
+
+    def _embedder(self) -> Iterator[Finding]:
+        from orchestrator.index.embed import embedder_for
+
+        embedder = embedder_for(self._options)
+        embedder.embed(["a first text opens the model"])
+        started = time.perf_counter()
+        embedder.embed(["find the invoice of last month and send it to the accountant"])
+        ms = (time.perf_counter() - started) * 1000
+        yield Finding("embedder", "works", f"{embedder.id}, {embedder.dimension} dimensions, {ms:.2f} ms a query")
+
+    def _store(self) -> Iterator[Finding]:
+        with closing(self._workspace.open_store(self._options)) as store:
+            store.backend.check_version()
+            catalogue = store.load(self._workspace.tenant).catalogue
+            where = str(store) if store.exists else f"{store} (does not exist yet)"
+        servers = counted(len(catalogue.places), "server")
+        detail = f"{where}: {counted(len(catalogue), 'tool')} of {servers} for {self._workspace.tenant}"
+        if catalogue.places:
+            yield Finding("store", "works", detail)
+        else:
+            yield Finding("store", "missing", detail, "toolroute tools import FILE, or toolroute tools sync mcp.json")
+
+    def _left_over(self) -> Iterator[Finding]:
+        """Find the stored servers that are in no configuration file any more. Another check reports a broken store."""
+        try:
+            with closing(self._workspace.open_store(self._options)) as store:
+                listings = left_over(store, self._workspace.tenant) if store.exists else {}
+        except ToolrouteError:
+            return
+        if listings:
+            detail = f"stored, but no longer in any configuration file: {listings_in_words(listings)}"
+            yield Finding("store", "flagged", detail, "toolroute tools sync FILE --prune")
+
+    def _calibration(self) -> Iterator[Finding]:
+        """Compare the fit that routing would use with the embedder and the tenant's catalogue."""
+        from orchestrator.index.embed import embedder_id
+
+        path = self._options.calibration
+        if not path:
+            yield Finding("calibration", "missing", "built-in defaults", REMEDY)
+            return
+        fit = Fit.read(path)
+        if fit.embedder:
+            fit.check(embedder_id(self._options))
+        about = fit.about or {}
+        detail = f"{path}: fitted to {about.get('queries', 'some')} queries"
+        if not len(self._catalogue) or about.get("catalogue") in (None, self._catalogue.fingerprint):
+            yield Finding("calibration", "works", detail)
+        else:
+            remedy = f"if the catalogue changed much, {REMEDY}"
+            yield Finding("calibration", "flagged", f"{detail} of another catalogue", remedy)
+
+    def _temporal(self) -> Iterator[Finding]:
+        from orchestrator.temporal.client.devserver import cached_binary, settle
+
+        server = target(self._options)
+
+        async def reach() -> None:
+            try:
+                await connect(server)
+            finally:
+                await settle()
+
+        if server.named:
+            asyncio.run(reach())
+            detail = f"a server answers at {server.address} and has the namespace {server.namespace!r}"
+            yield Finding("temporal", "works", detail)
+        elif binary := shutil.which("temporal") or cached_binary():
+            yield Finding("temporal", "works", f"`toolroute run --dev` starts {binary}")
+        else:
+            remedy = "set TEMPORAL_ADDRESS, or let `toolroute run --dev` download a server (once)"
+            yield Finding("temporal", "missing", "no TEMPORAL_ADDRESS and no local server", remedy)
+
+    def _model(self) -> Iterator[Finding]:
+        from orchestrator.llm.client import models_for
+
+        models = models_for(self._options)
+        if not models:
+            remedy = "set TOOLROUTE_MODEL, with OPENAI_API_KEY or OPENAI_BASE_URL"
+            yield Finding("model", "missing", "none. Plans are made without a model", remedy)
+            return
+        names = " and ".join(dict.fromkeys((models.route_model, models.plan_model)))
+        if model_key() or self._options.model_url:
+            yield Finding("model", "works", f"{names} at {models.where} (not called here)")
+        else:
+            remedy = "set OPENAI_API_KEY, or set OPENAI_BASE_URL to your own endpoint"
+            yield Finding("model", "broken", f"{names} is configured without an API key", remedy)
+
+    def _reranker(self) -> Iterator[Finding]:
+        """Ask the reranker to order two short texts."""
+        options = self._options
+        if not options.rerank_url and options.decide != "rerank":
+            return
+        from orchestrator.llm.rerank import Reranker
+
+        reranker = Reranker(options)
+
+        async def rank() -> None:
+            try:
+                await reranker.rank("read a file", ["read the text of a file", "send an email"])
+            finally:
+                await reranker.aclose()
+
+        started = time.perf_counter()
+        asyncio.run(rank())
+        ms = (time.perf_counter() - started) * 1000
+        where = address(options.rerank_url)
+        if options.decide == "rerank":
+            yield Finding("reranker", "works", f"{where}, {ms:.0f} ms for two texts")
+        else:
+            remedy = "set TOOLROUTE_DECIDE=rerank, or give --decide rerank"
+            yield Finding("reranker", "missing", f"{where} answers, but routes do not use it", remedy)
+
+    def _servers(self, *, connects: bool) -> Iterable[Finding]:
+        if self._workspace.servers_file is None:
+            return []
+        config = self._workspace.required_servers
+        checks = [
+            Check(f"mcp {name}", partial(_server, spec), "correct its entry") for name, spec in config.servers.items()
+        ]
+        findings = [finding for check in checks for finding in check.findings()]
+        return asyncio.run(_connected(config, findings)) if connects else findings
+
+
+def _misspelt_settings() -> Iterator[Finding]:
     for name, near in misspelt().items():
         state, remedy = ("broken", f"did you mean {near}?") if near else ("missing", "unset it")
         yield Finding("environment", state, f"{name} is set, but no setting has this name", remedy)
-    mend = (
-        "correct OPENAI_API_KEY or OPENAI_BASE_URL" if options.embedder.startswith("openai:") else "reinstall toolroute"
-    )
-    yield _checked("embedder", lambda: _embedder(options), f"set TOOLROUTE_EMBEDDER to `static`, or {mend}")
-    known = Catalogue()
-
-    def store() -> Finding:
-        nonlocal known
-        with closing(place.open_store(options)) as opened:
-            opened.backend.check_version()
-            known = opened.load(place.tenant).catalogue
-            where = str(opened) if opened.exists else f"{opened} (does not exist yet)"
-        servers = counted(len(known.places), "server")
-        detail = f"{where}: {counted(len(known), 'tool')} of {servers} for {place.tenant}"
-        remedy = "" if known.places else "toolroute tools import FILE, or toolroute tools sync mcp.json"
-        return Finding("store", "missing" if remedy else "works", detail, remedy)
-
-    def left() -> Finding:
-        with closing(place.open_store(options)) as opened:
-            gone = left_over(opened, place.tenant) if opened.exists else {}
-        detail = f"stored, but no longer in any configuration file: {named(gone)}"
-        return Finding("store", "flagged" if gone else "", detail, "toolroute tools sync FILE --prune")
-
-    yield _checked("store", store, "name a folder or a Qdrant URL with --store")
-    yield from (one for one in [_checked("", left, "")] if one.state == "flagged")
-    yield _checked("calibration", lambda: _calibration(options, known), "correct or unset TOOLROUTE_CALIBRATION")
-    flags = suspects(known.tools)
-    yield from _flagged(flags)
-    yield _checked("temporal", lambda: _temporal(options), "correct the settings, or start the server")
-    yield _model(options)
-    if options.rerank_url or options.decide == "rerank":
-        remedy = "correct TOOLROUTE_RERANK_URL, TOOLROUTE_RERANK_MODEL or TOOLROUTE_RERANK_KEY, or start the reranker"
-        yield _checked("reranker", lambda: _reranker(options), remedy)
-    if file := place.file:
-        yield from _servers(file, connects=connects)
 
 
 def _flagged(flags: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
@@ -113,175 +258,76 @@ def _flagged(flags: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
         yield Finding("tool", "flagged", f"{key} is flagged: {'; '.join(reasons)}", remedy)
 
 
-def _checked(what: str, look: Callable[[], Finding], remedy: str) -> Finding:
-    """Return the findings of one check. A toolroute error becomes a finding."""
-    try:
-        return look()
-    except ToolrouteError as error:
-        return Finding(what, "broken", str(error), remedy)
-
-
-def _embedder(options: Options) -> Finding:
-    from orchestrator.index.embed import embedder_for
-
-    embedder = embedder_for(options)
-    embedder.embed(["a first text opens the model"])
-    started = time.perf_counter()
-    embedder.embed(["find the invoice of last month and send it to the accountant"])
-    took = (time.perf_counter() - started) * 1000
-    return Finding("embedder", "works", f"{embedder.id}, {embedder.dimension} dimensions, {took:.2f} ms a query")
-
-
-def _calibration(options: Options, known: Catalogue) -> Finding:
-    """Compare the fit that routing would use with the embedder and the tenant's catalogue."""
-    from orchestrator.index.embed import embedder_id
-
-    if not options.calibration:
-        return Finding("calibration", "missing", "built-in defaults", REMEDY)
-    fit = Fit.read(options.calibration)
-    if fit.embedder:
-        fit.check(embedder_id(options))
-    about = fit.about or {}
-    detail = f"{options.calibration}: fitted to {about.get('queries', 'some')} queries"
-    if not len(known) or about.get("catalogue") in (None, known.fingerprint):
-        return Finding("calibration", "works", detail)
-    return Finding(
-        "calibration", "flagged", f"{detail} of another catalogue", f"if the catalogue changed much, {REMEDY}"
-    )
-
-
-def _temporal(options: Options) -> Finding:
-    from orchestrator.temporal.client.devserver import cached_binary, settle
-
-    async def reached() -> None:
-        try:
-            await connect(server)
-        finally:
-            await settle()
-
-    server = target(options)
-    if server.named:
-        asyncio.run(reached())
-        detail = f"a server answers at {server.address} and has the namespace {server.namespace!r}"
-        return Finding("temporal", "works", detail)
-    if binary := shutil.which("temporal") or cached_binary():
-        return Finding("temporal", "works", f"`toolroute run --dev` starts {binary}")
-    remedy = "set TEMPORAL_ADDRESS, or let `toolroute run --dev` fetch or build a server (minutes, once)"
-    return Finding("temporal", "missing", "no TEMPORAL_ADDRESS and no local server", remedy)
-
-
-def _model(options: Options) -> Finding:
-    from orchestrator.llm.client import models_for
-
-    models = models_for(options)
-    if not models:
-        remedy = "set TOOLROUTE_MODEL, with OPENAI_API_KEY or OPENAI_BASE_URL"
-        return Finding("model", "missing", "none. Plans are made without a model", remedy)
-    named = " and ".join(dict.fromkeys((models.route_model, models.plan_model)))
-    if model_key() or options.model_url:
-        return Finding("model", "works", f"{named} at {models.where} (not called here)")
-    remedy = "set OPENAI_API_KEY, or set OPENAI_BASE_URL to your own endpoint"
-    return Finding("model", "broken", f"{named} is configured without an API key", remedy)
-
-
-def _reranker(options: Options) -> Finding:
-    """Ask the reranker to order two short texts."""
-    from orchestrator.llm.rerank import Reranker
-
-    reranker = Reranker(options)
-
-    async def asked() -> None:
-        try:
-            await reranker.rank("read a file", ["read the text of a file", "send an email"])
-        finally:
-            await reranker.aclose()
-
-    started = time.perf_counter()
-    asyncio.run(asked())
-    took = f"{(time.perf_counter() - started) * 1000:.0f} ms for two texts"
-    if options.decide != "rerank":
-        remedy = "set TOOLROUTE_DECIDE=rerank, or give --decide rerank"
-        return Finding(
-            "reranker", "missing", f"{address(options.rerank_url)} answers, but routes do not use it", remedy
-        )
-    return Finding("reranker", "works", f"{address(options.rerank_url)}, {took}")
-
-
-def _servers(path: Path, *, connects: bool) -> Iterator[Finding]:
-    try:
-        config = McpConfig.read(path)
-    except ToolrouteError as error:
-        yield Finding("mcp config", "broken", str(error), "correct the file")
-        return
-    found = [
-        _checked(f"mcp {name}", partial(_server, spec), "correct its entry") for name, spec in config.servers.items()
-    ]
-    yield from asyncio.run(_connected(config, found)) if connects else found
-
-
-def _server(spec: ServerSpec) -> Finding:
-    what, launch = f"mcp {spec.name}", spec.launch()
+def _server(spec: ServerSpec) -> Iterator[Finding]:
+    what = f"mcp {spec.name}"
+    launch = spec.launch()
     if launch.url:
-        return Finding(what, "missing", "not checked: a remote server", "check it with `toolroute doctor --connect`")
-    if launch.cwd and not Path(launch.cwd).is_dir():
-        return Finding(what, "broken", f"its working folder {launch.cwd!r} does not exist", "create it, or correct cwd")
-    if launch.executable:
-        return Finding(what, "works", f"its command {launch.program!r} is there (not started)")
-    return Finding(what, "broken", f"its command {launch.program!r} is not found", "install it, or use its full path")
+        yield Finding(what, "missing", "not checked: a remote server", "check it with `toolroute doctor --connect`")
+    elif launch.cwd and not Path(launch.cwd).is_dir():
+        detail = f"its working folder {launch.cwd!r} does not exist"
+        yield Finding(what, "broken", detail, "create it, or correct cwd")
+    elif launch.executable:
+        yield Finding(what, "works", f"its command {launch.program!r} is there (not started)")
+    else:
+        detail = f"its command {launch.program!r} is not found"
+        yield Finding(what, "broken", detail, "install it, or use its full path")
 
 
-async def _connected(config: McpConfig, found: Sequence[Finding]) -> list[Finding]:
+async def _connected(config: McpConfig, findings: Sequence[Finding]) -> list[Finding]:
     """Connect each server and return the findings. Servers that are already known to be broken are not connected."""
     from orchestrator.mcp.connections import Connections
 
     async with (
         Connections(config) as connections,
-        connecting(connections, "connecting servers", len(found)) as done,
+        connecting(connections, "connecting servers", len(findings)) as count,
     ):
 
-        async def connect(name: str, finding: Finding) -> Finding:
-            if finding.state != "broken":
-                try:
-                    tools = await connections.tools(name)
-                except ToolrouteError as error:
-                    why = without_name(name, str(error))
-                    remedy = "" if isinstance(error, Unauthorised) else "correct its entry, or start the server"
-                    finding = Finding(finding.what, "broken", why, remedy)  # Unauthorised names its own.
-                else:
-                    finding = Finding(finding.what, "works", f"connected: {counted(len(tools), 'tool')}")
-            done(None)
+        async def connect_server(name: str, finding: Finding) -> Finding:
+            if finding.state == "broken":
+                count(None)
+                return finding
+            try:
+                tools = await connections.tools(name)
+            except ToolrouteError as error:
+                # Unauthorised names its own remedy.
+                remedy = "" if isinstance(error, Unauthorised) else "correct its entry, or start the server"
+                finding = Finding(finding.what, "broken", without_name(name, str(error)), remedy)
+            else:
+                finding = Finding(finding.what, "works", f"connected: {counted(len(tools), 'tool')}")
+            count(None)
             return finding
 
-        return await asyncio.gather(*map(connect, config.servers, found))
+        return await asyncio.gather(*map(connect_server, config.servers, findings))
 
 
-def _show(findings: list[Finding]) -> None:
-    out = console()
+def _print_findings(findings: list[Finding]) -> None:
+    screen = console()
     for finding in findings:
         colour, mark = _MARKS[finding.state]
         line = Text(f"{mark} ", style=colour)
         line.append(inline(f"{finding.what}: "), style="bold default")
         line.append(inline(finding.detail), style="default")
-        out.print(line, soft_wrap=True)
+        screen.print(line, soft_wrap=True)
         if finding.remedy:
-            out.print(dim(f"   -> {finding.remedy}"), soft_wrap=True)
+            screen.print(dim(f"   -> {finding.remedy}"), soft_wrap=True)
 
 
-def _examine_catalogue(path: Path, options: Options) -> Iterator[Finding]:
+def _catalogue_findings(path: Path, options: Options) -> Iterator[Finding]:
     """Find the tools with flagged texts, and the tools that a search for their own description does not find."""
     from orchestrator.evaluate.findability import WITHIN, unfound
 
-    given = Catalogue.read(path)
-    flags = suspects(given.tools)
-    known = Catalogue([tool for tool in given if tool.key not in flags])
-    if not len(known):
-        raise InvalidInput(f"{str(path)!r} has {'only flagged tools' if flags else 'no tools'}: nothing to examine")
+    catalogue = Catalogue.read(path)
+    flags = suspects(catalogue.tools)
+    unflagged = Catalogue([tool for tool in catalogue if tool.key not in flags])
+    if not len(unflagged):
+        content = "only flagged tools" if flags else "no tools"
+        raise InvalidInput(f"{str(path)!r} has {content}: nothing to examine")
     yield from _flagged(flags)
-    with progress("trying tools") as done:
-        lost = asyncio.run(unfound(known, options, lambda number: done(number, len(known))))
-    for key in lost:
+    with progress("trying tools") as show:
+        keys = asyncio.run(unfound(unflagged, options, lambda number: show(number, len(unflagged))))
+    remedy = "describe in its first sentence what it does, in words that a task would use"
+    for key in keys:
         detail = f"{key}: the first sentence of its description does not find it among the first {WITHIN}"
-        yield Finding(
-            "tool", "flagged", detail, "describe in its first sentence what it does, in words that a task would use"
-        )
-    yield Finding("catalogue", "works", f"{len(known) - len(lost):,} of {counted(len(known), 'tool')} can be found")
+        yield Finding("tool", "flagged", detail, remedy)
+    number = len(unflagged) - len(keys)
+    yield Finding("catalogue", "works", f"{number:,} of {counted(len(unflagged), 'tool')} can be found")

@@ -12,7 +12,7 @@ import click
 
 from orchestrator.cli.shared.command_options import FILE, taking, typed
 from orchestrator.cli.shared.output import log, note
-from orchestrator.cli.shared.workspace import Place
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.calls import MAX_RESULT_TOKENS
 from orchestrator.mcp.config.parse import McpConfig
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from orchestrator.server.gateway import Gateway
     from orchestrator.server.tokens import BearerTokens
 
+_HOST = "127.0.0.1"
+_PORT = 8765
 _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: one new token, shown on stderr]'
 
 
@@ -62,7 +64,7 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
 )
 @taking("approve", "calibration", "warm")
 async def serve(
-    place: Place,
+    workspace: Workspace,
     options: Options,
     profile: str,
     transport: str,
@@ -89,16 +91,15 @@ async def serve(
     from orchestrator.server.stdio import serve_stdio
 
     if transport == "stdio":
-        _check_for_stdio()
+        _require_no_http_options()
     log(logging.WARNING)
-    same = ["--config", str(place.config_file().absolute())]
-    same += [text for store in place.store[:1] for text in ("--store", store)]
-    watched, router = WatchedConfig(place.config_file(), profile), Router(stores=place.stores, options=options)
-    if audit := Audit.named(options.audit):
+    watched = WatchedConfig(workspace.required_file, profile)
+    audit = Audit.named(options.audit)
+    if audit:
         audit.check()
     gateway = Gateway(
         watched.config,
-        router,
+        Router(stores=workspace.stores, options=options),
         warm=warm,
         changed=watched.changed,
         note=note,
@@ -107,14 +108,14 @@ async def serve(
     )
     interrupted = False
     async with gateway:
-        server = partial(make_server, gateway, approve=approve, options=same, profile=profile)
+        server = partial(make_server, gateway, approve=approve, options=_repeated(workspace), profile=profile)
         if transport == "stdio":
-            interrupted = await serve_stdio(gateway, server(place.tenant))
+            interrupted = await serve_stdio(gateway, server(workspace.tenant))
         else:
-            known, token = _tokens(tokens, place, watched.config)
-            app = _app(gateway, server, known, allow_host, allow_origin, profile)
-            address = host if host is not None else "127.0.0.1", 8765 if port is None else port
-            await _serve_http(app, gateway, *address, lambda at: _started(at, place.tenant, token))
+            clients, token = _tokens(tokens, workspace, watched.config)
+            app = _app(gateway, server, clients, allow_host, allow_origin, profile)
+            address = (host if host is not None else _HOST, port if port is not None else _PORT)
+            await _serve_http(app, gateway, *address, lambda at: _note_started(at, workspace.tenant, token))
     if interrupted:
         # Python would wait for the thread that reads standard input, which only the client can end.
         await asyncio.get_running_loop().shutdown_default_executor()
@@ -123,23 +124,29 @@ async def serve(
     return 0
 
 
-def _tokens(file: Path | None, place: Place, config: McpConfig) -> "tuple[BearerTokens, str]":
+def _repeated(workspace: Workspace) -> list[str]:
+    """Return the options by which another command, which a message names, finds the same servers and tools."""
+    options = ["--config", str(workspace.required_file.absolute())]
+    return [*options, "--store", workspace.store[0]] if workspace.store else options
+
+
+def _tokens(file: Path | None, workspace: Workspace, config: McpConfig) -> "tuple[BearerTokens, str]":
     """Return the tokens that clients may use, and the new token, or "" if a file names the tokens."""
     from orchestrator.server.tokens import BearerTokens, new_token
 
     if file is None:
         token = new_token()
-        return BearerTokens({token: place.tenant}), token
-    known = BearerTokens.read(file)
-    if unknown := sorted(known.profiles - config.profiles.keys()):
-        raise InvalidInput(f"{file}: no profile {unknown[0]!r} in {place.config_file()}: add it there")
-    return known, ""
+        return BearerTokens({token: workspace.tenant}), token
+    clients = BearerTokens.read(file)
+    if unknown := sorted(clients.profiles - config.profiles.keys()):
+        raise InvalidInput(f"{file}: no profile {unknown[0]!r} in {workspace.required_file}: add it there")
+    return clients, ""
 
 
 def _app(
     gateway: "Gateway",
     server: "Callable[..., Server[Any]]",
-    known: "BearerTokens",
+    clients: "BearerTokens",
     hosts: Sequence[str],
     origins: Sequence[str],
     profile: str,
@@ -151,7 +158,7 @@ def _app(
     most = most_pending()
     return make_app(
         server(most_calls=most),
-        known,
+        clients,
         hosts,
         origins,
         most_sessions=most // 2,
@@ -171,13 +178,13 @@ async def _serve_http(app: Any, gateway: "Gateway", host: str, port: int, starte
     await serve_http(app, host, port, started, stop)
 
 
-def _started(at: str, tenant: str, token: str) -> None:
+def _note_started(at: str, tenant: str, token: str) -> None:
     note(f"serving {at}")
     if token:
         note(f"for {tenant}: Authorization: Bearer {token}")
 
 
-def _check_for_stdio() -> None:
+def _require_no_http_options() -> None:
     """Refuse HTTP options with stdio. A token file that is not used would give a false sense of safety."""
     for name in ("host", "port", "tokens", "allow_host", "allow_origin"):
         if typed(name) not in (None, ()):

@@ -4,17 +4,17 @@ import logging
 
 import click
 
-from orchestrator.cli.runs.runs import open_desk
+from orchestrator.cli.runs.runs import open_run_client
 from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import log, note
-from orchestrator.cli.shared.workspace import Place
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.options import Options
 
 
 @click.command()
 @taking("catalogue", "listed", "sources", "calibration", "temporal server")
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="The port. 0: any free port.")
-async def ui(place: Place, options: Options, port: int) -> None:
+async def ui(workspace: Workspace, options: Options, port: int) -> None:
     """Show decisions, tools, servers, experience and runs in the browser.
 
     The pages are served on this machine only, for anyone who has the printed link. Ctrl-C ends the server.
@@ -28,15 +28,15 @@ async def ui(place: Place, options: Options, port: int) -> None:
     from orchestrator.ui.scope import Scope
 
     log(logging.WARNING)
-    async with await place.open_router(options) as router:
-        await router.engine.index(place.tenant)  # An error in the tools is reported here.
+    async with await workspace.open_router(options) as router:
+        await router.engine.index(workspace.tenant)  # An error in the tools is reported here.
         scope = Scope(
             router=router,
-            tenant=place.tenant,
+            tenant=workspace.tenant,
             options=options,
-            stores=() if router.store is None else place.stores,
-            servers=place.servers(),
-            run_client=lambda: open_desk(place, options),
+            stores=() if router.store is None else workspace.stores,
+            servers=workspace.servers,
+            run_client=lambda: open_run_client(workspace, options),
         )
         token = new_token()
         app = make_app(scope, token)

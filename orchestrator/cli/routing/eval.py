@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.experience.commands import check_learns, read_log, show_guarantees
+from orchestrator.cli.experience.import_log import read_log, require_learning
+from orchestrator.cli.experience.stats import show_guarantees
 from orchestrator.cli.shared.command_options import FILE, LOG, PATH, derived, taking, typed
-from orchestrator.cli.shared.output import console, counted, dim, note, present, progress, table, warn
+from orchestrator.cli.shared.output import console, counted, dim, note, present, print_table, progress, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report, unfit
 from orchestrator.experience.logs import Past
@@ -25,7 +26,8 @@ from orchestrator.runtime.router import Router
 
 _ORDER = ("recall@1", "recall@3", "recall@5", "recall@10", "ndcg@5", "mrr", "hit@1")
 _CONFIDENCE = ("ece", "resolved", "precision")
-_MEANINGS = (
+_REFUSALS = ("none, wrongly", "none, rightly")
+_ORDER_MEANINGS = (
     "recall@k: the share of a query's relevant tools that are among the first k matches",
     "ndcg@5: like recall@5, but an earlier place counts more; the best order has 1",
     "mrr: 1 divided by the place of the first relevant tool",
@@ -83,42 +85,51 @@ def evaluate(
             "--fit allows only --write: it uses the built-in calibration and both searches; remove the other options"
         )
     if log is not None:
-        check_learns(options)
-    found = read_set(folder)
-    _warn_of_unknown(found)
+        require_learning(options)
+    query_set = read_set(folder)
+    _warn_of_unknown(query_set)
     if fit:
-        _fit(found, replace(options, decide="off"), write, output)
+        _fit(query_set, replace(options, decide="off"), write, output)
         return 0
-    past = read_log([log], found.catalogue.tools)[0] if log else []
-    answers = asyncio.run(_answer(found, past, replace(options, decide="off"), route_hint))
-    result = report(found, answers, gate=options.gate)
-    if options.decide != "off":
-        answers = asyncio.run(_answer(found, past, options, route_hint))
-        result["decided"] = decided = report(found, answers, gate=options.gate)
-        decided["usage"] = asdict(sum((answer.decision.usage for answer in answers), Usage()))
-        _warn_of_undecided(answers)
-    if found.nothing_fits is not None:
-        answers_to_unfit = asyncio.run(_answer(found.nothing_fits, past, options, route_hint))
-        result["nothing_fits"] = unfit(answers_to_unfit, gate=options.gate)
-    present(output, result, lambda: _show(result))
+    past = read_log([log], query_set.catalogue.tools)[0] if log else []
+    result, answers = _measure(query_set, past, options, route_hint)
+    present(output, result, lambda: _print_result(result))
     if per_query is not None:
         _write_lines(per_query, answers)
     return _warn_of_failures(result)
 
 
-async def _answer(found: QuerySet, past: Sequence[Past], options: Options, route_hint: RouteHint) -> list[Answer]:
+def _measure(
+    query_set: QuerySet, past: Sequence[Past], options: Options, route_hint: RouteHint
+) -> tuple[dict[str, Any], list[Answer]]:
+    """Return the figures, and the answers that they are about: those of the second stage, if there is one."""
+    answers = asyncio.run(_answers(query_set, past, replace(options, decide="off"), route_hint))
+    result = report(query_set, answers, gate=options.gate)
+    if options.decide != "off":
+        answers = asyncio.run(_answers(query_set, past, options, route_hint))
+        usage = sum((answer.decision.usage for answer in answers), Usage())
+        result["decided"] = {**report(query_set, answers, gate=options.gate), "usage": asdict(usage)}
+        _warn_of_undecided(answers)
+    if query_set.nothing_fits is not None:
+        to_unfit = asyncio.run(_answers(query_set.nothing_fits, past, options, route_hint))
+        result["nothing_fits"] = unfit(to_unfit, gate=options.gate)
+    return result, answers
+
+
+async def _answers(query_set: QuerySet, past: Sequence[Past], options: Options, route_hint: RouteHint) -> list[Answer]:
     """Route and record the past tasks, in order; then answer the queries."""
-    async with Router(found.catalogue, options=options) as router:
-        with progress("recording past tasks") as done:
+    async with Router(query_set.catalogue, options=options) as router:
+        with progress("recording past tasks") as show:
             for number, task in enumerate(past, start=1):
                 await router.route(task.query)
-                given: dict[str, Any] = {"ok": task.ok, "actor": task.actor, "at": task.at}
-                await router.record(task.query, used=task.uses, source="import", **given)
-                done(number, len(past))
-        with progress("routing queries") as done:
-            total = len(found.queries)
+                await router.record(
+                    task.query, used=task.uses, source="import", ok=task.ok, actor=task.actor, at=task.at
+                )
+                show(number, len(past))
+        total = len(query_set.queries)
+        with progress("routing queries") as show:
             return await answer_all(
-                router, found.queries, route_hint=route_hint, on_progress=lambda number: done(number, total)
+                router, query_set.queries, route_hint=route_hint, on_progress=lambda number: show(number, total)
             )
 
 
@@ -134,15 +145,18 @@ def _warn_of_failures(result: dict[str, Any]) -> int:
 
 def _warn_of_undecided(answers: Sequence[Answer]) -> None:
     """Report why the second stage left the order as it was, and how often."""
-    said = (warning for answer in answers for warning in answer.decision.warnings if warning.startswith(UNDECIDED))
-    for reason, number in Counter(said).most_common():
+    reasons: Counter[str] = Counter()
+    for answer in answers:
+        reasons.update(warning for warning in answer.decision.warnings if warning.startswith(UNDECIDED))
+    for reason, number in reasons.most_common():
         warn([f"{counted(number, 'query', 'queries')}: {reason}"])
 
 
-def _warn_of_unknown(found: QuerySet) -> None:
+def _warn_of_unknown(query_set: QuerySet) -> None:
     """Report relevant keys that the catalogue does not hold: they can never be found."""
-    known = found.catalogue.positions
-    if unknown := {key for query in found.queries for key in query.relevant if key not in known}:
+    relevant = {key for query in query_set.queries for key in query.relevant}
+    unknown = relevant - query_set.catalogue.positions.keys()
+    if unknown:
         number = counted(len(unknown), "relevant tool is", "relevant tools are")
         warn([f"{number} not in tools.jsonl; such tools count as not found, for example {min(unknown)!r}"])
 
@@ -159,31 +173,49 @@ def _figure(value: float | None, digits: int = 3) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _show(result: dict[str, Any]) -> None:
+def _print_result(result: dict[str, Any]) -> None:
     """Show two tables, at most 80 columns wide: the order of the tools, and the confidence."""
-    out, refusals = console(), ("none, wrongly", "none, rightly")
-    order = table("", "queries", *_ORDER, right=("queries", *_ORDER), padding=(0, 1, 0, 0))
-    sure = table("", *_CONFIDENCE, *refusals, right=(*_CONFIDENCE, *refusals))
-    for name, own in {result["set"]: result, **({"decided": result["decided"]} if "decided" in result else {})}.items():
-        order.add_row(name, f"{own['queries']:,}", *(_figure(own["metrics"][measure]) for measure in _ORDER))
-        figures = [*(own["confidence"][measure] for measure in _CONFIDENCE[1:]), *own["refused"].values()]
-        low, high = own["confidence"]["ece_95"]
-        error = f"{_figure(own['confidence']['ece'])} [{_figure(low, 2)}, {_figure(high, 2)}]"
-        sure.add_row(name, error, *map(_figure, figures))
-    out.print(order)
-    out.print(dim(*_MEANINGS, ""))
-    out.print(sure)
-    meanings = (*_CONFIDENCE_MEANINGS, _REFUSAL_MEANING)
-    out.print(dim(*(line.format(gate=result["confidence"]["gate"]) for line in meanings)))
-    tokens, latencies = result["tokens"], result["latency_ms"].items()
-    best = ", ".join(f"{name} {_figure(value)}" for name, value in result["ceiling"].items())
-    times = ", ".join(f"{name} {' / '.join(_figure(ms, 2) for ms in values.values())}" for name, values in latencies)
-    lines = (
-        f"{counted(result['tools'], 'tool')}; upper limits for a perfect order: {best}",
+    measured = {result["set"]: result}
+    if "decided" in result:
+        measured["decided"] = result["decided"]
+    order = [_order_row(name, figures) for name, figures in measured.items()]
+    numbers = ("queries", *_ORDER)
+    print_table(("", *numbers), order, numbers=numbers, footer=(*_ORDER_MEANINGS, ""), padding=(0, 1, 0, 0))
+    confidence = [_confidence_row(name, figures) for name, figures in measured.items()]
+    meanings = [line.format(gate=result["confidence"]["gate"]) for line in _CONFIDENCE_MEANINGS]
+    footer = [*meanings, _REFUSAL_MEANING, "", *_summary(result)]
+    shares = (*_CONFIDENCE, *_REFUSALS)
+    print_table(("", *shares), confidence, numbers=shares, footer=footer)
+
+
+def _order_row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
+    return name, f"{figures['queries']:,}", *(_figure(figures["metrics"][measure]) for measure in _ORDER)
+
+
+def _confidence_row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
+    confidence = figures["confidence"]
+    low, high = confidence["ece_95"]
+    error = f"{_figure(confidence['ece'])} [{_figure(low, 2)}, {_figure(high, 2)}]"
+    shares = [*(confidence[measure] for measure in _CONFIDENCE[1:]), *figures["refused"].values()]
+    return name, error, *map(_figure, shares)
+
+
+def _summary(result: dict[str, Any]) -> list[str]:
+    tokens = result["tokens"]
+    limits = ", ".join(f"{name} {_figure(value)}" for name, value in result["ceiling"].items())
+    times = ", ".join(f"{name} {_percentiles(values)}" for name, values in result["latency_ms"].items())
+    share = f"{result['semantic_share']:.0%}"
+    return [
+        f"{counted(result['tools'], 'tool')}; upper limits for a perfect order: {limits}",
         f"tokens of definitions: {tokens['before']:,} before routing, {tokens['after_mean']:,.0f} after (mean)",
-        f"semantic search ran for {result['semantic_share']:.0%} of queries; milliseconds p50 / p95 / p99: {times}",
-    )
-    out.print(dim("", *lines, *_unfit_line(result.get("nothing_fits")), *_cost(result.get("decided"))))
+        f"semantic search ran for {share} of queries; milliseconds p50 / p95 / p99: {times}",
+        *_unfit_line(result.get("nothing_fits")),
+        *_cost_line(result.get("decided")),
+    ]
+
+
+def _percentiles(values: Mapping[str, float | None]) -> str:
+    return " / ".join(_figure(ms, 2) for ms in values.values())
 
 
 def _unfit_line(counts: dict[str, int] | None) -> list[str]:
@@ -195,47 +227,52 @@ def _unfit_line(counts: dict[str, int] | None) -> list[str]:
     return [f"{queries} that no tool fits: {recommended} with a recommendation, {counts['resolved']} resolved"]
 
 
-def _cost(decided: dict[str, Any] | None) -> list[str]:
+def _cost_line(decided: dict[str, Any] | None) -> list[str]:
     """Return the line of tokens and time that a route takes with the second stage."""
     if decided is None:
         return []
-    tokens = (decided["usage"]["input"] + decided["usage"]["output"]) / max(1, decided["queries"])
-    times = " / ".join(_figure(ms, 2) for ms in decided["latency_ms"]["all"].values())
+    usage = decided["usage"]
+    tokens = (usage["input"] + usage["output"]) / max(1, decided["queries"])
+    times = _percentiles(decided["latency_ms"]["all"])
     return [f"decided: {tokens:,.0f} model tokens per query; milliseconds p50 / p95 / p99: {times}"]
 
 
-def _fit(found: QuerySet, options: Options, write: Path | None, output: str) -> None:
+def _fit(query_set: QuerySet, options: Options, write: Path | None, output: str) -> None:
     """Fit to the set's queries, show the figures on held-out fifths, and write the fit to all of them."""
     from orchestrator.evaluate.fit import cross_validated, fitted, held_out, try_all
     from orchestrator.index.embed import embedder_id
 
-    with progress("trying queries") as done:
-        trials = asyncio.run(try_all(found, options, done))
+    with progress("trying queries") as show:
+        trials = asyncio.run(try_all(query_set, options, show))
     fit = fitted(trials)
     before, after = cross_validated(trials, options.gate)
-    if worse := (after["ece"] or 0) > (before["ece"] or 0):
+    worse = (after["ece"] or 0) > (before["ece"] or 0)
+    if worse:
         change = f"{before['ece']} -> {after['ece']}"
         warn([f"the fit raises the calibration error on held-out queries: {change}; add queries, or do not use it"])
     about = {
-        "set": found.name,
-        "catalogue": found.catalogue.fingerprint,
-        "tools": len(found.catalogue),
+        "set": query_set.name,
+        "catalogue": query_set.catalogue.fingerprint,
+        "tools": len(query_set.catalogue),
         "queries": len(trials),
         "before": before,
         "after": after,
-        "guarantees": [asdict(own) for own in guarantees(held_out(trials, options.gate))],
+        "guarantees": [asdict(guarantee) for guarantee in guarantees(held_out(trials, options.gate))],
     }
-    present(output, {**about, "worse": worse}, lambda: _show_fit(about, options.gate))
+    present(output, {**about, "worse": worse}, lambda: _print_fit(about, options.gate))
     if write is not None:
         replace(fit, embedder=embedder_id(options), about=about).write(write)
         note(f"written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}")
 
 
-def _show_fit(about: Mapping[str, Any], gate: float) -> None:
-    out, rows = console(), table("", *_CONFIDENCE, right=_CONFIDENCE)
-    for name, when in (("built-in", "before"), ("fitted", "after")):
-        rows.add_row(name, *(_figure(about[when][measure]) for measure in _CONFIDENCE))
-    scope = f"{counted(about['queries'], 'query', 'queries')} of {about['set']}, {counted(about['tools'], 'tool')}"
-    out.print(rows)
-    out.print(dim(f"on held-out fifths of {scope}", *(line.format(gate=gate) for line in _CONFIDENCE_MEANINGS), ""))
-    show_guarantees(about["guarantees"], f"held-out fifths of {scope}")
+def _print_fit(about: Mapping[str, Any], gate: float) -> None:
+    queries = counted(about["queries"], "query", "queries")
+    scope = f"held-out fifths of {queries} of {about['set']}, {counted(about['tools'], 'tool')}"
+    rows = [
+        (name, *(_figure(about[when][measure]) for measure in _CONFIDENCE))
+        for name, when in (("built-in", "before"), ("fitted", "after"))
+    ]
+    meanings = [line.format(gate=gate) for line in _CONFIDENCE_MEANINGS]
+    print_table(("", *_CONFIDENCE), rows, numbers=_CONFIDENCE, footer=(f"on {scope}", *meanings))
+    console().print(dim(""))
+    show_guarantees(about["guarantees"], scope)

@@ -9,8 +9,8 @@ import click
 
 from orchestrator.cli.runs.temporal import connect, quiet, target, ui_pages
 from orchestrator.cli.shared.command_options import pairs, taking
-from orchestrator.cli.shared.output import console, counted, dim, lines, note, present, table
-from orchestrator.cli.shared.workspace import Place
+from orchestrator.cli.shared.output import console, counted, dim, lines, note, present, print_table
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput
@@ -27,19 +27,19 @@ def runs() -> None:
     """List, show, approve, refuse and cancel runs."""
 
 
-async def open_desk(place: Place, options: Options) -> RunClient:
+async def open_run_client(workspace: Workspace, options: Options) -> RunClient:
     """Return the tenant's view of the Temporal server that the options name."""
     quiet()
-    to = target(options)
-    return RunClient(await connect(to), place.tenant, ui_pages(to, options))
+    server = target(options)
+    return RunClient(await connect(server), workspace.tenant, ui_pages(server, options))
 
 
 @asynccontextmanager
-async def _client_of(place: Place, options: Options) -> AsyncIterator[RunClient]:
+async def _client_of(workspace: Workspace, options: Options) -> AsyncIterator[RunClient]:
     from orchestrator.temporal.client.devserver import settle
 
     try:
-        yield await open_desk(place, options)
+        yield await open_run_client(workspace, options)
     finally:
         await settle()
 
@@ -49,64 +49,62 @@ async def _client_of(place: Place, options: Options) -> AsyncIterator[RunClient]
 @click.option("--all", "ended", is_flag=True, help="Also show finished runs, as long as the server keeps them.")
 @click.option("--waiting", is_flag=True, help="Only runs that wait for approval.")
 @taking("output")
-async def list_runs(place: Place, options: Options, ended: bool, waiting: bool, output: str) -> None:
+async def list_runs(workspace: Workspace, options: Options, ended: bool, waiting: bool, output: str) -> None:
     """List the tenant's runs, newest first. Finished runs need --all."""
-    async with _client_of(place, options) as client:
-        found = [one for one in await client.runs(ended=ended) if one.waiting or not waiting]
-        present(output, [asdict(one) for one in found], lambda: _show_list(client, found))
+    async with _client_of(workspace, options) as client:
+        listed = [run for run in await client.runs(ended=ended) if run.waiting or not waiting]
+        present(output, [asdict(run) for run in listed], lambda: _print_list(client, listed))
 
 
-def _show_list(client: RunClient, found: list[Listed]) -> None:
-    out, rows = console(), table("run", "status", "started", "waits for")
-    for one in found:
-        rows.add_row(one.id, one.status, one.started, ", ".join(one.waiting))
-    if found:
-        out.print(rows)
-    out.print(dim(f"{counted(len(found), 'run')} of {client.tenant}  {client.pages}".rstrip()))
+def _print_list(client: RunClient, listed: list[Listed]) -> None:
+    if listed:
+        rows = [(run.id, run.status, run.started, ", ".join(run.waiting)) for run in listed]
+        print_table(("run", "status", "started", "waits for"), rows)
+    console().print(dim(f"{counted(len(listed), 'run')} of {client.tenant}  {client.pages}".rstrip()))
 
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--follow", is_flag=True, help="Print each change from the start of RUN to its end.")
 @taking("owner", "temporal server", "output")
-async def show(run_id: str, place: Place, options: Options, output: str, follow: bool) -> None:
+async def show(run_id: str, workspace: Workspace, options: Options, output: str, follow: bool) -> None:
     """Show the steps of RUN and the waiting calls."""
-    async with _client_of(place, options) as client:
+    async with _client_of(workspace, options) as client:
+        run = await client.run(run_id)
         if follow:
-            await client.run(run_id)
             async for change in client.follow(run_id):
-                present(output, asdict(change), partial(_show_change, change))
+                present(output, asdict(change), partial(_print_change, change))
             return
-        found, progress = await client.run(run_id), await client.progress(run_id)
+        progress = await client.progress(run_id)
         if progress is None:
             note("toolroute: no worker answers, so the run's steps are unknown. Start one with `toolroute worker`")
-        whole = {**asdict(found), "progress": asdict(progress) if progress else None}
-        present(output, whole, lambda: _show_run(client, found, progress))
+        record = {**asdict(run), "progress": asdict(progress) if progress else None}
+        present(output, record, lambda: _print_run(client, run, progress))
 
 
-def _show_change(change: Progress) -> None:
+def _print_change(change: Progress) -> None:
     steps = [f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}" for step in change.steps]
     console().print(lines(*(steps or [change.phase])))
 
 
-def _show_run(client: RunClient, found: Listed, progress: Progress | None) -> None:
-    out = console()
-    out.print(lines(found.id, style="bold"))
-    out.print(dim(f"  {found.workflow}: {found.status}, started {found.started}  {found.link}".rstrip()))
+def _print_run(client: RunClient, run: Listed, progress: Progress | None) -> None:
+    screen = console()
+    screen.print(lines(run.id, style="bold"))
+    screen.print(dim(f"  {run.workflow}: {run.status}, started {run.started}  {run.link}".rstrip()))
     if progress is None:
         return
-    rows = table("step", "task", "tool", "status")
+    rows = []
     for step in progress.steps:
         status = f"{step.status.replace('_', ' ')}: {step.reason}".removesuffix(": ")
-        rows.add_row(step.step, step.task, step.tool or "no tool matches", status)
-    out.print(rows)
+        rows.append((step.step, step.task, step.tool or "no tool matches", status))
+    print_table(("step", "task", "tool", "status"), rows)
     for step in progress.steps:
         if step.digest:
             call = f"{step.step} waits for approval: {step.tool} with {as_json(step.arguments)}"
-            approving = client.command("approve", found.id, f"{step.step}={step.digest}")
-            out.print(lines(call, f"  {approving}"), soft_wrap=True)  # A command that is folded cannot be pasted.
+            command = client.command("approve", run.id, f"{step.step}={step.digest}")
+            screen.print(lines(call, f"  {command}"), soft_wrap=True)  # A command that is folded cannot be pasted.
     if progress.reason:
-        out.print(lines(progress.reason, style="red"))
+        screen.print(lines(progress.reason, style="red"))
 
 
 @runs.command()
@@ -114,13 +112,14 @@ def _show_run(client: RunClient, found: Listed, progress: Progress | None) -> No
 @click.argument("calls", metavar="STEP=DIGEST...", nargs=-1, required=True)
 @_BY
 @taking("owner", "temporal server")
-async def approve(run_id: str, calls: tuple[str, ...], by: str, place: Place, options: Options) -> None:
+async def approve(run_id: str, calls: tuple[str, ...], by: str, workspace: Workspace, options: Options) -> None:
     """Approve these calls of RUN.
 
     `toolroute runs show RUN` prints the calls with their digests. Only calls with these digests are approved.
     """
     digests = pairs("approve", calls, f"as `toolroute runs show {run_id}` prints it", form="STEP=DIGEST")
-    await _say(run_id, [Approval(step=step, digest=digest, by=by) for step, digest in digests.items()], place, options)
+    approvals = [Approval(step=step, digest=digest, by=by) for step, digest in digests.items()]
+    await _answer(run_id, approvals, workspace, options)
 
 
 @runs.command()
@@ -128,34 +127,34 @@ async def approve(run_id: str, calls: tuple[str, ...], by: str, place: Place, op
 @click.argument("steps", metavar="STEP...", nargs=-1, required=True)
 @_BY
 @taking("owner", "temporal server")
-async def refuse(run_id: str, steps: tuple[str, ...], by: str, place: Place, options: Options) -> None:
+async def refuse(run_id: str, steps: tuple[str, ...], by: str, workspace: Workspace, options: Options) -> None:
     """Refuse steps of RUN. Their tools are not called."""
-    await _say(run_id, [Approval(step=step, allowed=False, by=by) for step in steps], place, options)
+    await _answer(run_id, [Approval(step=step, allowed=False, by=by) for step in steps], workspace, options)
 
 
-async def _say(run_id: str, words: list[Approval], place: Place, options: Options) -> None:
-    async with _client_of(place, options) as client:
+async def _answer(run_id: str, approvals: list[Approval], workspace: Workspace, options: Options) -> None:
+    async with _client_of(workspace, options) as client:
         await client.run(run_id)
         progress = await client.progress(run_id)
         tools = {step.step: step.tool for step in progress.steps} if progress else {}
-        for word in words:
-            await client.say(run_id, word)
-            about = of_step(run_id, tools.get(word.step, ""), word.digest, allowed=word.allowed)
-            audited("approval", client.tenant, **about)
-            note(f"{word.step} {'approved' if word.allowed else 'refused'}")
+        for approval in approvals:
+            await client.say(run_id, approval)
+            tool = tools.get(approval.step, "")
+            audited("approval", client.tenant, **of_step(run_id, tool, approval.digest, allowed=approval.allowed))
+            note(f"{approval.step} {'approved' if approval.allowed else 'refused'}")
 
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
 @taking("owner", "temporal server")
-async def cancel(run_id: str, place: Place, options: Options) -> None:
+async def cancel(run_id: str, workspace: Workspace, options: Options) -> None:
     """Cancel RUN and the calls that are in progress.
 
     `toolroute runs show RUN` then shows how each step ended.
     """
-    async with _client_of(place, options) as client:
-        found = await client.run(run_id)
-        if not found.under_way:
-            raise InvalidInput(f"{run_id} is {found.status}: there is nothing to cancel")
+    async with _client_of(workspace, options) as client:
+        run = await client.run(run_id)
+        if not run.under_way:
+            raise InvalidInput(f"{run_id} is {run.status}: there is nothing to cancel")
         await client.client.get_workflow_handle(run_id).cancel(rpc_timeout=SOON)
         note(f"{run_id} is being cancelled")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from orchestrator import errors
 from orchestrator.cli.shared.command_options import typed
 from orchestrator.cli.shared.output import note
-from orchestrator.cli.shared.workspace import Place
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
 from orchestrator.mcp.config.parse import find_config
 from orchestrator.options import Options, set_variables
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from orchestrator.temporal.worker.executors import Registered
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
-DEFAULT_ADDRESS, DEFAULT_NAMESPACE = "localhost:7233", "default"
+DEFAULT_ADDRESS = "localhost:7233"
+DEFAULT_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +153,7 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
 
 
 async def make_plugin(
-    place: Place,
+    workspace: Workspace,
     options: Options,
     *,
     every_tenant: bool = False,
@@ -170,27 +171,27 @@ async def make_plugin(
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
     # A worker for every tenant does not offer the servers of the user that starts it.
-    servers = None if every_tenant and not (place.config or find_config()) else place.servers()
+    servers = None if every_tenant and not (workspace.config or find_config()) else workspace.servers
     if options.calibration:
         Fit.read(options.calibration)  # A broken file is reported here, not by every route.
-    place.check(lists=False)
+    workspace.require_one_source(lists=False)
     make = partial(
         OrchestratorPlugin, options=options, mcp_servers=servers, warm=warm, executors=executors, nexus=nexus
     )
-    if place.catalogue is not None:
-        catalogue = Catalogue.read(place.catalogue)
+    if workspace.catalogue is not None:
+        catalogue = Catalogue.read(workspace.catalogue)
         if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
             remedy = "without --catalogue they are listed once and routed to as well"
-            note(f"{place.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
+            note(f"{workspace.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
         return make(catalogue=catalogue)
     try:
-        await place.fill(None if every_tenant else servers, options)
+        await workspace.list_unknown(None if every_tenant else servers, options)
     except StoreUnavailable as error:
         if not every_tenant:
             raise
         note(f"toolroute: {error}. Until it answers, routing waits for it")
     callable_here = None if every_tenant or servers is None else servers.servers
-    return make(stores=place.stores, only_servers=callable_here, entries=servers.entries if servers else None)
+    return make(stores=workspace.stores, only_servers=callable_here, entries=servers.entries if servers else None)
 
 
 def quiet() -> None:

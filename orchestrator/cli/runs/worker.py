@@ -18,7 +18,7 @@ import click
 from orchestrator.cli.runs.temporal import connect, make_plugin, target, temporal_server
 from orchestrator.cli.shared.command_options import derived, ending_signals, taking
 from orchestrator.cli.shared.output import log, note
-from orchestrator.cli.shared.workspace import Place
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
@@ -57,7 +57,7 @@ _POSITIVE = click.IntRange(min=1)
     "--check", is_flag=True, help="Only check whether a worker on this machine polls the queue (exit code 0 or 1)."
 )
 async def worker(
-    place: Place,
+    workspace: Workspace,
     options: Options,
     dev: bool,
     task_queue: str,
@@ -88,15 +88,20 @@ async def worker(
         stack.push_async_callback(settle)
         if check:
             return await _check(await connect(target(options)), task_queue)
-        own, others = _executors(executors) if executors else None, _nexus(nexus)
-        every = not place.given
-        plugin = await make_plugin(place, options, every_tenant=every, warm=warm, executors=own, nexus=others)
-        where = await stack.enter_async_context(temporal_server(options, dev=dev))
-        client = await connect(where, plugin)
+        plugin = await make_plugin(
+            workspace,
+            options,
+            every_tenant=not workspace.given_tenant,
+            warm=warm,
+            executors=_executors(executors) if executors else None,
+            nexus=_nexus(nexus),
+        )
+        server = await stack.enter_async_context(temporal_server(options, dev=dev))
+        client = await connect(server, plugin)
         release = released(deployment, build_id, pinned=pinned)
         serving = make_worker(client, task_queue, release, grace_s=grace, max_concurrent_activities=concurrency)
         await stack.enter_async_context(serving)
-        note(f"toolroute worker serves {task_queue!r} of {where.namespace!r} at {where.address}")
+        note(f"toolroute worker serves {task_queue!r} of {server.namespace!r} at {server.address}")
         stop = asyncio.Event()
         for number in (signal.SIGINT, *ending_signals()):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)

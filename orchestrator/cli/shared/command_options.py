@@ -1,56 +1,52 @@
-"""Command line options that several commands share."""
+"""Command line options that several commands share, and the objects that they stand for."""
 
 import asyncio
 import signal
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from enum import StrEnum
 from functools import cache, wraps
 from inspect import iscoroutine
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 from click import option
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from orchestrator.cli.shared.output import note
-from orchestrator.cli.shared.workspace import Place
-from orchestrator.common.json_input import numbered_lines, reading
+from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.tenant import check_tenant, tenant_of
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.config.parse import FILE_NAMES
 from orchestrator.options import Options, options_over
-from orchestrator.pipeline.presets import PRESETS
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.run import RunRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class _Given(click.Path):
+class _NonEmptyPath(click.Path):
     """Refuses "", which an unset variable leaves: as a path it would be the working folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
-            self.fail(
-                "the value is empty. Is an environment variable unset? Give a value, or leave the option out",
-                param,
-                ctx,
-            )
+            remedy = "Is an environment variable unset? Give a value, or leave the option out"
+            self.fail(f"the value is empty. {remedy}", param, ctx)
         return super().convert(value, param, ctx)
 
 
-class _Read(_Given):
+class _InputPath(_NonEmptyPath):
     """Takes `-` for standard input."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
 
 
-class _Tools(_Read):
+class _ToolsPath(_InputPath):
+    """Refuses the address of a store."""
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and "://" in value:
             remedy = "give a file; `toolroute tools list --store URL -o jsonl` writes the tools of a store"
@@ -72,72 +68,19 @@ class _Date(click.ParamType[float]):
             self.fail(f"{value!r}: give a date, e.g. 2026-11-24 or 2026-11-24T10:00", param, ctx)
 
 
-DATE, TEXT, PATH, FILE = _Date(), _Given(readable=False), _Given(path_type=Path), _Given(path_type=Path, dir_okay=False)
-LOG, TOOLS = _Read(path_type=Path, dir_okay=False), _Tools(path_type=Path)
-"""A date; a name or an address; a file or folder; a file; and where `-` is standard input, a file that is read, and a
-file or folder of tools."""
-
-
-@cache
-def _hints(record: Any) -> dict[str, Any]:
-    return get_type_hints(record)
-
-
-def derived(record: Any, name: str, text: str, spelt: str = "", **more: Any) -> Callable[[Any], Any]:
-    """Return a click option for a field of a record, with the field's name, type and default.
-
-    Args:
-        record: The record that is made from the options. Fields of `Options` have no default, because an
-            environment variable may set them.
-        name: The field's name.
-        text: The help text.
-        spelt: The option's name, if it differs from the field's name.
-        more: Settings of `click.option` that take precedence.
-    """
-    own = next(own for own in fields(record) if own.name == name)
-    of = _hints(record)[name]  # type: ignore[arg-type, unused-ignore]  # mypy takes some classes for unhashable
-    kind = next(kind for kind in (*get_args(of), of) if kind is not NoneType)
-    made: dict[str, Any] = {"help": text, "type": _Given() if kind is str else kind}
-    if record is not Options and own.default is not MISSING:
-        made["default"] = str(own.default) if isinstance(own.default, StrEnum) else own.default
-    if get_origin(of) is dict:
-        made |= {"multiple": True, "metavar": "NAME=VALUE", "callback": _as_pairs}
-    elif get_origin(of) is Literal:
-        made["type"] = click.Choice(get_args(of))
-    elif issubclass(kind, StrEnum):
-        made |= {"type": click.Choice([*map(str, kind)]), "callback": lambda _, __, given: given and kind(given)}
-    else:
-        made["metavar"] = _METAVARS.get(kind, "NAME")
-    return option(spelt or f"--{name.replace('_', '-')}", name, **{**made, **more})
-
-
+DATE = _Date()
+TEXT = _NonEmptyPath(readable=False)
+"""A name or an address."""
+PATH = _NonEmptyPath(path_type=Path)
+"""A file or folder."""
+FILE = _NonEmptyPath(path_type=Path, dir_okay=False)
+LOG = _InputPath(path_type=Path, dir_okay=False)
+"""A file that is read, `-` for standard input."""
+TOOLS = _ToolsPath(path_type=Path)
+"""A file or folder of tools, `-` for standard input."""
+PIPELINES = ("default", "coderag", "fabric", "koi", "prismgate", "toolpilot")
+"""The names of the presets, without their module, which loads the search."""
 _METAVARS = {int: "N", float: "P"}
-
-
-def pairs(name: str, given: tuple[str, ...], example: str, form: str = "NAME=VALUE") -> dict[str, str]:
-    """Parse NAME=VALUE options into a dictionary.
-
-    Args:
-        name: The option's name, for the error.
-        given: The values as typed.
-        example: A correct value, for the error.
-        form: The expected form, for the error.
-
-    Raises:
-        InvalidInput: A value has another form, or a name is given twice.
-    """
-    if wrong := [item for item in given if "=" not in item]:
-        raise InvalidInput(f"{name} {wrong[0]!r}: write {form}, {example}")
-    found = [item.partition("=")[::2] for item in given]
-    if twice := [key for key, number in Counter(key for key, _ in found).items() if number > 1]:
-        raise InvalidInput(f"{name} {twice[0]} is given twice. Give it once")
-    return dict(found)
-
-
-def _as_pairs(_: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    return pairs(parameter.opts[0], given, _EXAMPLES[parameter.opts[0]])
-
-
 _EXAMPLES = {
     "--filter": "for example kind=agent or domain=finance",
     "--context": "e.g. language=python",
@@ -145,33 +88,90 @@ _EXAMPLES = {
 }
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(extra="ignore", defer_build=True)
-    text: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("text", "content"))]
-    role: Literal["user", "assistant", "system", "developer", "tool"] = "user"
-    tools: tuple[str, ...] = ()
-    offered: tuple[str, ...] = ()
+def derived(record: Any, name: str, text: str, spelling: str = "", **settings: Any) -> Callable[[Any], Any]:
+    """Return a click option for a field of a record, with the field's name, type and default.
+
+    Args:
+        record: The record that is made from the options. Fields of `Options` have no default, because an
+            environment variable may set them.
+        name: The field's name.
+        text: The help text.
+        spelling: The option's name, if it differs from the field's name.
+        settings: Settings of `click.option` that take precedence.
+    """
+    [record_field] = [candidate for candidate in fields(record) if candidate.name == name]
+    hint = _hints(record)[name]  # type: ignore[arg-type, unused-ignore]  # mypy takes some classes for unhashable
+    derived_settings = {"help": text, **_default(record, record_field), **_click_type(hint)}
+    return option(spelling or f"--{name.replace('_', '-')}", name, **{**derived_settings, **settings})
 
 
-def _conversation(_: click.Context, __: click.Parameter, path: Path | None) -> tuple[Turn, ...]:
+@cache
+def _hints(record: Any) -> dict[str, Any]:
+    return get_type_hints(record)
+
+
+def _default(record: Any, record_field: Field[Any]) -> dict[str, Any]:
+    if record is Options or record_field.default is MISSING:
+        return {}
+    default = record_field.default
+    return {"default": str(default) if isinstance(default, StrEnum) else default}
+
+
+def _click_type(hint: Any) -> dict[str, Any]:
+    """Return the click settings for a type: a mapping, a choice, or a value."""
+    if get_origin(hint) is dict:
+        return {"type": _NonEmptyPath(), "multiple": True, "metavar": "NAME=VALUE", "callback": _as_pairs}
+    if get_origin(hint) is Literal:
+        return {"type": click.Choice(get_args(hint))}
+    kind = next(kind for kind in (*get_args(hint), hint) if kind is not NoneType)
+    if issubclass(kind, StrEnum):
+        return {"type": click.Choice([*map(str, kind)]), "callback": lambda _, __, value: value and kind(value)}
+    return {"type": _NonEmptyPath() if kind is str else kind, "metavar": _METAVARS.get(kind, "NAME")}
+
+
+def pairs(name: str, values: tuple[str, ...], example: str, form: str = "NAME=VALUE") -> dict[str, str]:
+    """Parse NAME=VALUE options into a dictionary.
+
+    Args:
+        name: The option's name, for the error.
+        values: The values as typed.
+        example: A correct value, for the error.
+        form: The expected form, for the error.
+
+    Raises:
+        InvalidInput: A value has another form, or a name is given twice.
+    """
+    if wrong := [value for value in values if "=" not in value]:
+        raise InvalidInput(f"{name} {wrong[0]!r}: write {form}, {example}")
+    names = Counter(value.partition("=")[0] for value in values)
+    key, number = next(iter(names.most_common(1)), ("", 0))
+    if number > 1:
+        raise InvalidInput(f"{name} {key} is given twice. Give it once")
+    parsed = {}
+    for value in values:
+        key, _, text = value.partition("=")
+        parsed[key] = text
+    return parsed
+
+
+def _as_pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    return pairs(parameter.opts[0], values, _EXAMPLES[parameter.opts[0]])
+
+
+def _turns(_: click.Context, __: click.Parameter, path: Path | None) -> tuple[Turn, ...]:
     """Read the turns of the file, oldest first."""
     if path is None:
         return ()
-    form = 'write one turn a line: {"role": "user", "text": "...", "tools": ["server:name"]}'
-    with reading(f"--conversation {path}", form):
-        text = path.read_text(encoding="utf-8-sig")
-    turns = []
-    for number, line in numbered_lines(text):
-        with reading(f"--conversation {path}:{number}", form):
-            turns.append(Turn(**dict(_Line.model_validate_json(line))))
-    return tuple(turns)
+    from orchestrator.cli.shared.conversation import read_conversation
+
+    return read_conversation(path)
 
 
-def _once(_: click.Context, parameter: click.Parameter, given: tuple[Any, ...]) -> Any:
+def _once(_: click.Context, parameter: click.Parameter, values: tuple[Any, ...]) -> Any:
     """Refuse an option that is given twice. Click would silently take the last value."""
-    if len(given) > 1:
-        raise click.BadParameter(f"{', '.join(map(str, given))}: {_ONCE[str(parameter.name)]}", param=parameter)
-    return given if parameter.name == "store" else next(iter(given), None)
+    if len(values) > 1:
+        raise click.BadParameter(f"{', '.join(map(str, values))}: {_ONCE[str(parameter.name)]}", param=parameter)
+    return values if parameter.name == "store" else next(iter(values), None)
 
 
 _ONCE = {
@@ -228,7 +228,7 @@ _TASK = [
     derived(
         RouteRequest, "filters", "Only tools with this kind, server, name or label, for example kind=agent.", "--filter"
     ),
-    derived(RouteRequest, "conversation", _TURNS, type=PATH, metavar="FILE", default=None, callback=_conversation),
+    derived(RouteRequest, "conversation", _TURNS, type=PATH, metavar="FILE", default=None, callback=_turns),
 ]
 _PLAN = [
     derived(RunRequest, "arguments", "An argument for the tools of all steps. s1.NAME is for step s1.", "--arg"),
@@ -263,7 +263,7 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "model": [derived(Options, "model", _MODEL)],
     "calibration": [
         derived(Options, "calibration", _FIT, metavar="FILE"),
-        derived(Options, "pipeline", _PIPELINE, type=click.Choice([*PRESETS]), metavar=None),
+        derived(Options, "pipeline", _PIPELINE, type=click.Choice(PIPELINES), metavar=None),
         derived(Options, "understand", _UNDERSTAND),
         derived(Options, "decide", _DECIDE),
     ],
@@ -275,37 +275,55 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
 
 
 def taking(*groups: str) -> Callable[[Command], Command]:
-    """Add these groups of options to a command, which receives `place`, `request` and `options` accordingly.
+    """Add these groups of options to a command, which receives `workspace`, `request` and `options` accordingly.
 
     A command may be a coroutine. Ctrl-C, SIGTERM and SIGHUP then cancel it, so that everything it started ends.
     """
-    record: Any = RunRequest if "run" in groups else RouteRequest if "request" in groups else None
 
     def decorate(body: Command) -> Command:
         @wraps(body)
-        def command(**given: Any) -> Any:
-            made: dict[str, Any] = {}
-            if {"tenant", "sources", "owner"} & set(groups):
-                made["place"] = _place(
-                    **_taken(given, ("catalogue", "store", "config", "tenant", "organization", "user"))
-                )
-            if {"model", "calibration", "temporal server", "temporal"} & set(groups):
-                made["options"] = _settings(**_taken(given, [own.name for own in fields(Options)]))
-            if record is not None:
-                made["request"] = _request(record, made["place"].tenant, given)
-            answer = body(**made, **given)
-            return asyncio.run(_until_ended(answer)) if iscoroutine(answer) else answer
+        def command(**values: Any) -> Any:
+            arguments = _arguments(groups, values)
+            answer = body(**arguments, **values)
+            return asyncio.run(_until_signalled(answer)) if iscoroutine(answer) else answer
 
-        for add in reversed([add for group in groups for add in _OPTIONS[group]]):
-            command = add(command)
+        for group in reversed(groups):
+            for add in reversed(_OPTIONS[group]):
+                command = add(command)
         return command  # type: ignore[return-value]
 
     return decorate
 
 
-async def _until_ended(body: Coroutine[Any, Any, int]) -> int:
+def _arguments(groups: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
+    """Move the values of the shared options out of `values`, into the objects that they stand for."""
+    arguments: dict[str, Any] = {}
+    if {"tenant", "sources", "owner"}.intersection(groups):
+        names = ("catalogue", "store", "config", "tenant", "organization", "user")
+        arguments["workspace"] = _workspace(**_moved(values, names))
+    if {"model", "calibration", "temporal server", "temporal"}.intersection(groups):
+        arguments["options"] = _settings(**_moved(values, _names(Options)))
+    if {"run", "request"}.intersection(groups):
+        record: Any = RunRequest if "run" in groups else RouteRequest
+        request = record(tenant=arguments["workspace"].tenant, **_moved(values, _names(record)))
+        request.validate()
+        arguments["request"] = request
+    return arguments
+
+
+def _names(record: Any) -> list[str]:
+    return [record_field.name for record_field in fields(record)]
+
+
+def _moved(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: values.pop(name) for name in names if name in values}
+
+
+async def _until_signalled(body: Coroutine[Any, Any, int]) -> int:
     """Run the body. SIGTERM and SIGHUP cancel it as Ctrl-C does, so that its servers end with it."""
-    loop, task, received = asyncio.get_running_loop(), asyncio.current_task(), list[int]()
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    received = list[int]()
 
     def stop(number: int, _: object) -> None:
         if task is not None and not received:  # A second one would cut short what the first one ends.
@@ -325,12 +343,10 @@ async def _until_ended(body: Coroutine[Any, Any, int]) -> int:
 
 def ending_signals() -> list[int]:
     """Return SIGTERM, and SIGHUP unless it is ignored (`nohup`)."""
-    hangup: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none.
-    return [signal.SIGTERM, *(number for number in hangup if signal.getsignal(number) is not signal.SIG_IGN)]
-
-
-def _taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: given.pop(name) for name in names if name in given}
+    signals: list[int] = [signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # Windows has none.
+        signals.append(signal.SIGHUP)
+    return signals
 
 
 def typed(name: str) -> Any:
@@ -338,25 +354,18 @@ def typed(name: str) -> Any:
     return click.get_current_context().params.get(name)
 
 
-def _place(tenant: str | None, organization: str | None, user: str | None, **given: Any) -> Place:
+def _workspace(tenant: str | None, organization: str | None, user: str | None, **sources: Any) -> Workspace:
     if tenant is not None:
         if organization is not None or user is not None:
             raise InvalidInput(f"--tenant {tenant}: leave out --organization and --user")
         check_tenant(tenant, shared=True)
     elif organization is not None and user is not None:
         note(f"--user {user} ignored, because --organization {organization} is given")
-    return Place(given=tenant or tenant_of(organization, user), **given)
+    return Workspace(given_tenant=tenant or tenant_of(organization, user), **sources)
 
 
-def _settings(**given: Any) -> Options:
+def _settings(**values: Any) -> Options:
     """Merge the environment's settings and the given ones. A model given by name is used for every purpose."""
-    if given.get("model"):
-        given |= {"model_route": "", "model_plan": ""}
-    return options_over(given)
-
-
-def _request(record: Any, tenant: str, given: dict[str, Any]) -> Any:
-    """Return the valid request that the options make."""
-    request = record(tenant=tenant, **_taken(given, [own.name for own in fields(record)]))
-    request.validate()
-    return request
+    if values.get("model"):
+        values |= {"model_route": "", "model_plan": ""}
+    return options_over(values)

@@ -6,8 +6,9 @@ from dataclasses import asdict
 import click
 
 from orchestrator.cli.shared.command_options import taking
-from orchestrator.cli.shared.output import counted, echo_json, echo_text, meant, note, warn
-from orchestrator.cli.shared.workspace import Place
+from orchestrator.cli.shared.output import counted, echo_json, echo_text, note, suggestion, warn
+from orchestrator.cli.shared.workspace import Workspace
+from orchestrator.cli.tools.list_tools import ALL_SHOWN
 from orchestrator.common.lines import one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.index.graph import More
@@ -30,51 +31,62 @@ from orchestrator.records.request import RouteRequest
     help="Show tools that are at most N relations away from TOOL.",
 )
 @click.option("-o", "--output", type=click.Choice(["mermaid", "json"]), default="mermaid")
-async def graph(of: str | None, place: Place, hops: int, output: str) -> None:
+async def graph(of: str | None, workspace: Workspace, hops: int, output: str) -> None:
     """Show the relations between tools.
 
     With a TOOL (server:name): up to ten related tools, nearest first, and the source of each relation. With a SERVER:
     all relations of its tools. Without either: all relations. A catalogue file can state relations in its records or in
     a relations.jsonl. Other relations follow from schemas and, with a store, from the tenant's past tasks.
     """
-    async with await place.open_router(Options.from_env()) as router:
-        state = await router.engine.begin(RouteRequest(query="", tenant=place.tenant), Clock())
-    index, experience, catalogue = state.task.index, state.task.experience, state.task.index.catalogue
+    async with await workspace.open_router(Options.from_env()) as router:
+        state = await router.engine.begin(RouteRequest(query="", tenant=workspace.tenant), Clock())
+    index = state.task.index
+    experience = state.task.experience
     warn(state.warnings)
     edges = _edges(index, of, hops, lambda tool: used_together(experience, index, tool))
+    catalogue = index.catalogue
     start = [] if of is None or of in catalogue.places else [catalogue.current(of)]
-    nodes = list(dict.fromkeys([*start, *_ends(edges)]))
+    ends = [key for edge in edges for key in (edge.source, edge.to)]
+    nodes = list(dict.fromkeys([*start, *ends]))
     if output == "json":
         echo_json({"nodes": nodes, "edges": [asdict(edge) for edge in edges]})
     else:
         echo_text("\n".join(_mermaid(nodes, edges)))
-    many = f"{counted(len(edges), 'relation')} among {counted(len(nodes), 'tool')}"
-    note(many if edges else f"no relation {f'of {of} ' if of else ''}is known")
+    if edges:
+        note(f"{counted(len(edges), 'relation')} among {counted(len(nodes), 'tool')}")
+    else:
+        note(f"no relation of {of} is known" if of else "no relation is known")
 
 
 def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
-    catalogue, found = index.catalogue, index.graph
+    """Return the relations of all tools, of a server's tools, or around one tool."""
+    catalogue = index.catalogue
     if of is None or of in catalogue.places:
-        place = catalogue.places[of] if of is not None else slice(None)
-        return [edge for position in range(len(catalogue))[place] for edge in found.edges(position, more)]
+        positions = range(len(catalogue)) if of is None else range(len(catalogue))[catalogue.places[of]]
+        return [edge for position in positions for edge in index.graph.edges(position, more)]
     key = catalogue.current(of)
     if key not in catalogue.positions:
-        hint = meant(of, [*catalogue.places, *catalogue.positions], "`toolroute tools list` shows all tools")
+        hint = suggestion(of, [*catalogue.places, *catalogue.positions], ALL_SHOWN)
         raise InvalidInput(f"unknown tool or server {of!r}; {hint}")
-    leading = [place for place, tool in enumerate(catalogue) if any(own.to == key for own in tool.relations)]
-    to_it = [edge for place in leading for edge in found.edges(place, more) if edge.to == key]
-    return list(dict.fromkeys([*found.excerpt(key, hops=hops, more=more)[1], *to_it]))
+    _, near = index.graph.excerpt(key, hops=hops, more=more)
+    return list(dict.fromkeys([*near, *_edges_to(index, key, more)]))
 
 
-def _ends(edges: Sequence[Edge]) -> list[str]:
-    return [key for edge in edges for key in (edge.source, edge.to)]
+def _edges_to(index: Index, key: str, more: More) -> list[Edge]:
+    """Return the stated relations that lead to a tool."""
+    leading = [
+        position
+        for position, tool in enumerate(index.catalogue)
+        if any(relation.to == key for relation in tool.relations)
+    ]
+    return [edge for position in leading for edge in index.graph.edges(position, more) if edge.to == key]
 
 
 def _mermaid(nodes: Sequence[str], edges: Sequence[Edge]) -> list[str]:
-    number = {key: place for place, key in enumerate(nodes)}
-    named = [f'  t{number[key]}["{_quoted(key)}"]' for key in nodes]
-    arrows = [f'  t{number[e.source]} {_arrow(e)}|"{_quoted(e.type)}"| t{number[e.to]}' for e in edges]
-    return ["graph LR", *named, *arrows]
+    number = {key: position for position, key in enumerate(nodes)}
+    boxes = [f'  t{number[key]}["{_quoted(key)}"]' for key in nodes]
+    arrows = [f'  t{number[edge.source]} {_arrow(edge)}|"{_quoted(edge.type)}"| t{number[edge.to]}' for edge in edges]
+    return ["graph LR", *boxes, *arrows]
 
 
 def _arrow(edge: Edge) -> str:

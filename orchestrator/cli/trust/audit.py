@@ -7,17 +7,19 @@ from typing import Any
 import click
 
 from orchestrator.cli.shared.command_options import taking
-from orchestrator.cli.shared.output import console, counted, echo_json, note, present, table, warn
+from orchestrator.cli.shared.output import counted, echo_json, echo_json_lines, note, present, print_table, warn
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.trust.audit import EVENTS, Audit, Entry
 
 _MOST_PROBLEMS = 20
+_FILTERS = ("event", "tenant", "tool")
 
 
 def audited(event: str, tenant: str, **fields: Any) -> None:
     """Write this user's command into the audit log, if an audit log is configured."""
-    if log := Audit.named(Options.from_env().audit):
+    log = Audit.named(Options.from_env().audit)
+    if log:
         log.write(Entry(event=event, tenant=tenant, actor=f"command of {_user()}", **fields))
 
 
@@ -39,48 +41,58 @@ def audit() -> None:
 @click.option("--tenant", metavar="TENANT", help="Only entries of this tenant.")
 @click.option("--tool", metavar="KEY", help="Only entries about this tool.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
-def list_lines(last: int, event: str | None, tenant: str | None, tool: str | None, output: str) -> None:
+def list_lines(last: int, output: str, **filters: str | None) -> None:
     """List the newest lines."""
-    wanted = {name: value for name, value in (("event", event), ("tenant", tenant), ("tool", tool)) if value}
-    log = _log()
+    wanted = {name: filters[name] for name in _FILTERS if filters[name]}
+    log = _required_log()
     fitting = (line for line in log.read() if all(line.get(name) == value for name, value in wanted.items()))
-    found = [*deque(fitting, last)]
+    newest = [*deque(fitting, last)]
     if output == "json":
-        echo_json({"folder": str(log.folder), "lines": found})
+        echo_json({"folder": str(log.folder), "lines": newest})
     elif output == "jsonl":
-        for line in found:
-            echo_json(line, indent=None)
+        echo_json_lines(newest)
     else:
-        _show(found)
-        note(f"{counted(len(found), 'line')} of the audit log in {log.folder}")
+        columns = ("when", "event", "tenant", "actor", "tool", "approval", "result", "ms")
+        print_table(columns, map(_row, newest), numbers=("ms",))
+        note(f"{counted(len(newest), 'line')} of the audit log in {log.folder}")
+
+
+def _row(line: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        line.get("at", "")[:19],
+        line.get("event", ""),
+        line.get("tenant", ""),
+        line.get("actor", ""),
+        line.get("tool") or line.get("server", ""),
+        line.get("approval", ""),
+        line.get("result", ""),
+        f"{line.get('ms', 0):.0f}",
+    )
 
 
 @audit.command()
 @taking("output")
 def verify(output: str) -> int:
     """Look for lines that were changed or removed. Exit code 1: some were found."""
-    log = _log()
-    found = log.verify()
-    shown = {"folder": str(log.folder), "lines": found.lines, "first": found.first, "problems": found.problems}
-    present(output, shown, lambda: click.echo(f"{counted(found.lines, 'line')}, from number {found.first} on"))
-    warn(found.problems[:_MOST_PROBLEMS])
-    if more := len(found.problems) - _MOST_PROBLEMS:
-        warn([f"{more:,} more"] if more > 0 else [])
-    return 1 if found.problems else 0
+    log = _required_log()
+    verified = log.verify()
+    record = {
+        "folder": str(log.folder),
+        "lines": verified.lines,
+        "first": verified.first,
+        "problems": verified.problems,
+    }
+    summary = f"{counted(verified.lines, 'line')}, from number {verified.first} on"
+    present(output, record, lambda: click.echo(summary))
+    warn(verified.problems[:_MOST_PROBLEMS])
+    more = len(verified.problems) - _MOST_PROBLEMS
+    if more > 0:
+        warn([f"{more:,} more"])
+    return 1 if verified.problems else 0
 
 
-def _log() -> Audit:
+def _required_log() -> Audit:
     log = Audit.named(Options.from_env().audit)
     if log is None:
         raise InvalidInput("there is no audit log: TOOLROUTE_AUDIT is off")
     return log
-
-
-def _show(lines: list[dict[str, Any]]) -> None:
-    shown = table("when", "event", "tenant", "actor", "tool", "approval", "result", "ms", right=("ms",))
-    for line in lines:
-        about = line.get("tool") or line.get("server", "")
-        cells = [line.get(name, "") for name in ("event", "tenant", "actor")]
-        more = [line.get(name, "") for name in ("approval", "result")]
-        shown.add_row(line.get("at", "")[:19], *cells, about, *more, f"{line.get('ms', 0):.0f}")
-    console().print(shown)

@@ -1,0 +1,132 @@
+"""`toolroute servers search` and `servers add`: servers of an MCP registry, and their entries in an mcpServers file."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.output import note, present, print_table
+from orchestrator.cli.shared.workspace import Workspace
+from orchestrator.cli.trust.audit import audited
+from orchestrator.common.lines import inline, one_line
+from orchestrator.errors import InvalidInput
+from orchestrator.mcp.config.parse import McpConfig, own_config
+from orchestrator.options import Options
+
+if TYPE_CHECKING:
+    from orchestrator.client_setup.registry import RegistryEntry, RegistryServer, Variable
+
+_LONGEST_DESCRIPTION = 60
+_REGISTRY = click.option(
+    "--registry", metavar="URL", help="The MCP registry. [default: TOOLROUTE_REGISTRY, or the official registry]"
+)
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True)
+@_REGISTRY
+@taking("output")
+def search(words: tuple[str, ...], registry: str | None, output: str) -> int:
+    """Find servers in an MCP registry.
+
+    `toolroute servers add NAME` writes the entry of one of them. Exit code 3: no server was found.
+    """
+    from orchestrator.client_setup.registry import Registry
+
+    servers = Registry(registry or Options.from_env().registry).search(" ".join(words))
+    records = [server.model_dump(mode="json", include={"name", "description", "version"}) for server in servers]
+    present(output, records, lambda: _print_servers(servers))
+    if not servers:
+        note("no server was found: try fewer or other words")
+    return 0 if servers else 3
+
+
+def _print_servers(servers: "list[RegistryServer]") -> None:
+    rows = [
+        (server.name, server.version, one_line(server.summary, _LONGEST_DESCRIPTION), one_line(server.description))
+        for server in servers
+    ]
+    if rows:
+        print_table(("name", "version", "runs", "description"), rows)
+
+
+@click.command()
+@click.argument("source", metavar="NAME|FILE|URL")
+@_REGISTRY
+@click.option("--as", "name", metavar="NAME", help="The name of the entry. [default: the last part of the name]")
+@click.option("--yes", is_flag=True, help="Write the entry without a question.")
+@taking("config", "owner", "output")
+def add(source: str, registry: str | None, name: str | None, yes: bool, workspace: Workspace, output: str) -> int:
+    """Write the entry of a registry's server into your mcpServers file.
+
+    Shows what will be run and which variables it needs, and asks before it writes. Nothing is installed or started.
+    SOURCE is a server's name in the registry, or a server.json.
+    """
+    from orchestrator.client_setup.registry import Registry, entry_of, read_server
+
+    server = read_server(source, Registry(registry or Options.from_env().registry))
+    found = entry_of(server)
+    config = workspace.servers_file or own_config()
+    name = name or server.short_name
+    record = {"name": name, "server": server.name, "config": str(config), "entry": found.entry}
+    present(output, record, lambda: _print_entry(server, name, found, config))
+    _require_new_name(config, name)
+    if not _confirmed(f"Write the entry {name!r} into {config}?", yes=yes):
+        note("nothing was written")
+        return 1
+    _write(config, name, found.entry)
+    audited("configuration", workspace.owner, server=name, result="added")
+    note(f"{name} is in {config}; list its tools: toolroute tools sync --server {name} --config {config}")
+    return 0
+
+
+def _print_entry(server: "RegistryServer", name: str, found: "RegistryEntry", config: Path) -> None:
+    click.echo(inline(f"{server.name} {server.version}".rstrip()))
+    if server.description:
+        click.echo(f"  {one_line(server.description)}")
+    click.echo(f"  will {one_line(found.in_words)}")
+    for variable in found.variables:
+        click.echo(f"  needs {one_line(_in_words(variable))}")
+    click.echo(f"entry {name!r} for {inline(str(config))}:")
+    click.echo(json.dumps({name: found.entry}, indent=2, ensure_ascii=False))
+
+
+def _in_words(variable: "Variable") -> str:
+    kinds = [
+        "required" if variable.is_required else "optional",
+        *(["a secret"] if variable.is_secret else []),
+        *([f"default {variable.default}"] if variable.default is not None else []),
+    ]
+    description = f": {variable.description}" if variable.description else ""
+    return f"{variable.name} ({', '.join(kinds)}){description}"
+
+
+def _require_new_name(config: Path, name: str) -> None:
+    """Raise InvalidInput if the file has an entry of this name."""
+    if config.is_file():
+        known = McpConfig.read(config)
+        if name in known.servers or name in known.off:
+            raise InvalidInput(f"{config} has a server {name!r}: give another name with --as")
+
+
+def _confirmed(question: str, *, yes: bool) -> bool:
+    """Ask at a terminal. Raises InvalidInput without one."""
+    if yes:
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInput("nothing was written: run this command in a terminal, where you confirm it, or give --yes")
+    return click.confirm(question, err=True)
+
+
+def _write(config: Path, name: str, entry: dict[str, Any]) -> None:
+    from orchestrator.client_setup.client_file import mcp_servers_file
+    from orchestrator.common.atomic_file import replace_settings
+
+    if not config.is_file():
+        replace_settings(config, json.dumps({"mcpServers": {name: entry}}, indent=2, ensure_ascii=False) + "\n")
+        return
+    file = mcp_servers_file(config)
+    replace_settings(config, file.with_entries({**file.entries, name: entry}))

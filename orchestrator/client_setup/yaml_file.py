@@ -1,0 +1,65 @@
+"""A client's YAML file (Continue, Goose), in which the block of the servers is written anew and other lines stay.
+
+    extensions:            # a mapping by name (Goose)
+      docs: {uri: https://mcp.example/mcp}
+
+    mcpServers:            # or a list, in which each entry has its name (Continue)
+      - name: docs
+
+No library here keeps the comments of a YAML file, so a block that has some is not written.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_COMMENT = re.compile(r"(?:^|[ \t])(#.*)$", re.MULTILINE)
+_REMARKS_AT_END = re.compile(r"(?:^[ \t]*(?:#.*)?\n)+\Z", re.MULTILINE)
+
+
+def parse(text: str) -> Any:
+    """Return the value of the file. Raises ValueError for a broken one."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"not YAML ({' '.join(str(error).split())})") from None
+
+
+def comments(text: str) -> list[str]:
+    """Return the comments of the file."""
+    return _COMMENT.findall(text)
+
+
+def with_servers(text: str, key: str, entries: Mapping[str, Any]) -> str:
+    """Return the text with these servers as the value of `key`, and all other lines unchanged.
+
+    Raises ValueError where a comment would be lost.
+    """
+    import yaml
+
+    start, end = _block(text, key)
+    if remarks := comments(text[start:end]):
+        raise ValueError(f"the comment {remarks[0]!r} would be lost")
+    servers: Any = entries
+    if isinstance((parse(text) or {}).get(key), list):
+        servers = [{"name": name, **entry} for name, entry in entries.items()]
+    written = yaml.safe_dump({key: servers}, sort_keys=False, allow_unicode=True, width=1_000)
+    gap = "" if not text[:start] or text[:start].endswith("\n") else "\n"
+    return text[:start] + gap + written + text[end:]
+
+
+def _block(text: str, key: str) -> tuple[int, int]:
+    """Return the start and end of the lines of a key. Both are the end of a file that lacks it."""
+    import yaml
+
+    root: Any = yaml.compose(text, yaml.SafeLoader)
+    names = [name for name, _ in root.value] if root else []
+    starts = [name.start_mark.index for name in names] + [len(text)]
+    for name, start, following in zip(names, starts, starts[1:], strict=False):
+        if name.value == key:
+            # Comments and blank lines before the next key belong to that key.
+            remarks = _REMARKS_AT_END.search(text, start, following)
+            return start, remarks.start() if remarks else following
+    return len(text), len(text)
