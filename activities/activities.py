@@ -72,7 +72,10 @@ class Activities:
         """Return the Decision for a RouteRequest."""
         async with working(given, RouteRequest) as request:
             request.validate()  # A worker serves many tenants, so a request without a tenant is an error.
-            return await self.resources.limited(await (await self.resources.router()).route(request))
+            await self.resources.list_servers(request.tenant)
+            decision = await (await self.resources.router()).route(request)
+            await self.resources.check_executors(request.tenant)
+            return await self.resources.limited(decision)
 
     @activity.defn(name=names.PLAN)
     async def plan(self, given: RawValue) -> Plan:

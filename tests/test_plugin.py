@@ -25,7 +25,8 @@ from orchestrator.records.tool import Tool
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from tests.decisions import NOW
 from tests.my_workflow import Assistant
-from tests.running import TENANT, plugin_over
+from tests.runner import Serve
+from tests.running import SERVERS, TENANT, plugin_over
 from tests.servers.start import config, entry, until
 from tests.temporal import DEPLOYMENT, working
 
@@ -145,8 +146,8 @@ async def test_a_users_worker_keeps_its_own_options(temporal_address: str, task_
 
 
 def test_what_contradicts_itself_fails_where_it_is_written() -> None:
-    with pytest.raises(InvalidConfig, match="a catalogue and a store"):
-        OrchestratorPlugin(catalogue="tools.jsonl", store="folder")
+    with pytest.raises(InvalidConfig, match="both store and stores"):
+        OrchestratorPlugin(store="folder", stores=["other"])
     with pytest.raises(InvalidConfig, match="by its key"):
         OrchestratorPlugin(executors={"files:": print})
 
@@ -202,10 +203,29 @@ async def test_functions_of_a_catalogue_carry_out_their_own_calls() -> None:
     assert (await plugin.resources.execute(call)).text == "said yes"
 
 
+async def test_functions_and_mcp_servers_are_routed_together(serve: Serve) -> None:
+    runner = await serve(OrchestratorPlugin(catalogue=Catalogue.of(say), mcp_servers=SERVERS))
+    for task, tool in (("say the text 'yes'", "say"), ("get the current time in Berlin", "time:get_current_time")):
+        request = RouteRequest(query=task, tenant=TENANT)
+        decision = await (await runner.begin(names.ROUTE, request, result_type=Decision)).result()
+        assert decision.recommended[0] == tool
+    result, _ = await runner.run("say the text 'yes'")
+    assert result.answer == "said yes"
+
+
+async def test_an_executor_for_no_tool_is_named(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
+    runner = await serve(OrchestratorPlugin(catalogue=Catalogue.of(say), store=":memory:", executors={"crm:f": say}))
+    request = RouteRequest(query="say the text 'yes'", tenant=TENANT)
+    for _ in range(2):
+        await (await runner.begin(names.ROUTE, request)).result()
+    assert caplog.text.count("executors: tenant 'org:1' has no tool 'crm:f': add the tool") == 1
+
+
 FIRST_CALL = """
 import asyncio, sys
 from tests.decisions import NOW
-from tests.running import TENANT, plugin_over
+from tests.runner import Serve
+from tests.running import SERVERS, TENANT, plugin_over
 from orchestrator.records.call import ToolCall
 
 async def main():

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest, Turn
 from orchestrator.records.tool import Kind, Stage
 from orchestrator.runtime.router import Router
+from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
+from tests.stores import by_server, shipped
 
 CLEAR = "refund charge ch_3PqX, the customer paid twice"
 """Settled by its words."""
@@ -419,3 +422,21 @@ def test_reprs_fit_on_a_line(router: Router) -> None:
 def test_a_server_that_the_catalogue_lacks_is_refused() -> None:
     with pytest.raises(InvalidConfig, match=r"servers: unknown name 'stirpe'; did you mean 'stripe'\?"):
         Router(sample(), servers=["stirpe"])
+
+
+def water_plants(room: str) -> str:
+    """Water the plants in a room."""
+    return room
+
+
+async def test_functions_and_a_store_are_routed_together(tmp_path: Path) -> None:
+    store = Store(str(tmp_path), embedder=shipped())
+    store.replace_servers("org:1", by_server(list(sample().tools)))
+    async with Router(Catalogue.of(water_plants), store=store) as router:
+        for task, tool in (("water the plants", "water_plants"), ("refund charge ch_3PqX", "stripe:refund_charge")):
+            for hint in ("keyword", "semantic"):
+                assert (await router.route(task, tenant="org:1", route_hint=hint)).recommended[0] == tool
+        assert "water_plants" in keys(await router.route("water the plants", tenant="org:2"))
+        rest = [other for other in sample() if other.key != "stripe:refund_charge"]
+        store.replace_servers("org:1", by_server(rest))
+        assert "stripe:refund_charge" not in keys(await router.route("refund charge ch_3PqX", tenant="org:1"))

@@ -16,6 +16,7 @@ from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.always import Capability
 from orchestrator.index.index import Index
 from orchestrator.runtime import index_file
+from orchestrator.runtime.with_catalogue import StoreWithCatalogue
 from orchestrator.store.sources import Sources
 from orchestrator.store.store import Store, Stored
 
@@ -65,7 +66,7 @@ class IndexCache:
     def __init__(
         self,
         catalogue: Catalogue | str | Path | None,
-        store: Store | Sources | None,
+        store: Store | Sources | StoreWithCatalogue | None,
         capabilities: Sequence[Capability],
         most: int,
     ) -> None:

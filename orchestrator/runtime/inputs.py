@@ -61,21 +61,20 @@ def task_of(decision: Decision | str, tenant: str) -> tuple[str, str]:
 def stores_to_read(
     catalogue: object, store: Store | str | Path | None, stores: Sequence[Source | Store | str | Path], options: Options
 ) -> Sequence[Source | Store | str | Path]:
-    """Return the stores to read. Empty if a catalogue is given.
+    """Return the stores to read. Empty if only a catalogue is given.
 
     Raises:
-        InvalidInput: Both a catalogue and a store are given, or neither.
+        InvalidInput: Both `store` and `stores` are given, or nothing.
     """
-    kinds = [kind is not None for kind in (catalogue, store)] + [bool(stores)]
-    if sum(kinds) > 1:
-        raise InvalidInput("a Router takes one of catalogue, store and stores: give exactly one of them")
-    if catalogue is not None:
-        return ()
+    if store is not None and stores:
+        raise InvalidInput("a Router takes a store or stores: give only one of them")
     if store is not None:
         return (store,)
-    places = stores or stores_of(options.store)
+    if stores or catalogue is not None:
+        return stores
+    places = stores_of(options.store)
     if not places:
-        raise InvalidInput("a Router takes one of catalogue, store and stores: give exactly one of them")
+        raise InvalidInput("a Router needs tools: give a catalogue, a store or stores")
     return places
 
 

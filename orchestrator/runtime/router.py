@@ -41,6 +41,7 @@ from orchestrator.runtime.inputs import check_types, fit_from, stores_to_read, t
 from orchestrator.runtime.recording import actor_name, masked, study, uses_with_hashes
 from orchestrator.runtime.report import report
 from orchestrator.runtime.route_models import RouteModels
+from orchestrator.runtime.with_catalogue import StoreWithCatalogue
 from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Store
 
@@ -52,12 +53,12 @@ Vector = NDArray[np.float32]
 class Router:
     """Routes tasks to tools, in process.
 
-    Give it a catalogue or a store. All tenants share a catalogue. A store has each tenant's own tools. The Router opens
-    everything on first use and closes it with its context, `async with` or `with`. One Router serves many calls of one
-    event loop. `route_sync` and `record_sync` are for programs without an event loop.
+    Give it a catalogue, a store or both. All tenants share a catalogue. A store has each tenant's own tools. The Router
+    opens everything on first use and closes it with its context, `async with` or `with`. One Router serves many calls
+    of one event loop. `route_sync` and `record_sync` are for programs without an event loop.
 
     Args:
-        catalogue: A Catalogue, a file, or a folder with a file.
+        catalogue: A Catalogue, a file, or a folder with a file. With a store, its tools are added to each tenant's.
         store: A folder, a URL or a Store. Default: the store of the options.
         stores: Several stores or Sources. New tools and Outcomes go to the first one, and the others are only read.
         embedder: Default: the embedder of the store or of the options.
@@ -100,7 +101,7 @@ class Router:
         check_types(catalogue, store, stores, embedder, options, calibration, pipeline)
         options = options or Options()
         sources = [Source.of(place) for place in stores_to_read(catalogue, store, stores, options)]
-        if catalogue is not None and servers:
+        if catalogue is not None and servers and not sources:
             catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue.read(catalogue)
             check_known("servers", servers, catalogue.places)
         self.options = options
@@ -117,7 +118,7 @@ class Router:
         self.engine = RouteEngine(
             options,
             calibration if isinstance(calibration, Calibration) else fit.maps(shipped()),
-            IndexCache(catalogue, self._tools_of(sources), tuple(capabilities), options.cached_tenants),
+            IndexCache(catalogue, self._tools_of(sources, catalogue), tuple(capabilities), options.cached_tenants),
             ExperienceCache(self.store, options.cached_tenants, options.experience_days),
             embedding,
             models_of_route,
@@ -166,11 +167,16 @@ class Router:
         self._owned_stores.append(store)
         return store
 
-    def _tools_of(self, sources: Sequence[Source]) -> Store | Sources | None:
+    def _tools_of(
+        self, sources: Sequence[Source], catalogue: Catalogue | str | Path | None
+    ) -> Store | Sources | StoreWithCatalogue | None:
         """Return what has the tools of these sources. One store needs no merging."""
+        store: Store | Sources | None = self.store
         if len(sources) > 1 or any(source.tenant for source in sources):
-            return Sources(sources, self.options.store_timeout_s)
-        return self.store
+            store = Sources(sources, self.options.store_timeout_s)
+        if store is None or catalogue is None:
+            return store
+        return StoreWithCatalogue(store, catalogue, lambda: self.embedder)
 
     async def __aenter__(self) -> Self:
         return self

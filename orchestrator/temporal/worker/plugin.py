@@ -60,13 +60,14 @@ class OrchestratorPlugin(SimplePlugin):
 
     Args:
         catalogue: A catalogue for all tenants: a Catalogue, a tools.jsonl file or a folder of such files. Its Python
-            functions
-            become executors.
-        store: A folder or a Qdrant URL with each tenant's own tools. Default: the user's store.
+            functions become executors.
+        store: A folder or a Qdrant URL with each tenant's own tools. Default: the user's store. Beside a catalogue:
+            none, or the user's store if `mcp_servers` are given and the catalogue has no MCP tool.
         stores: Several stores, as `Router` takes them.
         embedder: As `Router` takes it.
         options: As `Router` takes them. Default: the environment variables.
-        mcp_servers: An `mcpServers` configuration, its path, or a function from the tenant to a configuration.
+        mcp_servers: An `mcpServers` configuration, its path, or a function from the tenant to a configuration. Beside
+            a catalogue and a store, the servers of a tenant are listed before its first route.
         executors: Functions and Executors by a tool's key, `server:*` or kind.
         models: Makes the language models. Default: the models that the options name.
         only_servers: The names of the MCP servers that may give matches. Default: all.
@@ -116,14 +117,16 @@ class OrchestratorPlugin(SimplePlugin):
         """Make a plugin. The documentation of the class describes the parameters."""
         if isinstance(nexus, str):
             raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
-        if catalogue is not None and (store is not None or stores):
-            raise InvalidConfig("both a catalogue and a store were given: give only one of them")
-
+        if store is not None and stores:
+            raise InvalidConfig("both store and stores were given: give only one of them")
         if isinstance(catalogue, str | Path) and (executors or only_servers) and Path(catalogue).exists():
             catalogue = _catalogue_of(catalogue)  # A client may name a file that exists only on its workers.
+        has_store = catalogue is None or store is not None or bool(stores)
         if catalogue is not None and not isinstance(catalogue, str | Path):
-            executors = _executors_for(catalogue, executors or {})
-            check_known("only_servers", only_servers or (), catalogue.places)
+            has_store = has_store or (mcp_servers is not None and not _has_mcp_tools(catalogue))
+            executors = _executors_for(catalogue, executors or {}, has_store)
+            if not has_store:
+                check_known("only_servers", only_servers or (), catalogue.places)
         settings = _Settings(options, [store] if store else stores)
 
         def make_router() -> "Router":
@@ -131,7 +134,7 @@ class OrchestratorPlugin(SimplePlugin):
 
             return Router(
                 catalogue,
-                stores=settings.stores if catalogue is None else (),
+                stores=settings.stores if has_store else (),
                 embedder=embedder,
                 options=settings.options,
                 servers=only_servers,
@@ -147,6 +150,7 @@ class OrchestratorPlugin(SimplePlugin):
             settings.results_in,
             warm,
             lambda: settings.options.changes,
+            lists_servers=catalogue is not None and has_store,
         )
         self._registers = register
         self._free_slots = free_slots
@@ -260,15 +264,23 @@ def _catalogue_of(path: str | Path) -> "Catalogue":
     return Catalogue.read(path)
 
 
-def _executors_for(catalogue: "Catalogue", given: Mapping[str, Registered]) -> Mapping[str, Registered]:
+def _has_mcp_tools(catalogue: "Catalogue") -> bool:
+    return any(tool.kind is Kind.MCP for tool in catalogue)
+
+
+def _executors_for(
+    catalogue: "Catalogue", given: Mapping[str, Registered], has_store: bool
+) -> Mapping[str, Registered]:
     """Return the given executors and the catalogue's own functions.
 
     Raises:
-        InvalidConfig: The catalogue has no tool with the name of an executor.
+        InvalidConfig: There is no store, and the catalogue has no tool with the name of an executor.
     """
-    whole = [f"{server}:*" for server in catalogue.places]
-    check_known("executors", given, [*catalogue.positions, *whole, *Kind])
-    return {**{tool.key: tool.function for tool in catalogue if tool.function}, **given}
+    if not has_store:
+        servers = [f"{server}:*" for server in catalogue.places]
+        check_known("executors", given, [*catalogue.positions, *servers, *Kind])
+    functions = {tool.key: tool.function for tool in catalogue if tool.function}
+    return {**functions, **given}
 
 
 def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:

@@ -3,6 +3,7 @@ ends.
 """
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.common.json_input import meant
 from orchestrator.common.threads import Threads
 from orchestrator.errors import (
     FAULTS,
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from orchestrator.mcp.sync import SyncReport
     from orchestrator.records.decision import Decision
     from orchestrator.runtime.router import Router
+
+logger = logging.getLogger(__name__)
 
 ServerConfig = McpConfig | Mapping[str, Any] | str | Path
 """An `mcpServers` configuration: a mapping, the path of the JSON file, or an McpConfig."""
@@ -77,6 +81,8 @@ class Resources:
         results_in: Callable[[], str | Path] = default_store,
         warm: int = 0,
         changes: Callable[[], ChangePolicy] = lambda: "safe",
+        *,
+        lists_servers: bool = False,
     ) -> None:
         self.changes = changes
         """Returns the policy for changed definitions that wait until somebody accepts them."""
@@ -89,6 +95,9 @@ class Resources:
         self._router: Router | None = None
         self._tenants: OrderedDict[str, Connections | None] = OrderedDict()
         self._turns: dict[str, Turns] = {}
+        self._lists_servers = lists_servers
+        self._listed: set[str] = set()
+        self._unused_executors = {name for name in self._registered if ":" in name and not name.endswith(":*")}
         self._limits: dict[str, _Limits] = {}
         self._limits_read = 0.0
         self._warm, self._warming = warm, set[asyncio.Task[None]]()
@@ -195,6 +204,35 @@ class Resources:
             if call.tool.kind is Kind.MCP and connections and await self._has_changed(connections, call, entry):
                 return await self._executors.execute(call, connections, confirm)
             raise
+
+    async def list_servers(self, tenant: str) -> None:
+        """List the tenant's servers that its store does not know yet, once in this process. Failures are logged."""
+        if not self._lists_servers or tenant in self._listed:
+            return
+        self._listed.add(tenant)
+        try:
+            config = McpConfig.of(await self._config_of(tenant) or _NONE_NOW)
+            known = await (await self.router()).servers(tenant)
+            unlisted = tuple(name for name in config.servers if name not in known)
+            if unlisted:
+                report = await self.sync(SyncRequest(tenant=tenant, servers=unlisted))
+                for server in report.servers:
+                    if server.error:
+                        logger.warning("server %r of tenant %r has no tools: %s", server.server, tenant, server.error)
+        except ToolrouteError as error:
+            self._listed.discard(tenant)
+            logger.warning("the servers of tenant %r could not be listed: %s", tenant, error)
+
+    async def check_executors(self, tenant: str) -> None:
+        """Warn once about each executor for a tool that the tenant's catalogue does not have."""
+        if not self._unused_executors:
+            return
+        known = (await (await self.router()).engine.catalogue(tenant)).positions
+        for name in sorted(self._unused_executors):
+            if name not in known:
+                remedy = meant(name, known) or ": add the tool, for example with catalogue=Catalogue.of(function)"
+                logger.warning("executors: tenant %r has no tool %r%s", tenant, name, remedy)
+        self._unused_executors = set()
 
     async def limited(self, decision: "Decision") -> "Decision":
         """Return the Decision with its servers' limits as labels of its tools. A tool's own labels take precedence.
