@@ -54,11 +54,17 @@ def make_app(scope: Scope, token: str) -> Starlette:
         ],
         exception_handlers={ToolrouteError: _refused, HTTPException: _refused},
     )
-    app.state.scope, app.state.token, app.state.templates = scope, token, environment()
+    app.state.scope = scope
+    app.state.token = token
+    app.state.templates = environment()
     return app
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 400 if isinstance(error, InvalidInput) else 503
-    text = error.detail if isinstance(error, HTTPException) else str(error)
+    if isinstance(error, HTTPException):
+        status = error.status_code
+        text = error.detail
+    else:
+        status = 400 if isinstance(error, InvalidInput) else 503
+        text = str(error)
     return page(request, "message.html", status, title="This did not work", text=text)

@@ -15,13 +15,15 @@ from orchestrator.ui.scope import Scope
 
 async def ask(request: Request) -> Response:
     """Show the Decision for the task in the query string, or a form."""
-    scope, task = Scope.of(request), request.query_params.get("task", "").strip()
+    scope = Scope.of(request)
+    task = request.query_params.get("task", "").strip()
     if not task:
         known = await scope.router.engine.catalogue(scope.tenant)
         counts = {"tools": len(known), "servers": len(known.places)}
         return page(request, "ask.html", asked="", kept=False, shown=None, **counts)
     asked = RouteRequest(query=task, tenant=scope.tenant)
-    decision, past = await scope.router.route(asked), await scope.router.past_like(asked)
+    decision = await scope.router.route(asked)
+    past = await scope.router.past_like(asked)
     shown = Shown.of(explained(decision, past))
     return page(request, "ask.html", asked=task, kept=False, **view(shown, scope.options.gate))
 

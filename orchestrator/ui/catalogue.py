@@ -1,7 +1,9 @@
 """The overview of a catalogue: its size, its flags, names that collide, and tools that their own words do not find."""
 
+import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.datastructures import FormData
@@ -29,31 +31,38 @@ async def catalogue(request: Request) -> Response:
 async def measure(request: Request, form: FormData) -> Response:
     """Search the tools by their own words, and show how many are found."""
     scope = Scope.of(request)
-    known = await scope.router.engine.catalogue(scope.tenant)
-    chosen = known.tools[:: max(1, -(-len(known) // SAMPLE))]
-    found = [one.key for one in chosen if (text := own_words(one)) and await _finds(scope, one.key, text)]
-    unfound = [one.key for one in chosen if one.key not in {*found}]
-    return await _page(request, {"tools": len(chosen), "found": len(found), "unfound": unfound[:_SHOWN]})
+    catalogue = await scope.router.engine.catalogue(scope.tenant)
+    step = max(1, math.ceil(len(catalogue) / SAMPLE))
+    sample = catalogue.tools[::step]
+    unfound = [tool.key for tool in sample if not await _is_found(scope, tool)]
+    measured = {"tools": len(sample), "found": len(sample) - len(unfound), "unfound": unfound[:_SHOWN]}
+    return await _page(request, measured)
 
 
-async def _finds(scope: Scope, key: str, text: str) -> bool:
-    decision = await scope.router.route(
-        RouteRequest(query=text, tenant=scope.tenant, limit=WITHIN, route_hint=RouteHint.SEMANTIC)
-    )
-    return any(match.tool.key == key for match in decision.matches)
+async def _is_found(scope: Scope, tool: Tool) -> bool:
+    """Return True if a search with the tool's own words finds it."""
+    query = own_words(tool)
+    if not query:
+        return False
+    request = RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN, route_hint=RouteHint.SEMANTIC)
+    decision = await scope.router.route(request)
+    return any(match.tool.key == tool.key for match in decision.matches)
 
 
 async def _page(request: Request, measured: dict[str, Any] | None) -> Response:
     scope = Scope.of(request)
     index = await scope.router.engine.index(scope.tenant)
-    known, flags = index.catalogue, Counter(why for own in index.flags.values() for why in own)
-    sharing = index.derived("names that collide", lambda: collisions(known))
-    silent = index.derived("tools without own words", lambda: sum(not own_words(one) for one in known))
+    catalogue = index.catalogue
+    flags = Counter[str]()
+    for reasons in index.flags.values():
+        flags.update(reasons)
+    sharing = index.derived("names that collide", lambda: collisions(catalogue))
+    silent = index.derived("tools without own words", lambda: sum(not own_words(tool) for tool in catalogue))
     return page(
         request,
         "catalogue.html",
-        known=known,
-        kinds=Counter(str(one.kind) for one in known),
+        known=catalogue,
+        kinds=Counter(str(tool.kind) for tool in catalogue),
         flags=flags.most_common(_SHOWN),
         flagged=len(index.flags),
         sharing=sharing[:_SHOWN],
@@ -67,14 +76,21 @@ async def _page(request: Request, measured: dict[str, Any] | None) -> Response:
     )
 
 
-def collisions(known: Catalogue) -> list[tuple[str, list[str]]]:
+def collisions(catalogue: Catalogue) -> list[tuple[str, list[str]]]:
     """Return the names that several servers use, with the keys of their tools, most frequent first.
 
     Names are equal if they have the same letters and digits: `createIssue` and `create_issue` collide.
     """
-    named = dict[str, dict[str, Tool]]()
-    for one in known:
-        named.setdefault(_NO_LETTER.sub("", one.name).lower(), {}).setdefault(one.server, one)
-    found = [[*own.values()] for own in named.values() if len(own) > 1]
-    found.sort(key=len, reverse=True)
-    return [(Counter(one.name for one in own).most_common(1)[0][0], [one.key for one in own]) for own in found]
+    by_letters = dict[str, dict[str, Tool]]()  # The first tool of each server, by the letters of its name.
+    for tool in catalogue:
+        letters = _NO_LETTER.sub("", tool.name).lower()
+        by_letters.setdefault(letters, {}).setdefault(tool.server, tool)
+    groups = [list(by_server.values()) for by_server in by_letters.values() if len(by_server) > 1]
+    groups.sort(key=len, reverse=True)
+    return [(_usual_name(tools), [tool.key for tool in tools]) for tools in groups]
+
+
+def _usual_name(tools: Sequence[Tool]) -> str:
+    """Return the spelling that most of the tools have."""
+    [(name, _)] = Counter(tool.name for tool in tools).most_common(1)
+    return name

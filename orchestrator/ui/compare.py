@@ -21,21 +21,26 @@ async def compare(request: Request) -> Response:
     tasks = [request.query_params.get(name, "").strip() for name in ("first", "second")]
     if not all(tasks):
         return _page(request, tasks, None)
-    return _page(request, tasks, [await _now(request, task) for task in tasks])
+    return _page(request, tasks, [await _routed(request, task) for task in tasks])
 
 
 async def compare_kept(request: Request, form: FormData) -> Response:
     """Compare two kept Decisions. Without a second file, the task of the first file is routed now."""
-    files = [given for name in ("first", "second") if isinstance(given := form.get(name), UploadFile) and given.size]
+    fields = [form.get(name) for name in ("first", "second")]
+    files = [field for field in fields if isinstance(field, UploadFile) and field.size]
     if not files:
         raise HTTPException(400, "no file was chosen. Choose a file that `toolroute route -o json` has printed")
-    kept = [Shown.read(await file.read()) for file in files]
-    return _page(request, ["", ""], kept if len(kept) == 2 else [*kept, await _now(request, kept[0].query)])
+    decisions = [Shown.read(await file.read()) for file in files]
+    if len(decisions) == 1:
+        decisions.append(await _routed(request, decisions[0].query))
+    return _page(request, ["", ""], decisions)
 
 
-async def _now(request: Request, task: str) -> Shown:
+async def _routed(request: Request, task: str) -> Shown:
+    """Return the Decision for a task, made now."""
     scope = Scope.of(request)
-    return Shown.of(explained(await scope.router.route(RouteRequest(query=task, tenant=scope.tenant))))
+    decision = await scope.router.route(RouteRequest(query=task, tenant=scope.tenant))
+    return Shown.of(explained(decision))
 
 
 def _page(request: Request, tasks: list[str], both: list[Shown] | None) -> Response:
@@ -44,7 +49,13 @@ def _page(request: Request, tasks: list[str], both: list[Shown] | None) -> Respo
 
 
 def _rows(first: Shown, second: Shown) -> Iterator[dict[str, Any]]:
-    """Yield each match of either Decision with its place and its probability in both."""
-    sides = [{m.tool: (n, m.score) for n, m in enumerate(one.matches[:MOST_SHOWN], 1)} for one in (first, second)]
-    for tool in dict.fromkeys([*sides[1], *sides[0]]):
-        yield {"tool": tool, "before": sides[0].get(tool), "after": sides[1].get(tool)}
+    """Yield each match of either Decision with its rank and its probability in both."""
+    before = _ranked(first)
+    after = _ranked(second)
+    for tool in dict.fromkeys([*after, *before]):
+        yield {"tool": tool, "before": before.get(tool), "after": after.get(tool)}
+
+
+def _ranked(decision: Shown) -> dict[str, tuple[int, float]]:
+    """Return the rank and the probability of each match, by key."""
+    return {match.tool: (rank, match.score) for rank, match in enumerate(decision.matches[:MOST_SHOWN], 1)}

@@ -41,13 +41,14 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
         shown: The Decision.
         gate: The keyword confidence, 0 to 1, from which on no semantic search is needed.
     """
-    hops = {one.tool: one.hops for one in shown.related}
+    hops = {related.tool: related.hops for related in shown.related}
+    durations = [ms for stage, ms in shown.timings_ms.items() if stage != "total"]
     return {
         "shown": shown,
         "most": MOST_SHOWN,
         "first": frozenset(shown.recommended),
         "path": path(shown, gate),
-        "longest": max((ms for name, ms in shown.timings_ms.items() if name != "total"), default=0) or 1,
+        "longest": max(durations, default=0) or 1,
         "gate": gate,
         "legs": LEGS,
         "kinds": {match.kind for match in shown.matches},
@@ -60,29 +61,30 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
 
 def _best_for(shown: Shown, clause: int) -> str:
     """Return the key of the best match for one clause, or an empty text."""
-    chances = [(m.for_parts[clause], m.tool) for m in shown.matches if len(m.for_parts) > clause]
-    best = max(chances, default=(0.0, ""))
-    return best[1] if best[0] > 0 else ""
+    probabilities = [(match.for_parts[clause], match.tool) for match in shown.matches if len(match.for_parts) > clause]
+    probability, tool = max(probabilities, default=(0.0, ""))
+    return tool if probability > 0 else ""
 
 
 def _by_reason(shown: Shown) -> dict[str, list[str]]:
     """Return the rejected tools by reason, without the number that differs for each tool."""
-    found: dict[str, list[str]] = {}
-    for one in shown.rejected[:MOST_SHOWN]:
-        found.setdefault(_NUMBER.sub("", one.why), []).append(one.tool)
-    return found
+    by_reason: dict[str, list[str]] = {}
+    for rejected in shown.rejected[:MOST_SHOWN]:
+        reason = _NUMBER.sub("", rejected.why)
+        by_reason.setdefault(reason, []).append(rejected.tool)
+    return by_reason
 
 
 def path(shown: Shown, gate: float) -> list[PassedStage]:
     """Return the stages in the order in which they ran, with the gate after the keyword leg."""
-    passed = [
-        PassedStage(name=name, found=_found(name, shown), ms=ms)
-        for name, ms in [*shown.timings_ms.items()][:MOST_SHOWN]
-    ]
-    last = next((n for n, one in enumerate(passed, start=1) if one.name == "keyword"), None)
-    if last is not None:
-        passed.insert(last, PassedStage(name="gate", found=_gate_outcome(shown, gate)))
-    return [one for one in passed if one.name != "total"]
+    stages = []
+    for name, ms in list(shown.timings_ms.items())[:MOST_SHOWN]:
+        if name == "total":
+            continue
+        stages.append(PassedStage(name=name, found=_result_of(name, shown), ms=ms))
+        if name == "keyword":
+            stages.append(PassedStage(name="gate", found=_gate_outcome(shown, gate)))
+    return stages
 
 
 def _gate_outcome(shown: Shown, gate: float) -> str:
@@ -92,20 +94,20 @@ def _gate_outcome(shown: Shown, gate: float) -> str:
     return "keyword search was enough" if shown.gate_confidence >= gate else "no semantic search ran"
 
 
-def _found(stage: str, shown: Shown) -> str:
+def _result_of(stage: str, shown: Shown) -> str:
+    """Return the result of a stage in words. A leg of the user's has none, because its evidence has another name."""
     if stage == "load":
         return f"{shown.catalogue.tools:,} tools"
     if stage == "understand":
         return f"{len(shown.parts)} clauses" if shown.parts else "one clause"
     if stage == "select":
-        return f"{len(shown.matches)} matches, use first: {', '.join(shown.recommended[:MOST_SHOWN]) or 'none'}"
+        recommended = ", ".join(shown.recommended[:MOST_SHOWN]) or "none"
+        return f"{len(shown.matches)} matches, use first: {recommended}"
     by_leg = [(match.evidence[stage], match.tool) for match in shown.matches if match.evidence.get(stage)]
     if not by_leg:
-        return (
-            "found none of the matches" if stage in LEGS else ""
-        )  # Other legs give evidence under names of their own.
-    chance, best = max(by_leg)
-    return f"found {len(by_leg)} of the matches, best: {best} with {chance:.2f}"
+        return "found none of the matches" if stage in LEGS else ""
+    probability, best = max(by_leg)
+    return f"found {len(by_leg)} of the matches, best: {best} with {probability:.2f}"
 
 
 def as_file(value: dict[str, Any], gate: float) -> str:

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 
 from orchestrator.records.relation import NEEDS, SIMILAR, USED_WITH, Edge
 
-_WIDTH, _HEIGHT, _GAP, _ROW = 220, 34, 150, 54
+# A tool's box, the gap between two columns, and the height of a row, in pixels:
+_WIDTH = 220
+_HEIGHT = 34
+_GAP = 150
+_ROW = 54
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,37 +51,49 @@ def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> GraphDrawing | None
         edges: The relations to draw.
         hops: The distance of each tool from the first tools. Other tools are in the first column.
     """
-    columns: dict[int, list[str]] = {}
-    for key in dict.fromkeys(key for edge in edges for key in (edge.source, edge.to)):
-        columns.setdefault(hops.get(key, 0), []).append(key)
-    nodes = {
-        key: Node(key=key, x=column * (_WIDTH + _GAP) + 1, y=row * _ROW + 10)
-        for column, (_, own) in enumerate(sorted(columns.items()))
-        for row, key in enumerate(own)
-    }
-    if not nodes:
+    if not edges:
         return None
+    columns = _columns(edges, hops)
+    nodes: dict[str, Node] = {}
+    for column, keys in enumerate(columns):
+        for row, key in enumerate(keys):
+            nodes[key] = Node(key=key, x=column * (_WIDTH + _GAP) + 1, y=row * _ROW + 10)
+    arrows = [_arrow(edges, nodes[source], nodes[to]) for (source, to), edges in _by_pair(edges).items()]
     return GraphDrawing(
         nodes=tuple(nodes.values()),
-        arrows=tuple(_arrow(own, nodes[source], nodes[to]) for (source, to), own in _by_pair(edges).items()),
+        arrows=tuple(arrows),
         width=len(columns) * (_WIDTH + _GAP),
-        height=max(map(len, columns.values())) * _ROW + 10,
+        height=max(map(len, columns)) * _ROW + 10,
     )
+
+
+def _columns(edges: Sequence[Edge], hops: Mapping[str, int]) -> list[list[str]]:
+    """Return the tools of the edges in columns, by their distance from the first tools."""
+    by_distance: dict[int, list[str]] = {}
+    for edge in edges:
+        for key in (edge.source, edge.to):
+            column = by_distance.setdefault(hops.get(key, 0), [])
+            if key not in column:
+                column.append(key)
+    return [by_distance[distance] for distance in sorted(by_distance)]
 
 
 def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:
     """Group the edges by source and target. Skip an edge without a direction between tools that have another edge."""
     pairs: dict[tuple[str, str], list[Edge]] = {}
     for edge in edges:
-        pair, back = (edge.source, edge.to), (edge.to, edge.source)
-        if edge.type not in (SIMILAR, USED_WITH) or not {pair, back} & pairs.keys():
+        pair = (edge.source, edge.to)
+        has_direction = edge.type not in (SIMILAR, USED_WITH)
+        is_new = pair not in pairs and pair[::-1] not in pairs
+        if has_direction or is_new:
             pairs.setdefault(pair, []).append(edge)
     return pairs
 
 
 def _arrow(edges: Sequence[Edge], source: Node, to: Node) -> Arrow:
     """Draw an arrow from side to side, or a bow on the right within a column."""
-    start, end = source.y + _HEIGHT / 2, to.y + _HEIGHT / 2
+    start = source.y + _HEIGHT / 2
+    end = to.y + _HEIGHT / 2
     x0 = source.x + (_WIDTH if source.x <= to.x else 0)
     x1 = to.x + (_WIDTH if source.x >= to.x else 0)
     bend = (x0 + x1) / 2 if source.x != to.x else x0 + 60
@@ -95,4 +111,8 @@ def _arrow(edges: Sequence[Edge], source: Node, to: Node) -> Arrow:
 def curve(shares: Sequence[float | None]) -> list[tuple[float, float]]:
     """Return the points of shares from left to right, in equal steps over 560 x 120. Unknown shares have no point."""
     step = 560 / max(len(shares) - 1, 1)
-    return [(round(n * step, 1), round(120 * (1 - share), 1)) for n, share in enumerate(shares) if share is not None]
+    points = []
+    for number, share in enumerate(shares):
+        if share is not None:
+            points.append((round(number * step, 1), round(120 * (1 - share), 1)))
+    return points

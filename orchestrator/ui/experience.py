@@ -13,7 +13,7 @@ from orchestrator.common.keys import split_key
 from orchestrator.experience.calls import Calls
 from orchestrator.experience.figures import figures
 from orchestrator.index.index import Index
-from orchestrator.records.outcome import Outcome
+from orchestrator.records.outcome import Claim, Outcome
 from orchestrator.ui import drawing
 from orchestrator.ui.page import page
 from orchestrator.ui.scope import Scope
@@ -27,7 +27,8 @@ async def experience(request: Request) -> Response:
     """Show the figures of the remembered tasks."""
     scope = Scope.of(request)
     outcomes = await asyncio.to_thread(scope.outcomes)
-    found, partners = figures(outcomes), await scope.together()
+    found = figures(outcomes)
+    partners = await scope.together()
     index = await scope.router.engine.index(scope.tenant)
     catalogue = index.catalogue
     edges = [edge for key in found["tools"] if key in catalogue.positions for edge in partners(catalogue[key])]
@@ -51,38 +52,72 @@ async def experience(request: Request) -> Response:
 def _weeks(outcomes: Sequence[Outcome], index: Index) -> Iterator[dict[str, Any]]:
     """Yield each week with the sums from the first week up to it.
 
-    The savings compare today's catalogue with the tools that were offered: a model would read all definitions and
-    connect all servers. Imported tasks were not routed, so they save nothing.
+    Imported tasks were not routed, so they save nothing.
     """
-    sizes = dict(zip((one.key for one in index.catalogue), index.sizes.tokens.tolist(), strict=True))
-    servers, whole = len([name for name in index.catalogue.places if name]), index.sizes.tokens_total
-    tasks = right = claimed = tokens = connections = 0
-    for week, own in groupby(
-        outcomes, lambda one: "{}-W{:02}".format(*datetime.fromtimestamp(one.at, UTC).isocalendar())
-    ):
-        for outcome in own:
-            claim = (outcome.both or outcome.words) if outcome.worked else None
-            tasks, claimed, right = tasks + 1, claimed + bool(claim), right + bool(claim and claim.right)
+    tasks = 0
+    claimed = 0
+    right = 0
+    tokens = 0
+    connections = 0
+    savings = _Savings(index)
+    for week, outcomes_of_week in groupby(outcomes, _week_of):
+        for outcome in outcomes_of_week:
+            tasks += 1
+            claim = _claim_of(outcome)
+            if claim:
+                claimed += 1
+                right += claim.right
             if outcome.source != "import":
-                offered = sorted(outcome.offered, key=lambda offer: -offer.chance)[:_OFFERED]
-                tokens += max(0, whole - sum(sizes.get(offer.tool, 0) for offer in offered))
-                connections += max(0, servers - len({split_key(use.tool)[0] for use in outcome.used} - {""}))
+                tokens += savings.tokens(outcome)
+                connections += savings.connections(outcome)
         share = right / claimed if claimed else None
         yield {"week": week, "tasks": tasks, "right": share, "tokens": tokens, "connections": connections}
 
 
+class _Savings:
+    """What routing saved, compared with a model that reads all of today's definitions and connects all servers."""
+
+    def __init__(self, index: Index) -> None:
+        keys = (tool.key for tool in index.catalogue)
+        self._sizes = dict(zip(keys, index.sizes.tokens.tolist(), strict=True))
+        self._all_tokens = index.sizes.tokens_total
+        self._all_servers = len([server for server in index.catalogue.places if server])
+
+    def tokens(self, outcome: Outcome) -> int:
+        """Return the tokens of the definitions that the model did not read."""
+        offered = sorted(outcome.offered, key=lambda offer: -offer.chance)[:_OFFERED]
+        read = sum(self._sizes.get(offer.tool, 0) for offer in offered)
+        return max(0, self._all_tokens - read)
+
+    def connections(self, outcome: Outcome) -> int:
+        """Return the number of servers that were not connected."""
+        connected = {split_key(use.tool)[0] for use in outcome.used} - {""}
+        return max(0, self._all_servers - len(connected))
+
+
+def _week_of(outcome: Outcome) -> str:
+    """Return the week of a task, such as `2026-W48`."""
+    return f"{datetime.fromtimestamp(outcome.at, UTC):%G-W%V}"
+
+
+def _claim_of(outcome: Outcome) -> Claim | None:
+    """Return the claim that routing made for a task that worked."""
+    return (outcome.both or outcome.words) if outcome.worked else None
+
+
 def _grouped(outcomes: Iterable[Outcome]) -> list[tuple[Outcome, int]]:
     """Return the latest of the outcomes that look the same, with their number."""
-    found = dict[Any, list[Outcome]]()
-    for one in outcomes:
-        found.setdefault((one.query, tuple((use.tool, use.ok) for use in one.used), one.ok), []).append(one)
-    return [(same[0], len(same)) for same in found.values()]
+    groups = dict[Any, list[Outcome]]()
+    for outcome in outcomes:
+        uses = tuple((use.tool, use.ok) for use in outcome.used)
+        groups.setdefault((outcome.query, uses, outcome.ok), []).append(outcome)
+    return [(group[0], len(group)) for group in groups.values()]
 
 
 def _missed(outcome: Outcome) -> bool:
     """Return True if the task used other tools than the first match. A failed task tells nothing about routing."""
-    claim = outcome.both or outcome.words
-    return bool(outcome.worked and claim and not claim.right)
+    claim = _claim_of(outcome)
+    return claim is not None and not claim.right
 
 
 def _failed(outcome: Outcome) -> bool:

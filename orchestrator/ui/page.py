@@ -1,5 +1,6 @@
 """The parts that all pages have in common, and the paging of long lists."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -10,8 +11,15 @@ from starlette.responses import HTMLResponse, Response
 from orchestrator.ui.guard import form_token
 from orchestrator.ui.scope import Scope
 
-PAGES = {"Ask": "/", "Tools": "/tools", "Catalogue": "/catalogue", "Servers": "/servers"}
-PAGES |= {"Experience": "/experience", "Runs": "/runs", "Replay": "/replay"}
+PAGES = {
+    "Ask": "/",
+    "Tools": "/tools",
+    "Catalogue": "/catalogue",
+    "Servers": "/servers",
+    "Experience": "/experience",
+    "Runs": "/runs",
+    "Replay": "/replay",
+}
 PAGE_SIZE = 50
 """The number of entries of a list on one page."""
 _MOST_PAGES = 100_000
@@ -31,18 +39,24 @@ class Paged(Generic[T]):
 
 def page_number(request: Request) -> int:
     """Return the number of the page that the query asks for, counted from 1."""
-    given = request.query_params.get("page", "1")
-    return min(max(int(given), 1), _MOST_PAGES) if given.isascii() and given.isdigit() and len(given) < 10 else 1
+    text = request.query_params.get("page", "1")
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        return 1
+    return min(max(int(text), 1), _MOST_PAGES)
 
 
-def paged(request: Request, found: Sequence[T]) -> Paged[T]:
+def paged(request: Request, items: Sequence[T]) -> Paged[T]:
     """Return the page of a list that the query asks for."""
-    last = max(1, -(-len(found) // PAGE_SIZE))
-    at = min(page_number(request), last)
-    start = (at - 1) * PAGE_SIZE
-    before, after = (_link(request, other) if 1 <= other <= last else "" for other in (at - 1, at + 1))
-    items = found[start : start + PAGE_SIZE]
-    return Paged(items=items, first=start + 1, number=len(found), before=before, after=after)
+    last = max(1, math.ceil(len(items) / PAGE_SIZE))
+    number = min(page_number(request), last)
+    start = (number - 1) * PAGE_SIZE
+    return Paged(
+        items=items[start : start + PAGE_SIZE],
+        first=start + 1,
+        number=len(items),
+        before=_link(request, number - 1) if number > 1 else "",
+        after=_link(request, number + 1) if number < last else "",
+    )
 
 
 def _link(request: Request, number: int) -> str:

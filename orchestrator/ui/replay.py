@@ -1,10 +1,8 @@
 """Replay: shows the effect of another pipeline or catalogue on past tasks."""
 
 import asyncio
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
@@ -30,25 +28,35 @@ async def form(request: Request) -> Response:
 async def replay(request: Request, form: FormData) -> Response:
     """Route past tasks again and show the gained and lost tools."""
     scope = Scope.of(request)
-    pipeline, catalogue = str(form.get("pipeline", "")), str(form.get("catalogue", "")).strip()
+    pipeline = str(form.get("pipeline", ""))
+    catalogue = str(form.get("catalogue", "")).strip()
     if pipeline not in PRESETS:
         raise InvalidInput(f"pipeline {pipeline!r}: choose {', '.join(PRESETS)}")
     if not scope.stores:
         raise InvalidInput("past tasks are kept in a store: start `toolroute ui` without --catalogue, or with --store")
     tasks = replaying.tasks_of(await asyncio.to_thread(scope.outcomes))[-_MOST:]
-    still = replace(scope.options, experience="off")
-    where: dict[str, Any] = {"catalogue": Path(catalogue)} if catalogue else {"stores": scope.stores}
-    async with AsyncExitStack() as stack:
-        before = await stack.enter_async_context(Router(stores=scope.stores, options=still))
-        after = await stack.enter_async_context(Router(**where, options=replace(still, pipeline=pipeline)))
-        found = await replaying.replay_all(tasks, before, after, scope.tenant, lambda *_: None)
-    return _page(request, found, pipeline, catalogue)
+    options = replace(scope.options, experience="off")
+    changed_options = replace(options, pipeline=pipeline)
+    before = Router(stores=scope.stores, options=options)
+    if catalogue:
+        after = Router(Path(catalogue), options=changed_options)
+    else:
+        after = Router(stores=scope.stores, options=changed_options)
+    async with before, after:
+        replayed = await replaying.replay_all(tasks, before, after, scope.tenant, lambda *_: None)
+    return _page(request, replayed, pipeline, catalogue)
 
 
 def _page(
-    request: Request, found: list[replaying.Replayed] | None, pipeline: str = "", catalogue: str = ""
+    request: Request, replayed: list[replaying.Replayed] | None, pipeline: str = "", catalogue: str = ""
 ) -> Response:
-    summary = None if found is None else replaying.summary(found)
-    changed = [one for one in found or () if one.lost or one.gained or one.moved][:_SHOWN]
-    chosen: dict[str, Any] = {"pipeline": pipeline or Scope.of(request).options.pipeline, "catalogue": catalogue}
-    return page(request, "replay.html", presets=PRESETS, summary=summary, changed=changed, **chosen)
+    changed = [task for task in replayed or () if task.lost or task.gained or task.moved]
+    return page(
+        request,
+        "replay.html",
+        presets=PRESETS,
+        summary=None if replayed is None else replaying.summary(replayed),
+        changed=changed[:_SHOWN],
+        pipeline=pipeline or Scope.of(request).options.pipeline,
+        catalogue=catalogue,
+    )

@@ -1,5 +1,6 @@
 """Runs: their state, the calls that wait for approval, and a person's approval or refusal."""
 
+from collections.abc import Sequence
 from getpass import getuser
 from urllib.parse import quote
 
@@ -16,25 +17,40 @@ from orchestrator.ui.scope import Scope
 
 async def runs(request: Request) -> Response:
     """List the tenant's runs, the latest first, or show why the Temporal server cannot be reached."""
-    ended, at = "all" in request.query_params, page_number(request)
+    with_ended = "all" in request.query_params
+    most = page_number(request) * PAGE_SIZE + 1
+    unavailable = ""
     try:
         client = await Scope.of(request).run_client()
-        found, unavailable = await client.runs(ended=ended, most=at * PAGE_SIZE + 1), ""
+        listed = await client.runs(ended=with_ended, most=most)
     except ToolrouteError as error:
-        found, unavailable = [], str(error)
-    return page(request, "runs.html", found=paged(request, found), unavailable=unavailable, ended=ended)
+        listed = []
+        unavailable = str(error)
+    return page(request, "runs.html", found=paged(request, listed), unavailable=unavailable, ended=with_ended)
 
 
 async def run(request: Request) -> Response:
     """Show the steps, the result and the budget of a run, and the calls that wait for approval."""
-    client, run_id = await Scope.of(request).run_client(), request.path_params["run_id"]
-    found, progress = await client.run(run_id), await client.progress(run_id)
-    result = await client.result(found)
-    shown = {end.step: end for end in result.steps} if result else {}
-    steps = progress.steps if progress else _steps(result) if result else ()
-    budget = progress.budget if progress else result.budget if result else None
+    client = await Scope.of(request).run_client()
+    run_id = request.path_params["run_id"]
+    listed = await client.run(run_id)
+    progress = await client.progress(run_id)
+    result = await client.result(listed)
+    steps: Sequence[StepProgress] = ()
+    if progress:
+        steps = progress.steps
+    elif result:
+        steps = _steps(result)
+    state = progress or result
     return page(
-        request, "run.html", run=found, progress=progress, result=result, steps=steps, ends=shown, budget=budget
+        request,
+        "run.html",
+        run=listed,
+        progress=progress,
+        result=result,
+        steps=steps,
+        ends={outcome.step: outcome for outcome in result.steps} if result else {},
+        budget=state.budget if state else None,
     )
 
 
@@ -64,14 +80,19 @@ def _person() -> str:
 
 async def approve(request: Request, form: FormData) -> Response:
     """Approve or refuse a step, then show the run."""
-    scope, run_id = Scope.of(request), request.path_params["run_id"]
+    scope = Scope.of(request)
+    run_id = request.path_params["run_id"]
     client = await scope.run_client()
     await client.run(run_id)  # Fails for a run of another tenant.
-    step, digest, allowed = str(form.get("step", "")), str(form.get("digest", "")), form.get("word") == "approve"
+    step = str(form.get("step", ""))
+    digest = str(form.get("digest", ""))
+    allowed = form.get("word") == "approve"
     progress = await client.progress(run_id)
     await client.say(run_id, Approval(step=step, digest=digest, allowed=allowed, by=_person()))
-    if log := Audit.named(scope.options.audit):
-        key = next((own.tool for own in progress.steps if own.step == step), "") if progress else ""
+    log = Audit.named(scope.options.audit)
+    if log:
+        tools = {item.step: item.tool for item in progress.steps} if progress else {}
+        key = tools.get(step, "")
         about = of_step(run_id, key, digest, allowed=allowed)
         log.write(Entry(event="approval", tenant=scope.tenant, actor=_person(), **about))
     return RedirectResponse(f"/runs/{quote(run_id, safe='')}", 303)

@@ -29,28 +29,49 @@ async def check(request: Request, form: FormData) -> Response:
 
 
 async def _page(request: Request, *, check: bool) -> Response:
-    scope, words = Scope.of(request), request.query_params.get("q", "").strip().lower()
-    places = (await scope.router.engine.catalogue(scope.tenant)).places
-    counts = {server: place.stop - place.start for server, place in places.items()}
+    scope = Scope.of(request)
+    query = request.query_params.get("q", "").strip().lower()
+    catalogue = await scope.router.engine.catalogue(scope.tenant)
+    counts = {server: positions.stop - positions.start for server, positions in catalogue.places.items()}
     states = {state.server: state for state in await _states(scope, counts, check=check)}
-    listed = {} if scope.router.store is None else await asyncio.to_thread(scope.router.store.listed_at, scope.tenant)
-    now = {name: time.time() for name, state in states.items() if check and state.state is Readiness.READY}
+    listed_at = await _listed_at(scope)
+    if check:
+        ready = [name for name, state in states.items() if state.state is Readiness.READY]
+        listed_at |= dict.fromkeys(ready, time.time())
     uses = uses_by(lambda use: split_key(use.tool)[0], await asyncio.to_thread(scope.outcomes))
-    rows = [
-        {
+    names = dict.fromkeys([*states, *counts])
+    rows = []
+    for name in names:
+        if query not in name.lower():
+            continue
+        state = states.get(name)
+        row: dict[str, Any] = {
             "server": name,
-            "state": (state := states.get(name)),
+            "state": state,
             "error": without_name(name, state.last_error) if state else "",
             "tools": counts.get(name, 0),
             "calls": Calls.of(uses.get(name, ())),
-            "listed": (listed | now).get(name),
+            "listed": listed_at.get(name),
         }
-        for name in dict.fromkeys([*states, *counts])
-        if words in name.lower()
-    ]
+        rows.append(row)
     rows.sort(key=lambda row: not row["error"])
-    here: dict[str, Any] = {"checked": check, "config": scope.servers, "words": words}
-    return page(request, "servers.html", rows=paged(request, rows), known=len({*states, *counts}), **here)
+    return page(
+        request,
+        "servers.html",
+        rows=paged(request, rows),
+        known=len(names),
+        checked=check,
+        config=scope.servers,
+        words=query,
+    )
+
+
+async def _listed_at(scope: Scope) -> dict[str, float]:
+    """Return when each server was listed last, in seconds since 1970."""
+    store = scope.router.store
+    if store is None:
+        return {}
+    return dict(await asyncio.to_thread(store.listed_at, scope.tenant))
 
 
 async def _states(scope: Scope, counts: dict[str, int], *, check: bool) -> Sequence[ServerState]:

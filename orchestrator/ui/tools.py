@@ -1,14 +1,15 @@
 """The page that searches a tenant's tools, and the page of one tool."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
 
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.schema import usable
 from orchestrator.errors import InvalidInput
@@ -30,27 +31,53 @@ _OFFERED = 200
 
 async def tools(request: Request) -> Response:
     """List the tools whose key and description have all words of the search."""
-    scope, words = Scope.of(request), request.query_params.get("q", "")
-    server, flagged = request.query_params.get("server", ""), "flagged" in request.query_params
+    scope = Scope.of(request)
+    query = request.query_params.get("q", "")
+    server = request.query_params.get("server", "")
+    only_flagged = "flagged" in request.query_params
     index = await scope.router.engine.index(scope.tenant)
-    wanted, places = words.lower().split(), index.catalogue.places
-    named = [name for name in places if name == server] or [name for name in places if server.lower() in name.lower()]
-    found = [
-        tool
-        for tool in (chain.from_iterable(map(index.catalogue.of_server, named)) if server else index.catalogue.tools)
-        if all(word in f"{tool.key} {tool.description}".lower() for word in wanted)
-        and not (flagged and tool.key not in index.flags)
-    ]
-    if wanted:  # The tools with the words in their key come first.
-        found.sort(key=lambda tool: not all(word in tool.key.lower() for word in wanted))
-    here: dict[str, Any] = {"words": words, "server": server, "flagged": flagged, "offered": _OFFERED}
-    return page(request, "tools.html", found=paged(request, found), flags=index.flags, known=index.catalogue, **here)
+    matching = [tool for tool in _of_server(index.catalogue, server) if _has_words(tool, query)]
+    if only_flagged:
+        matching = [tool for tool in matching if tool.key in index.flags]
+    matching.sort(key=lambda tool: not _has_words_in_key(tool, query))
+    return page(
+        request,
+        "tools.html",
+        found=paged(request, matching),
+        flags=index.flags,
+        known=index.catalogue,
+        words=query,
+        server=server,
+        flagged=only_flagged,
+        offered=_OFFERED,
+    )
+
+
+def _of_server(catalogue: Catalogue, server: str) -> Sequence[Tool]:
+    """Return the tools of the server with this name, or else of all servers whose name contains it."""
+    if not server:
+        return catalogue.tools
+    if server in catalogue.places:
+        return list(catalogue.of_server(server))
+    names = [name for name in catalogue.places if server.lower() in name.lower()]
+    return list(chain.from_iterable(catalogue.of_server(name) for name in names))
+
+
+def _has_words(tool: Tool, query: str) -> bool:
+    text = f"{tool.key} {tool.description}".lower()
+    return all(word in text for word in query.lower().split())
+
+
+def _has_words_in_key(tool: Tool, query: str) -> bool:
+    return all(word in tool.key.lower() for word in query.lower().split())
 
 
 async def accept_change(request: Request, form: FormData) -> Response:
     """Accept the definition of a tool as the page showed it."""
-    scope, key = Scope.of(request), request.path_params["key"]
-    if (store := scope.router.store) is None:
+    scope = Scope.of(request)
+    key = request.path_params["key"]
+    store = scope.router.store
+    if store is None:
         raise InvalidInput("the definition was not accepted: there is no store. Start `toolroute ui` with --store")
     known = await asyncio.to_thread(store.tool, scope.tenant, key)
     if known is None or known.hash != str(form.get("definition", "")):
@@ -66,15 +93,17 @@ async def accept_change(request: Request, form: FormData) -> Response:
 
 async def _waiting(scope: Scope, key: str) -> Waiting | None:
     """Return the tool's changed definition, if it waits."""
-    if (store := scope.router.store) is None:
+    store = scope.router.store
+    if store is None:
         return None
-    found = await asyncio.to_thread(waiting, store, scope.tenant)
-    return next((one for one in found if one.tool.key == key), None)
+    changes = await asyncio.to_thread(waiting, store, scope.tenant)
+    return next((change for change in changes if change.tool.key == key), None)
 
 
 async def tool(request: Request) -> Response:
     """Show one tool: its definition, flags, relations, past calls, and whether its own words find it."""
-    scope, key = Scope.of(request), request.path_params["key"]
+    scope = Scope.of(request)
+    key = request.path_params["key"]
     index = await scope.router.engine.index(scope.tenant)
     if key not in index.catalogue.positions:
         raise HTTPException(
@@ -91,7 +120,7 @@ async def tool(request: Request) -> Response:
         flags=index.flags.get(key, ()),
         schema=usable(parameters(shown)),
         reads_only=reads_only(shown),
-        graph=drawing.graph(edges, {one.tool: one.hops for one in related}),
+        graph=drawing.graph(edges, {neighbour.tool: neighbour.hops for neighbour in related}),
         usage=usage,
         findability=await _findability(scope, shown),
         within=WITHIN,
@@ -99,9 +128,12 @@ async def tool(request: Request) -> Response:
 
 
 async def _findability(scope: Scope, tool: Tool) -> tuple[str, int | None]:
-    """Return the tool's own words and its place among the matches for them. None: it is not among the first ten."""
-    if not (query := own_words(tool)):
+    """Return the tool's own words and its rank among the matches for them. None: it is not among the first ten."""
+    query = own_words(tool)
+    if not query:
         return "", None
     decision = await scope.router.route(RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN))
-    keys = [match.tool.key for match in decision.matches]
-    return query, keys.index(tool.key) + 1 if tool.key in keys else None
+    for rank, match in enumerate(decision.matches, 1):
+        if match.tool.key == tool.key:
+            return query, rank
+    return query, None
