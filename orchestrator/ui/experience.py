@@ -79,15 +79,15 @@ class _Savings:
 
     def __init__(self, index: Index) -> None:
         keys = (tool.key for tool in index.catalogue)
-        self._sizes = dict(zip(keys, index.sizes.tokens.tolist(), strict=True))
-        self._all_tokens = index.sizes.tokens_total
+        self._sizes: dict[str, int] = dict(zip(keys, index.sizes.tokens.tolist(), strict=True))
+        self._all_tokens = int(index.sizes.tokens_total)
         self._all_servers = len([server for server in index.catalogue.places if server])
 
     def tokens(self, outcome: Outcome) -> int:
         """Return the tokens of the definitions that the model did not read."""
         offered = sorted(outcome.offered, key=lambda offer: -offer.chance)[:_OFFERED]
         read = sum(self._sizes.get(offer.tool, 0) for offer in offered)
-        return max(0, self._all_tokens - read)
+        return max(0, self._all_tokens - int(read))
 
     def connections(self, outcome: Outcome) -> int:
         """Return the number of servers that were not connected."""
