@@ -82,6 +82,8 @@ class Options:
     """Seconds per route for a remote embedder."""
     store_timeout_s: Seconds = 10.0
     """Seconds to wait for a locked folder or a Qdrant server."""
+    collections: Text = ""
+    """The beginning of the names of the collections on a Qdrant server, so that several users can share it."""
     cached_tenants: Count = 256
     """The number of tenants whose indexes a process keeps. The least recently used index is dropped first."""
     exact_tokens: Annotated[bool, Give("True or False")] = False
@@ -121,7 +123,7 @@ class Options:
 
 
 _OWN = (
-    "store embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
+    "store collections embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
     "temporal_ui external_storage changes audit model model_route model_plan model_timeout_s understand decide "
     "rerank_url rerank_model route_timeout_s registry"
 )

@@ -28,15 +28,23 @@ Answer = tuple[int, bytes]
 _ANYTHING = TypeAdapter(Any)
 
 
+class Strict(Exception):
+    """A server in strict mode refuses the request."""
+
+
 class Engine:
     """Answers the requests of one server, with qdrant-client's local mode and the requested indexes.
 
-    `version` is the version in the server's answers. Qdrant before 1.16 ignores the condition of an update.
+    `version` is the version in the server's answers. Qdrant before 1.16 ignores the condition of an update. A `strict`
+    server refuses filters without an index, long requests and filters with many conditions, as Qdrant Cloud does.
     """
 
-    def __init__(self, version: str = "1.19.0") -> None:
+    def __init__(self, version: str = "1.19.0", *, strict: bool = False) -> None:
         self.version, self.client, self.turn = version, QdrantClient(":memory:"), threading.Lock()
+        self.strict = strict
         self.indexes: dict[str, set[str]] = {}
+        self.replicas: dict[str, int | None] = {}
+        """The replication factor of each collection that was created."""
         one = "/collections/([^/]+)"
         points = f"{one}/points"
         calls: list[tuple[str, str, Callable[[str, Any], Any], Any]] = [
@@ -49,7 +57,6 @@ class Engine:
             ("POST", points, self._retrieve, models.PointRequest),
             ("PUT", points, self._upsert, models.PointsBatch),
             ("POST", f"{points}/scroll", self._scroll, models.ScrollRequest),
-            ("POST", f"{points}/count", self._count, models.CountRequest),
             ("POST", f"{points}/delete", self._delete, models.PointIdsList | models.FilterSelector),
         ]
         self._calls = [(method, re.compile(path), do, TypeAdapter(kind)) for method, path, do, kind in calls]
@@ -63,6 +70,8 @@ class Engine:
                 try:
                     with self.turn:
                         found = do(match[1], kind.validate_json(sent or b"{}"))
+                except Strict as error:
+                    return 400, _ANYTHING.dump_json({"status": {"error": f"Bad request: {error}"}, "time": 0.0})
                 except ValueError as error:
                     return 404, _ANYTHING.dump_json({"status": {"error": str(error)}, "time": 0.0})
                 return 200, _ANYTHING.dump_json({"result": found, "status": "ok", "time": 0.0})
@@ -75,22 +84,38 @@ class Engine:
         return info
 
     def _create(self, name: str, body: models.CreateCollection) -> bool:
-        sparse: Any = body.sparse_vectors
-        return self.client.create_collection(name, vectors_config=body.vectors or {}, sparse_vectors_config=sparse)
+        self.replicas[name] = body.replication_factor
+        return self.client.create_collection(name, vectors_config=body.vectors or {})
 
     def _index(self, name: str, body: models.CreateFieldIndex) -> Any:
         self.indexes.setdefault(name, set()).add(body.field_name)
         return {"operation_id": 0, "status": "completed"}
+
+    def _check_limit(self, given: int, most: int, what: str) -> None:
+        if self.strict and given > most:
+            raise Strict(f'Limit exceeded {given} > {most} for "{what}". Help: Reduce the "{what}" parameter.')
+
+    def _check_filter(self, name: str, given: models.Filter | None) -> None:
+        conditions: list[Any] = [*given.must] if given is not None and isinstance(given.must, list) else []
+        self._check_limit(len(conditions), 2, "filter conditions")
+        here = self.strict and self.client.collection_exists(name)
+        for condition in conditions if here else ():
+            if isinstance(condition, models.FieldCondition) and condition.key not in self.indexes.get(name, ()):
+                raise Strict(f'Index required but not found for "{condition.key}". Help: Create an index for this key.')
 
     def _retrieve(self, name: str, body: models.PointRequest) -> Any:
         shown: Any = body.with_payload
         return self.client.retrieve(name, body.ids, with_payload=shown, with_vectors=bool(body.with_vector))
 
     def _upsert(self, name: str, body: models.PointsBatch) -> Any:
+        self._check_limit(len(body.batch.ids), 100, "upsert_max_batchsize")
+        self._check_filter(name, body.update_filter)
         condition = None if self.version.startswith(("0.", "1.15.")) else body.update_filter
         return self.client.upsert(name, body.batch, update_filter=condition)
 
     def _scroll(self, name: str, body: models.ScrollRequest) -> Any:
+        self._check_limit(body.limit or 10, 100, "limit")
+        self._check_filter(name, body.filter)
         shown: Any = body.with_payload
         page: dict[str, Any] = {
             "limit": body.limit or 10,
@@ -101,17 +126,9 @@ class Engine:
         found, offset = self.client.scroll(name, scroll_filter=body.filter, **page)
         return {"points": found, "next_page_offset": offset}
 
-    def _count(self, name: str, body: models.CountRequest) -> Any:
-        must: list[Any] = [*body.filter.must] if body.filter and isinstance(body.filter.must, list) else []
-        named = [condition for condition in must if isinstance(condition, models.HasIdCondition)]
-        if not named:
-            return self.client.count(name, count_filter=body.filter, exact=True)
-        # Local mode would look through the list for each point.
-        (tenants,) = (condition.match.any for condition in must if condition not in named)
-        found = self.client.retrieve(name, list(named[0].has_id), with_payload=["tenant"])
-        return {"count": sum((record.payload or {}).get("tenant") in tenants for record in found)}
-
     def _delete(self, name: str, body: models.PointIdsList | models.FilterSelector) -> Any:
+        if isinstance(body, models.FilterSelector):
+            self._check_filter(name, body.filter)
         return self.client.delete(name, body)
 
 
@@ -129,6 +146,8 @@ class QdrantFront:
     stalled: bool = False
     failing: int = 0
     engine: Engine = field(default_factory=Engine)
+    retry_after: str = ""
+    """The seconds that a failure asks to wait."""
 
     def app(self) -> Starlette:
         return Starlette(routes=[Route("/{path:path}", self._endpoint, methods=["GET", "POST", "PUT", "DELETE"])])
@@ -140,7 +159,8 @@ class QdrantFront:
             await asyncio.sleep(0.01)
         if self.failing > 0:
             self.failing -= 1
-            return Response("Service Unavailable", 503)
+            headers = {"retry-after": self.retry_after} if self.retry_after else {}
+            return Response("Service Unavailable", 503, headers=headers)
         sent = await request.body()
         if request.headers.get("api-key", "") != self.key:
             return Response("Invalid API key or JWT", 401)
@@ -149,8 +169,8 @@ class QdrantFront:
 
 
 @contextmanager
-def qdrant_front(key: str = "") -> Iterator[QdrantFront]:
-    front = QdrantFront(key=key)
+def qdrant_front(key: str = "", *, strict: bool = False) -> Iterator[QdrantFront]:
+    front = QdrantFront(key=key, engine=Engine(strict=strict))
     with served(front.app()) as url:
         front.url = url
         try:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,21 @@ for number in range(4):
     tools = [tool(f"{sys.argv[2]}:tool_{n}", f"Edition {number} of {n}") for n in range(5 + number)]
     store.replace_server("org:1", sys.argv[2], tools)
 """
+NOTER = """
+import sys
+from tests.catalogues import tool
+from tests.stores import shipped
+from orchestrator.store.store import Store
+
+store = Store(sys.argv[1], embedder=shipped(), timeout_s=60)
+store.servers("org:1")
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(5):
+    name = f"{sys.argv[2]}_{number}"
+    store.note_failures("org:1", {name: "it failed"})
+    store.update_accepted("org:1", "mail", "", lambda pins: {**pins, name: tool(f"mail:{name}")})
+"""
 HOLDER = """
 import sys, time
 from orchestrator.store.store import open_backend
@@ -62,7 +79,8 @@ EDITIONS = [Catalogue(edition(number)).fingerprint for number in (0, 1)]
 
 def _start(code: str, *arguments: object) -> "subprocess.Popen[str]":
     command = [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).resolve().parents[1])
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, **pipes, cwd=Path(__file__).resolve().parents[1])
 
 
 def _said(process: "subprocess.Popen[str]") -> str:
@@ -144,3 +162,32 @@ def test_a_long_import_lets_others_in_between(tmp_path: Path, monkeypatch: pytes
     importing.join()
     assert len(during) > 1
     assert len(reader.load("org:1").tools) == 1_002
+
+
+def test_two_processes_lose_no_note_of_each_other(place: str) -> None:
+    writers = [_start(NOTER, place, name) for name in ("a", "b")]
+    assert [_said(writer) for writer in writers] == ["ready", "ready"]
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+    for writer in writers:
+        writer.communicate()
+    assert [writer.returncode for writer in writers] == [0, 0]
+    store = Store(place, embedder=shipped())
+    names = {f"{writer}_{number}" for writer in "ab" for number in range(5)}
+    assert store.failures("org:1").keys() == names
+    assert store.accepted("org:1", "mail", "").keys() == names
+
+
+def test_two_acceptances_at_once_both_count(place: str) -> None:
+    stores = [Store(place, embedder=shipped(), timeout_s=60) for _ in range(2)]
+    stores[0].replace_server("org:1", "mail", MAIL)
+
+    def accept(number: int) -> None:
+        new = replace(MAIL[number], labels={"accepted": "yes"}, hash="")
+        stores[number].exchange_tools("org:1", "mail", [(MAIL[number], new)])
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(accept, range(2)))
+    assert [tool.labels for tool in stores[0].load("org:1").tools] == [{"accepted": "yes"}, {"accepted": "yes"}]

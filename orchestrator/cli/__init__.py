@@ -30,6 +30,7 @@ COMMANDS = {
     "approvals": (f"{_HERE}.trust.approvals:approvals", "List, give and withdraw lasting approvals."),
     "audit": (f"{_HERE}.trust.audit:audit", "List and verify the audit log."),
     "eval": (f"{_HERE}.routing.eval:evaluate", "Measure the routing of FOLDER's queries."),
+    "store": (f"{_HERE}.store.commands:store", "Create the collections of a Qdrant server."),
     "experience": (
         f"{_HERE}.experience.group:experience",
         "Import, list, measure, replay and forget finished tasks.",

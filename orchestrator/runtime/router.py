@@ -162,6 +162,7 @@ class Router:
             embedder=lambda: embedding.embedder,
             timeout_s=self.options.store_timeout_s,
             change_policy=self.options.changes,
+            collections=self.options.collections,
             entries=None if self._owned_stores else entries,
         )
         self._owned_stores.append(store)

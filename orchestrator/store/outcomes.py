@@ -49,6 +49,10 @@ class Outcomes:
         self._backend = backend
         self._embedder = embedder
 
+    def collections(self, dimension: int) -> dict[str, int]:
+        """Return the names of the collections of Outcomes, each with the length of its vectors."""
+        return {_HEAD: 0, collection_of(_KIND, self._embedder()): dimension}
+
     def stamp(self, tenant: str) -> str:
         """Return a text that differs after every write. Empty if only a read can show a change."""
         return self._backend.stamp(tenant, EXPERIENCE)

@@ -473,6 +473,21 @@ class Store:
         if (file := self.index_file(tenant)) is not None:
             file.unlink(missing_ok=True)
 
+    def create_collections(self, replicas: int) -> list[str]:
+        """Create the collections of a Qdrant server, unless they exist. Return the names of the new ones.
+
+        Args:
+            replicas: The number of nodes that hold each point.
+
+        Raises:
+            InvalidConfig: The store is a folder.
+        """
+        if not isinstance(self.backend, QdrantBackend):
+            raise InvalidConfig(f"store {str(self)!r} is a folder, which needs no collections: give --store URL")
+        dimension = self.embedder.dimension or len(self.embedder.embed(["text"])[0])
+        sizes = {manifest.CATALOGUES: 0, manifest.PARTS: 0, self._tool_points.collection: dimension}
+        return self.backend.create_collections({**sizes, **self.outcomes.collections(dimension)}, replicas)
+
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Remove a server with all its tools, as it is seen here. `SERVER:ENTRY` removes that listing."""
         name, _, entry = server.partition(":")

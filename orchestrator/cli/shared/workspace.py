@@ -124,6 +124,8 @@ class Workspace:
             entries=self.entries if path == self.first_store else None,
             timeout_s=settings.store_timeout_s,
             change_policy=settings.changes,
+            collections=settings.collections,
+            repeat_reads=True,
         )
 
     def known_store(self) -> "Store":

@@ -15,8 +15,8 @@ from orchestrator.store.qdrant.points import QdrantPoints
 from orchestrator.store.qdrant.rest import Connections, Rest
 from orchestrator.store.qdrant.retries import Refused
 
-CATALOGUES = "tool_catalogues"
-_COLLECTIONS = {TOOLS: (f"{COLLECTION}__", CATALOGUES), EXPERIENCE: ("tool_experience__",)}
+_CATALOGUES = "tool_catalogues"
+_COLLECTIONS = {TOOLS: (f"{COLLECTION}__", _CATALOGUES), EXPERIENCE: ("tool_experience__",)}
 """The beginnings of the names of a part's collections."""
 _MOST_TEXT = 200
 _NO_ANSWER = (AssertionError, LookupError, RecursionError, TypeError, ValueError)
@@ -64,9 +64,19 @@ class QdrantBackend(Backend):
         with self._named_failures():
             yield QdrantPoints(rest, tenant, self.prefix)
 
-    def creating(self, replicas: int) -> QdrantPoints:
-        """Return an access that creates collections on this number of nodes."""
-        return QdrantPoints(self._rest, "", self.prefix, replicas)
+    def create_collections(self, sizes: Mapping[str, int], replicas: int) -> list[str]:
+        """Create collections on this number of nodes, unless they exist. Return the names of the new ones.
+
+        Args:
+            sizes: The length of the vectors by collection, 0 for none.
+            replicas: The number of nodes that hold each point.
+        """
+        points = QdrantPoints(self._rest, "", self.prefix, replicas)
+        with self._named_failures():
+            new = [name for name in sizes if points.size(name) is None]
+            for name in new:
+                points.create(name, sizes[name])
+        return [self.prefix + name for name in new]
 
     def peek(self, name: str, points: Mapping[str, str], field: str) -> dict[str, Any]:
         """Return one field of one point of each tenant, with one request."""
@@ -78,7 +88,7 @@ class QdrantBackend(Backend):
         """Remove everything of the tenant in this part. Its list of tools is emptied by `manifest.forget`."""
         with self.writing(tenant) as points:
             for name in points.names():
-                if name.startswith(_COLLECTIONS[part]) and name != CATALOGUES:
+                if name.startswith(_COLLECTIONS[part]) and name != _CATALOGUES:
                     points.drop(name)
 
     def check_version(self) -> None:
