@@ -12,6 +12,7 @@ from orchestrator.errors import InvalidInput, UnknownTool
 from orchestrator.experience.actors import newest, oldest_of_most
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.recalibrate import Claims, fitted
+from orchestrator.pipeline.legs.experience import MOST_ALONE
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Claim, Offer, Outcome, Use
 from orchestrator.records.request import RouteRequest
@@ -102,7 +103,34 @@ async def test_what_one_person_taught_stays_once_another_is_there(first: str) ->
     now, before = [await one.route("friday thing for the board, now") for one in (router, alone)]
     assert keys(now)[0] == MEANT
     assert keys(now) == keys(before)
-    assert abs(now.confidence - before.confidence) < 0.02
+    assert before.confidence > MOST_ALONE
+    assert now.confidence <= MOST_ALONE
+    scores = [match.score for match in now.matches]
+    assert scores == sorted(scores, reverse=True)
+    assert f"{MEANT} is first because of one person's past tasks" in str(now.warnings)
+
+
+@pytest.mark.parametrize(
+    ("actors", "speaks_alone"),
+    [(["ann"], True), (["ann", "ann"], False), (["ann", "ann", "far bob"], True), (["ann", "bob"], False)],
+)
+def test_one_person_or_one_record_speaks_alone(actors: list[str], *, speaks_alone: bool) -> None:
+    offer = Offer(tool=MEANT, hash="", chance=0.1)
+    tasks = [
+        outcome(number, used=(Use(tool=MEANT),), offered=(offer,), actor=actor) for number, actor in enumerate(actors)
+    ]
+    vectors = np.array([[0, 1] if actor.startswith("far") else [1, 0] for actor in actors], np.float32)
+    recalled = Experience.of(tasks, vectors).recall(np.array([1, 0], np.float32), lambda *_: True)
+    assert recalled is not None
+    assert (recalled.alone == {MEANT}) is speaks_alone
+
+
+async def test_two_people_decide_together() -> None:
+    router = await taught(sample(), JARGON, MEANT, "ann", "bob")
+    decision = await router.route(JARGON[0])
+    assert keys(decision)[0] == MEANT
+    assert decision.confidence > MOST_ALONE
+    assert "one person" not in str(decision.warnings)
 
 
 async def test_a_heavy_user_alone_brings_nothing_into_the_first_places() -> None:

@@ -20,21 +20,23 @@ BEHIND = 1e-6
 difference."""
 
 
-def newest(actors: Sequence[str], most: int, own: int | None = None) -> list[int]:
+def newest(actors: Sequence[str], most: int, per_actor: int | None = None) -> list[int]:
     """Return the places of the tasks to keep, oldest first. Each person's newest tasks are taken in turn.
 
     Args:
         actors: The person of each task, oldest task first.
         most: The total number of tasks to keep.
-        own: The number of tasks to keep for each person. Default: no limit.
+        per_actor: The number of tasks to keep for each person. Default: no limit.
     """
-    if len(actors) <= most and own is None:
+    if len(actors) <= most and per_actor is None:
         return [*range(len(actors))]
-    seen, turns = Counter[str](), list[tuple[int, int]]()
-    for place in range(len(actors) - 1, -1, -1):
-        seen[actors[place]] += 1
-        turns.append((seen[actors[place]], -place))
-    return sorted(-place for turn, place in sorted(turns)[:most] if own is None or turn <= own)
+    counts = Counter[str]()
+    turns = list[tuple[int, int]]()
+    for place in reversed(range(len(actors))):
+        counts[actors[place]] += 1
+        turns.append((counts[actors[place]], -place))
+    turns.sort()
+    return sorted(-place for turn, place in turns[:most] if per_actor is None or turn <= per_actor)
 
 
 def oldest_of_most(actors: Sequence[str]) -> int:
@@ -53,24 +55,31 @@ def usual(actors: Sequence[str]) -> int:
 def heavy_actors(actors: NDArray[np.int64]) -> frozenset[int]:
     """Return the people with HEAVY times as many tasks as the median person, of those with more than FEW."""
     counts = np.bincount(actors)
-    several = np.sort(counts[counts > FEW])
-    if not len(several):
+    above_few = np.sort(counts[counts > FEW])
+    if not len(above_few):
         return frozenset()
-    return frozenset(np.flatnonzero(counts > HEAVY * several[(len(several) - 1) // 2]).tolist())
+    median = above_few[(len(above_few) - 1) // 2]
+    return frozenset(np.flatnonzero(counts > HEAVY * median).tolist())
 
 
 def is_repeated(actors: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return True for each task beyond the IN_TURN nearest tasks of its person. The tasks are ordered nearest first."""
+    # The tasks grouped by person:  a a a b b
+    # the start of each group:      0 0 0 3 3
+    # the turn within the group:    0 1 2 0 1
     order = np.argsort(actors, kind="stable")
     starts = np.flatnonzero(np.diff(actors[order], prepend=-1))
+    sizes = np.diff(np.append(starts, len(actors)))
     turn = np.empty(len(actors), np.int64)
-    turn[order] = np.arange(len(actors)) - np.repeat(starts, np.diff(np.append(starts, len(actors))))
+    turn[order] = np.arange(len(actors)) - np.repeat(starts, sizes)
     return turn >= IN_TURN
 
 
 def agreed(votes: Mapping[str, float]) -> float:
     """Return the sum of people's votes, each person's no greater than the second greatest."""
-    second = sorted(votes.values())[-2] if len(votes) > 1 else 0.0
+    if len(votes) < 2:
+        return 0.0
+    second = sorted(votes.values())[-2]
     return sum(min(vote, second) for vote in votes.values())
 
 
@@ -78,7 +87,9 @@ def evened(weights: NDArray[np.float64], actors: NDArray[np.int64]) -> NDArray[n
     """Return the near tasks' weights, one person's in all no more than the second person's, if there is one."""
     totals = np.bincount(actors, weights, minlength=2)
     second = np.sort(totals)[-2]
-    return np.asarray(weights * np.minimum(1.0, second / totals[actors]), np.float64) if second else weights
+    if not second:
+        return weights
+    return np.asarray(weights * np.minimum(1.0, second / totals[actors]), np.float64)
 
 
 def behind_first(
@@ -91,5 +102,7 @@ def behind_first(
         agreed: The part that several people agree on.
         odds: The log-odds by routing.
     """
-    room = np.sort(odds)[::-1][min(BEFORE_ALONE, len(odds)) - 1] - BEHIND - odds
-    return np.asarray(np.maximum(agreed, np.minimum(lifts, np.maximum(0.0, room))), np.float64)
+    place = min(BEFORE_ALONE, len(odds)) - 1
+    room = np.sort(odds)[::-1][place] - BEHIND - odds
+    alone = np.minimum(lifts, np.maximum(0.0, room))
+    return np.asarray(np.maximum(agreed, alone), np.float64)

@@ -8,10 +8,12 @@ from orchestrator.experience.actors import newest, usual
 from orchestrator.records.outcome import Known, Name
 from orchestrator.records.relation import USED_AFTER, USED_WITH, Edge
 
-LEAST, OFTEN, ORDERED = 3, 0.3, 0.75
-"""The minimum number of tasks for a relation, their minimum share of the tool's tasks, and for an order the minimum
-share of the tasks of both tools."""
-
+LEAST = 3
+"""The minimum number of tasks for a relation."""
+OFTEN = 0.3
+"""Their minimum share of the tool's tasks."""
+ORDERED = 0.75
+"""For an order, the minimum share of the tasks of both tools."""
 
 Used = tuple[str, tuple[Name, ...]]
 """The actor, and the used tools in order."""
@@ -49,10 +51,10 @@ class CoUse:
         self._tasks: dict[Name, list[Used]] = {}
         self._partners: dict[Name, tuple[Partner, ...]] = {}
         self._actors = Counter[str]()
-        for task in tasks:
-            self._actors[task[0]] += 1
-            for name in task[1]:
-                self._tasks.setdefault(name, []).append(task)
+        for actor, used in tasks:
+            self._actors[actor] += 1
+            for name in used:
+                self._tasks.setdefault(name, []).append((actor, used))
 
     @property
     def names(self) -> KeysView[Name]:
@@ -62,46 +64,59 @@ class CoUse:
     def together(self, name: Name) -> tuple[Partner, ...]:
         """Return the tools used in the same tasks, the most frequent first."""
         if name not in self._partners:
-            self._partners[name] = _partners(name, self._tasks.get(name, ()), len(self._actors) > 1)
+            several_people = len(self._actors) > 1
+            self._partners[name] = _partners(name, self._tasks.get(name, ()), several_people=several_people)
         return self._partners[name]
 
     def after(self, name: Name) -> tuple[Partner, ...]:
         """Return the tools used later in the same tasks, most frequent first. `tasks` counts the tasks with this
         order.
         """
-        later = [replace(own, tasks=own.tasks - own.before, before=0) for own in self.together(name)]
-        return tuple(sorted((own for own in later if own.tasks), key=lambda own: -own.tasks))
+        later = [
+            replace(partner, tasks=partner.tasks - partner.before, before=0)
+            for partner in self.together(name)
+            if partner.tasks > partner.before
+        ]
+        return tuple(sorted(later, key=lambda partner: -partner.tasks))
 
     def usual(self, name: Name) -> list[Partner]:
         """Return the tools used together often enough to be related, by two people if several are known."""
-        return [own for own in self.together(name) if own.tasks >= LEAST and own.share >= OFTEN and not own.alone]
+        return [partner for partner in self.together(name) if _is_usual(partner)]
 
     def edges(self, name: Name, known: Known) -> Iterator[Edge]:
         """Yield the relations of a tool to others that are known to be as they were."""
-        for own in self.usual(name):
-            for type_ in (USED_AFTER, USED_WITH) if own.before >= ORDERED * own.tasks else (USED_WITH,):
-                if known(*own.name):
-                    yield Edge(source=name[0], to=own.name[0], type=type_, weight=own.share, origin="experience")
+        source, _ = name
+        for partner in self.usual(name):
+            if not known(*partner.name):
+                continue
+            target, _ = partner.name
+            if partner.before >= ORDERED * partner.tasks:
+                yield Edge(source=source, to=target, type=USED_AFTER, weight=partner.share, origin="experience")
+            yield Edge(source=source, to=target, type=USED_WITH, weight=partner.share, origin="experience")
 
 
-def _partners(name: Name, tasks: Sequence[Used], several: bool) -> tuple[Partner, ...]:
+def _is_usual(partner: Partner) -> bool:
+    return partner.tasks >= LEAST and partner.share >= OFTEN and not partner.alone
+
+
+def _partners(name: Name, tasks: Sequence[Used], *, several_people: bool) -> tuple[Partner, ...]:
     actors = [actor for actor, _ in tasks]
-    kept = [tasks[place] for place in newest(actors, len(tasks), usual(actors))]
-    found: dict[Name, list[tuple[str, bool]]] = {}
-    for actor, used in kept:
+    counted = [tasks[place] for place in newest(actors, len(tasks), usual(actors))]
+    users: dict[Name, list[str]] = {}
+    times_before = Counter[Name]()
+    for actor, used in counted:
         place = used.index(name)
-        for other in used[:place]:
-            found.setdefault(other, []).append((actor, True))
-        for other in used[place + 1 :]:
-            found.setdefault(other, []).append((actor, False))
+        times_before.update(used[:place])
+        for other in (*used[:place], *used[place + 1 :]):
+            users.setdefault(other, []).append(actor)
     partners = [
         Partner(
             name=other,
-            tasks=len(own),
-            of=len(kept),
-            before=sum(was_before for _, was_before in own),
-            alone=several and len({actor for actor, _ in own}) == 1,
+            tasks=len(people),
+            of=len(counted),
+            before=times_before[other],
+            alone=several_people and len(set(people)) == 1,
         )
-        for other, own in found.items()
+        for other, people in users.items()
     ]
-    return tuple(sorted(partners, key=lambda own: -own.tasks))
+    return tuple(sorted(partners, key=lambda partner: -partner.tasks))

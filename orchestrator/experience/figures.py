@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 from orchestrator.experience.calls import Calls, uses_by
@@ -20,33 +21,40 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     `right` is the share of tasks that used the first match. `curve` has the same by the number of earlier tasks.
     `guarantees` has the confidence from which a promised share of recommended tools is right.
     """
+    return {
+        "tasks": len(outcomes),
+        "right": _right(outcomes),
+        "weeks": _by_week(outcomes),
+        "curve": _curve(outcomes),
+        "guarantees": [asdict(guarantee) for guarantee in guarantees(_claimed(outcomes))],
+        "tools": {key: asdict(Calls.of(uses)) for key, uses in uses_by(lambda use: use.tool, outcomes).items()},
+    }
+
+
+def _by_week(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     weeks: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         year, week, _ = datetime.fromtimestamp(outcome.at, UTC).isocalendar()
         weeks.setdefault(f"{year}-W{week:02}", []).append(outcome)
-    starts = [start for start in (0, *CURVE) if start < len(outcomes)]
-    ends = [*starts[1:], len(outcomes)] if starts else []
-    return {
-        "tasks": len(outcomes),
-        "right": _right(outcomes),
-        "weeks": [{"week": week, "tasks": len(own), "right": _right(own)} for week, own in weeks.items()],
-        "curve": [
-            {"tasks": end, "right": _right(outcomes[start:end])} for start, end in zip(starts, ends, strict=True)
-        ],
-        "guarantees": [asdict(own) for own in guarantees(_claimed(outcomes))],
-        "tools": {key: asdict(Calls.of(own)) for key, own in uses_by(lambda use: use.tool, outcomes).items()},
-    }
+    return [{"week": week, "tasks": len(tasks), "right": _right(tasks)} for week, tasks in weeks.items()]
+
+
+def _curve(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    limits = [0, *(limit for limit in CURVE if limit < len(outcomes)), len(outcomes)]
+    sections = pairwise(limits) if outcomes else ()
+    return [{"tasks": end, "right": _right(outcomes[start:end])} for start, end in sections]
 
 
 def _right(outcomes: Sequence[Outcome]) -> float | None:
-    claims = [claim.right for outcome in outcomes if outcome.worked and (claim := outcome.both or outcome.words)]
-    return round(sum(claims) / len(claims), 4) if claims else None
+    claims = [outcome.both or outcome.words for outcome in outcomes if outcome.worked]
+    right = [claim.right for claim in claims if claim]
+    return round(sum(right) / len(right), 4) if right else None
 
 
 def _claimed(outcomes: Sequence[Outcome]) -> list[tuple[float, bool]]:
     """Return the confidences that routing states by now for the latest tasks, and which came true."""
     claims = Claims().plus(outcomes)
-    known = [task for task in outcomes if task.worked and task.chosen][-LATEST:]
-    by_both = [(claims.confidence(task.both.chance), task.both.right) for task in known if task.both]
-    by_words = [(claims.gate(task.words.chance), task.words.right) for task in known if task.words and not task.both]
+    latest = [task for task in outcomes if task.worked and task.chosen][-LATEST:]
+    by_both = [(claims.confidence(task.both.chance), task.both.right) for task in latest if task.both]
+    by_words = [(claims.gate(task.words.chance), task.words.right) for task in latest if task.words and not task.both]
     return [*by_both, *by_words]

@@ -81,12 +81,18 @@ def read_past(path: Path) -> list[Past]:
             continue
         for number, record in group:
             with reading(f"{path}:{number}", FORM):
-                kind = _Chat if "messages" in record else Past
-                if wrong := slip(record, spellings(kind)):
-                    raise ValueError(wrong)
-                own = kind(**record)
-                tasks += _tasks(own.messages, own.actor, own.at) if isinstance(own, _Chat) else [own]
+                tasks += _tasks_of_record(record)
     return tasks
+
+
+def _tasks_of_record(record: dict[str, Any]) -> list[Past]:
+    kind = _Chat if "messages" in record else Past
+    if wrong := slip(record, spellings(kind)):
+        raise ValueError(wrong)
+    if kind is Past:
+        return [Past(**record)]
+    chat = _Chat(**record)
+    return list(_tasks(chat.messages, chat.actor, chat.at))
 
 
 def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -106,17 +112,24 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def with_keys(tasks: Sequence[Past], tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
     """Return the tasks with the keys of the tools that they used, and the names that no tool, or several, have."""
-    keys, by_client = keys_by_name(tools), dict[str, set[str]]()
-    for tool in tools:
-        by_client.setdefault(_plain(f"mcp__{tool.server}__{tool.name}"), set()).add(tool.key)
-    keys = {**{name: min(own) for name, own in by_client.items() if len(own) == 1}, **keys}
-    named = {name: keys.get(name) or keys.get(_plain(name)) for task in tasks for name in (*task.used, *task.failed)}
+    keys = _names_with_one_key(tools) | keys_by_name(tools)
+    names = dict.fromkeys(name for task in tasks for name in (*task.used, *task.failed))
+    key_of_name = {name: keys.get(name) or keys.get(_plain(name)) for name in names}
 
     def known(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(key for name in names if (key := named[name])))
+        return tuple(dict.fromkeys(key for key in map(key_of_name.get, names) if key))
 
-    found = [task.model_copy(update={"used": known(task.used), "failed": known(task.failed)}) for task in tasks]
-    return found, [name for name, key in named.items() if not key]
+    keyed = [task.model_copy(update={"used": known(task.used), "failed": known(task.failed)}) for task in tasks]
+    return keyed, [name for name, key in key_of_name.items() if not key]
+
+
+def _names_with_one_key(tools: Sequence[Tool]) -> dict[str, str]:
+    """Return the keys by the names that clients give to tools, without names that several tools have."""
+    keys: dict[str, set[str]] = {}
+    for tool in tools:
+        name = _plain(f"mcp__{tool.server}__{tool.name}")
+        keys.setdefault(name, set()).add(tool.key)
+    return {name: min(candidates) for name, candidates in keys.items() if len(candidates) == 1}
 
 
 def _plain(name: str) -> str:
@@ -126,35 +139,44 @@ def _plain(name: str) -> str:
 
 def _tasks(messages: Iterable[Mapping[str, Any]], actor: str = "", at: float | None = None) -> Iterator[Past]:
     """Yield each request of a user that tools were called for, with their names."""
-    query, began, called, wrong = "", at, dict[Any, str](), set[Any]()
+    query = ""
+    began = at
+    names_by_call: dict[Any, str] = {}
+    failed_calls = set[Any]()
     for message in chain(messages, [{"role": "user", "content": "end"}]):
-        blocks = _blocks(message)
-        wrong |= {block.get("tool_use_id") for block in blocks if block.get("is_error")}
-        said = " ".join(str(block["text"]) for block in blocks if isinstance(block.get("text"), str))
-        if message.get("role") == "user" and said.strip():
-            if called and query:
-                used = tuple(name for call, name in called.items() if call not in wrong)
-                failed = tuple(name for call, name in called.items() if call in wrong)
-                yield Past(query=query, used=used, failed=failed, actor=actor, at=began)
-            query, began, called, wrong = said.strip()[:MAX_QUERY_CHARS], message.get("at", at), {}, set()
-        called |= {call or object(): name for call, name in _calls(message)}
-
-
-def _blocks(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [{"text": content}]
-    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+        blocks = transcripts.text_blocks(message.get("content"))
+        failed_calls |= {block.get("tool_use_id") for block in blocks if block.get("is_error")}
+        text = " ".join(str(block["text"]) for block in blocks if isinstance(block.get("text"), str)).strip()
+        if message.get("role") == "user" and text:
+            if names_by_call and query:
+                yield Past(
+                    query=query,
+                    used=tuple(name for call, name in names_by_call.items() if call not in failed_calls),
+                    failed=tuple(name for call, name in names_by_call.items() if call in failed_calls),
+                    actor=actor,
+                    at=began,
+                )
+            query = text[:MAX_QUERY_CHARS]
+            began = message.get("at", at)
+            names_by_call = {}
+            failed_calls = set()
+        names_by_call |= {call or object(): name for call, name in _calls(message)}
 
 
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
     """Yield the id and the tool's name of each call of a message, in either API's shape, or OpenAI's older one."""
-    calls, older = message.get("tool_calls") or [], message.get("function_call")
-    for call in [*(calls if isinstance(calls, list) else [calls]), *([{"function": older}] if older else [])]:
-        called = (call.get("function") or call.get("custom")) if isinstance(call, Mapping) else None
-        if not isinstance(called, Mapping) or not isinstance(called.get("name"), str):
+    for call in _openai_calls(message):
+        function = (call.get("function") or call.get("custom")) if isinstance(call, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
             raise ValueError(f"{call!r:.80} in tool_calls: give each call with its function and the function's name")
-        yield call.get("id"), transcripts.called(called["name"], called.get("arguments"))
-    for block in _blocks(message):
+        yield call.get("id"), transcripts.called(function["name"], function.get("arguments"))
+    for block in transcripts.text_blocks(message.get("content")):
         if block.get("type") == "tool_use":
             yield block.get("id"), transcripts.called(str(block.get("name")), block.get("input"))
+
+
+def _openai_calls(message: Mapping[str, Any]) -> list[Any]:
+    calls = message.get("tool_calls") or []
+    calls = list(calls) if isinstance(calls, list) else [calls]
+    older = message.get("function_call")
+    return [*calls, {"function": older}] if older else calls

@@ -1,7 +1,7 @@
 """Experience: one tenant's past tasks in process, and those of them that are like a new one."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from sys import intern
@@ -54,11 +54,12 @@ class Experience:
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], vectors: NDArray[np.float32]) -> "Experience":
         """Return the Experience from these successful Outcomes with their vectors, at most MOST_TASKS."""
-        order = sorted((n for n, task in enumerate(outcomes) if task.worked), key=lambda n: outcomes[n].at)
-        order = [order[place] for place in newest([outcomes[n].actor for n in order], MOST_TASKS)]
-        names: dict[Name, Name] = {}
+        order = [place for place, outcome in enumerate(outcomes) if outcome.worked]
+        order.sort(key=lambda place: outcomes[place].at)
+        order = [order[place] for place in newest([outcomes[place].actor for place in order], MOST_TASKS)]
         kept = [outcomes[place] for place in order]
-        found = cls(
+        names: dict[Name, Name] = {}
+        experience = cls(
             vectors=np.ascontiguousarray(vectors[order].T, np.float32),
             tasks=tuple(_past(outcome, names) for outcome in kept),
             at=np.array([outcome.at for outcome in kept]),
@@ -66,7 +67,7 @@ class Experience:
             names=names,
             uses=by_definition(sorted(outcomes, key=lambda outcome: outcome.at), {}),
         )
-        return found._judged()
+        return experience._judged()
 
     def plus(self, outcome: Outcome, vector: NDArray[np.float32]) -> "Experience":
         """Return this with one more successful Outcome. If it has more than MOST_TASKS, the oldest task of the person
@@ -76,13 +77,15 @@ class Experience:
         if not outcome.worked:
             return replace(self, uses=uses)
         names = dict(self.names)
-        full = len(self.tasks) >= MOST_TASKS
-        gone = oldest_of_most([*(task.actor for task in self.tasks), outcome.actor]) if full else len(self.tasks)
-        rest = slice(gone), slice(gone + 1, None)
-        now = Experience(
-            vectors=np.hstack([*(self.vectors[:, part] for part in rest), vector[:, None]]),
-            tasks=(*self.tasks[:gone], *self.tasks[gone + 1 :], _past(outcome, names)),
-            at=np.hstack([*(self.at[part] for part in rest), outcome.at]),
+        dropped = len(self.tasks)
+        if dropped >= MOST_TASKS:
+            dropped = oldest_of_most([*(task.actor for task in self.tasks), outcome.actor])
+        before = slice(dropped)
+        after = slice(dropped + 1, None)
+        experience = Experience(
+            vectors=np.hstack([self.vectors[:, before], self.vectors[:, after], vector[:, None]]),
+            tasks=(*self.tasks[before], *self.tasks[after], _past(outcome, names)),
+            at=np.hstack([self.at[before], self.at[after], outcome.at]),
             claims=self.claims.plus([outcome]),
             names=names,
             uses=uses,
@@ -90,7 +93,7 @@ class Experience:
             co_use=self.co_use,
             since=self.since + 1,
         )
-        return now if now.since <= GROWTH * len(now.tasks) else now._judged()
+        return experience if experience.since <= GROWTH * len(experience.tasks) else experience._judged()
 
     def _judged(self) -> "Experience":
         """Return this with the weight and the relations that its tasks teach."""
@@ -137,23 +140,37 @@ class Experience:
         if not len(near):
             return None
         actors = self._actors[near]
-        capped = bool((actors != actors[0]).any() or actors[0] in self._heavy)
-        near = _nearest(cosines, near, self._actors if capped else None)
-        ages = np.maximum(0.0, min(self.at.max(), time.time()) - self.at[near])
-        weights = nearness(cosines[near]) * 0.5 ** (ages / HALF_LIFE_S)
-        if capped:
+        is_capped = bool((actors != actors[0]).any() or actors[0] in self._heavy)
+        near = _nearest(cosines, near, self._actors if is_capped else None)
+        weights = self._weights(cosines, near)
+        if is_capped:
             weights = evened(weights, self._actors[near])
         past = [self.tasks[place] for place in near.tolist()]
-        votes = votes_of(past, weights.tolist())
-        there = {name: self.weight * sum(own.values()) for name, own in votes.items() if known(*name)}
+        votes = {name: people for name, people in votes_of(past, weights.tolist()).items() if known(*name)}
+        lifts = {name: self.weight * sum(people.values()) for name, people in votes.items()}
+        shared = {name: self.weight * agreed(people) for name, people in votes.items()} if is_capped else lifts
         return Recalled(
             tasks=tuple(
-                Near(cosine=cosine, query=task.query, used=tuple(name[0] for name in task.used if name in there))
+                Near(cosine=cosine, query=task.query, used=tuple(name[0] for name in task.used if name in votes))
                 for task, cosine in zip(past, cosines[near].tolist(), strict=True)
             ),
-            lifts={name[0]: lift for name, lift in there.items()},
-            agreed={name[0]: self.weight * agreed(votes[name]) if capped else lift for name, lift in there.items()},
+            lifts={key: lift for (key, _), lift in lifts.items()},
+            agreed={key: lift for (key, _), lift in shared.items()},
+            alone=frozenset(name[0] for name, people in votes.items() if self._is_alone(name, people, past)),
         )
+
+    def _weights(self, cosines: NDArray[np.float32], near: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weights of near tasks, by their cosine and their age."""
+        newest_at = min(self.at.max(), time.time())
+        ages = np.maximum(0.0, newest_at - self.at[near])
+        return np.asarray(nearness(cosines[near]) * 0.5 ** (ages / HALF_LIFE_S), np.float64)
+
+    def _is_alone(self, name: Name, people: Collection[str], past: Sequence[PastTask]) -> bool:
+        """Return True if one person's records speak for a tool: any number among several people, or a single one."""
+        if len(people) > 1:
+            return False
+        has_several_people = bool(self._actors.any())  # The first person has the number 0.
+        return has_several_people or sum(name in task.used for task in past) == 1
 
     def has_used(self, name: Name) -> bool:
         """Return True if any task used this tool with its present definition."""
@@ -162,27 +179,32 @@ class Experience:
 
 def _past(outcome: Outcome, names: dict[Name, Name]) -> PastTask:
     """Return the task with each tool's name held once for all tasks."""
-    offered = {offer.tool: offer for offer in outcome.offered}
-    worked = dict.fromkeys(use.tool for use in outcome.worked if use.tool in offered)
-    passed = [key for key in offered if key not in worked]
-    tools = [(intern(key), intern(offered[key].hash)) for key in (*worked, *passed)]
-    chances = np.array([offered[key].chance for key in (*worked, *passed)], np.float32)
-    held = tuple(names.setdefault(name, name) for name in tools)
-    return PastTask(outcome.query, intern(outcome.actor), held, len(worked), chances, outcome.chosen)
+    offers = {offer.tool: offer for offer in outcome.offered}
+    used = dict.fromkeys(use.tool for use in outcome.worked if use.tool in offers)
+    keys = [*used, *(key for key in offers if key not in used)]
+    tools = [(intern(key), intern(offers[key].hash)) for key in keys]
+    return PastTask(
+        query=outcome.query,
+        actor=intern(outcome.actor),
+        tools=tuple(names.setdefault(name, name) for name in tools),
+        uses=len(used),
+        chances=np.array([offers[key].chance for key in keys], np.float32),
+        chosen=outcome.chosen,
+    )
 
 
 def _nearest(
     cosines: NDArray[np.float32], near: NDArray[np.int64], actors: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
     """Return the NEAREST tasks, nearest first. With actors, their tasks are taken in turn."""
-    found = cosines[near]
+    near_cosines = cosines[near]
     for most in (_LOOKED, len(near)):  # A third of all tasks are somewhat alike: sorting these would take longest.
-        first = near if most >= len(near) else near[np.argpartition(-found, most)[:most]]
+        first = near if most >= len(near) else near[np.argpartition(-near_cosines, most)[:most]]
         first = first[np.argsort(-cosines[first], kind="stable")]
         if actors is None:
             break
-        later = is_repeated(actors[first])
-        first = first[np.argsort(later, kind="stable")]
-        if len(later) - later.sum() >= NEAREST:
+        repeated = is_repeated(actors[first])
+        first = first[np.argsort(repeated, kind="stable")]
+        if len(repeated) - repeated.sum() >= NEAREST:
             break
     return first[:NEAREST]

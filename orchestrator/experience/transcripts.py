@@ -27,20 +27,30 @@ def is_line(record: Object) -> bool:
 
 def message(record: Object) -> dict[str, Any]:
     """Return a line as a message with `at`. Lines without a request or a call get no role."""
+    payload = record.get("payload")
+    inner = record.get("message")
     role: Any
-    payload, own = record.get("payload"), record.get("message")
     if isinstance(payload, Mapping):
         item = payload.get("item")
         role, content = _codex(item if isinstance(item, Mapping) else payload)
-    elif isinstance(own, Mapping) and not any(record.get(mark) for mark in _NOT_ASKED):
-        role, content = record.get("role") or record.get("type"), own.get("content")
+    elif isinstance(inner, Mapping) and not any(record.get(mark) for mark in _NOT_ASKED):
+        role = record.get("role") or record.get("type")
+        content = inner.get("content")
     else:
         return {}
-    blocks = [{"text": content}] if isinstance(content, str) else content if isinstance(content, list) else []
-    blocks = [block for block in blocks if isinstance(block, Mapping)]
+    blocks = text_blocks(content)
     if role == "user":
         blocks = [{**block, "text": _asked(block["text"])} if "text" in block else block for block in blocks]
     return {"role": role, "content": blocks, "at": record.get("timestamp")}
+
+
+def text_blocks(content: Any) -> list[Object]:
+    """Return a message's content as blocks, also where it is a text. What is no block is left out."""
+    if isinstance(content, str):
+        return [{"text": content}]
+    if not isinstance(content, list):
+        return []
+    return [block for block in content if isinstance(block, Mapping)]
 
 
 def called(name: str, given: Any) -> str:
@@ -61,22 +71,31 @@ def called(name: str, given: Any) -> str:
 
 def _codex(item: Object) -> tuple[Any, Any]:
     """Return the role and the content of a line of Codex."""
-    kind, call = item.get("type"), item.get("call_id") or item.get("id")
+    kind = item.get("type")
     if kind == "message":
         return item.get("role"), item.get("content")
     if kind in ("user_message", "UserMessage"):
         return "user", item.get("message") or item.get("content")
+    call = item.get("call_id") or item.get("id")
     if kind in ("function_call", "custom_tool_call"):
         name = "__".join(filter(None, (item.get("namespace"), str(item.get("name")))))
-        return "assistant", [{"type": "tool_use", "id": call, "name": name, "input": item.get("arguments")}]
+        return "assistant", [_tool_use(call, name, item)]
     if kind in ("mcp_tool_call_end", "McpToolCall"):  # The same call again, with its server and how it went.
-        made, result = item.get("invocation") or item, item.get("result") or {}
-        done = result.get("Ok", result) or {}
-        failed = bool("Err" in result or item.get("error") or done.get("isError") or item.get("status") == "failed")
-        name = f"mcp__{made.get('server')}__{made.get('tool')}"
-        use = {"type": "tool_use", "id": call, "name": name, "input": made.get("arguments")}
-        return "assistant", [use, {"type": "tool_result", "tool_use_id": call, "is_error": failed}]
+        invocation = item.get("invocation") or item
+        name = f"mcp__{invocation.get('server')}__{invocation.get('tool')}"
+        result = {"type": "tool_result", "tool_use_id": call, "is_error": _has_failed(item)}
+        return "assistant", [_tool_use(call, name, {"arguments": invocation.get("arguments")}), result]
     return "", None
+
+
+def _tool_use(call: Any, name: str, item: Object) -> Object:
+    return {"type": "tool_use", "id": call, "name": name, "input": item.get("arguments")}
+
+
+def _has_failed(item: Object) -> bool:
+    result = item.get("result") or {}
+    answer = result.get("Ok", result) or {}
+    return bool("Err" in result or item.get("error") or answer.get("isError") or item.get("status") == "failed")
 
 
 def _asked(text: Any) -> str:

@@ -5,8 +5,9 @@ given the tool. So a past task that routing got right changes nothing. The weigh
 tenant has its own weight, chosen on its own past tasks (`best_weight`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,14 @@ from orchestrator.experience.actors import newest
 from orchestrator.index.calibration import log_odds
 from orchestrator.records.outcome import Name
 
-NEAREST, FAR = 10, 0.2
-"""The number of past tasks that vote, and the cosine that a past task must exceed to vote."""
+NEAREST = 10
+"""The number of past tasks that vote."""
+FAR = 0.2
+"""The cosine that a past task must exceed to vote."""
 DOUBT = 0.02
 """The weight of near tasks at which their votes count half."""
-UNSEEN, FIRST = 0.6, 5
+UNSEEN = 0.6
+FIRST = 5
 """A tool that no task ever used, among the FIRST by routing, gets this share of the greatest vote.
 
 Without it, tasks for such tools lose .010 of recall@5 in the mean of ten sets, with it .001
@@ -67,11 +71,12 @@ def nearness(cosines: NDArray[np.float32]) -> Values:
 
 def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, dict[str, float]]:
     """Return each tool's votes by person, from near tasks with these weights. All votes for a tool sum to at most 1."""
-    total, votes = sum(weights) + DOUBT, dict[Name, dict[str, float]]()
+    total = sum(weights) + DOUBT
+    votes: dict[Name, dict[str, float]] = {}
     for task, weight in zip(tasks, weights, strict=True):
         for name, chance in zip(task.used, task.chances.tolist(), strict=False):
-            own = votes.setdefault(name, {})
-            own[task.actor] = own.get(task.actor, 0.0) + weight * (1 - chance) / total
+            of_people = votes.setdefault(name, {})
+            of_people[task.actor] = of_people.get(task.actor, 0.0) + weight * (1 - chance) / total
     return votes
 
 
@@ -108,50 +113,101 @@ def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> floa
     judges = [judges[place] for place in newest([tasks[place].actor for place in judges], SAMPLE)]
     if not judges or len(tasks) < 2:
         return 0.0
+    users = _users(tasks)
     gains = np.zeros(len(WEIGHTS))
     for without_tools in (False, True):
-        odds, votes, own, unseen = _ballots(tasks, vectors, judges, without_tools=without_tools)
+        ballots = [
+            _ballot(tasks, judge, near, users, without_tools=without_tools)
+            for judge, near in _nearest(tasks, vectors, judges, users, without_tools=without_tools)
+        ]
+        odds, votes, used, unseen = _table(ballots)
         votes = with_unseen(votes, odds, unseen, votes.max(axis=1, keepdims=True))
-        gains += [_ndcg(odds + weight * votes, own) for weight in WEIGHTS]
+        gains += [_ndcg(odds + weight * votes, used) for weight in WEIGHTS]
     return float(WEIGHTS[np.argmax(gains.round(9))])
 
 
-def _ballots(
-    tasks: Sequence[PastTask], vectors: NDArray[np.float32], judges: Sequence[int], *, without_tools: bool
-) -> tuple[Values, Values, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return log-odds, votes, used tools and unseen tools for each judged task [judges, candidates].
-
-    The task itself is excluded. With `without_tools`, all tasks that used one of its tools are excluded, too.
+class _Candidate(NamedTuple):
+    """A tool that a judged task ranks: its probability by routing, its vote, and whether the task or no task used
+    it.
     """
+
+    chance: float
+    vote: float
+    used: bool
+    unseen: bool
+
+
+_NO_CANDIDATE = _Candidate(-1.0, 0.0, used=False, unseen=False)
+
+
+def _users(tasks: Sequence[PastTask]) -> dict[Name, list[int]]:
+    """Return the places of the tasks that used each tool."""
     users: dict[Name, list[int]] = {}
     for place, task in enumerate(tasks):
         for name in task.used:
             users.setdefault(name, []).append(place)
+    return users
+
+
+def _nearest(
+    tasks: Sequence[PastTask],
+    vectors: NDArray[np.float32],
+    judges: Sequence[int],
+    users: Mapping[Name, Sequence[int]],
+    *,
+    without_tools: bool,
+) -> Iterator[tuple[int, dict[int, float]]]:
+    """Yield each judged task with the weights of the tasks nearest to it, by place.
+
+    The task itself is excluded. With `without_tools`, all tasks that used one of its tools are excluded, too.
+    """
     cosines = vectors[:, judges].T @ vectors
     for row, judge in zip(cosines, judges, strict=True):
-        row[[judge, *(place for name in tasks[judge].used for place in users[name] if without_tools)]] = -1.0
+        row[judge] = -1.0
+        if without_tools:
+            for name in tasks[judge].used:
+                row[users[name]] = -1.0
     near = np.argpartition(-cosines, min(NEAREST, len(tasks)) - 1, axis=1)[:, :NEAREST]
     weights = nearness(np.take_along_axis(cosines, near, axis=1))
-    rows = list[list[tuple[float, float, bool, bool]]]()
-    for judge, others, counts in zip(judges, near.tolist(), weights.tolist(), strict=True):
-        task, given = tasks[judge], votes_of([tasks[other] for other in others], counts)
-        votes = {name: sum(own.values()) for name, own in given.items()}
-        chances = {**dict.fromkeys(votes, 0.0), **dict(zip(task.tools, task.chances.tolist(), strict=True))}
-        uses = {name: len(users.get(name, ())) for name in chances}
-        uses |= {name: 0 if without_tools else uses[name] - 1 for name in task.used}
-        used = {*task.used}
-        rows.append([(chance, votes.get(name, 0.0), name in used, not uses[name]) for name, chance in chances.items()])
-    width = max(FIRST, *map(len, rows))
-    no_tool = (-1.0, 0.0, False, False)
-    table = np.array([[*row, *[no_tool] * (width - len(row))] for row in rows], np.float64)
-    chance, vote, own, unseen = (table[:, :, column] for column in range(4))
-    odds = np.where(chance < 0, -np.inf, log_odds(np.maximum(chance, LEAST)))
-    return odds, vote, own.astype(bool), unseen.astype(bool)
+    for judge, places, place_weights in zip(judges, near.tolist(), weights.tolist(), strict=True):
+        yield judge, dict(zip(places, place_weights, strict=True))
 
 
-def _ndcg(odds: Values, own: NDArray[np.bool_]) -> float:
+def _ballot(
+    tasks: Sequence[PastTask],
+    judge: int,
+    near: Mapping[int, float],
+    users: Mapping[Name, Sequence[int]],
+    *,
+    without_tools: bool,
+) -> list[_Candidate]:
+    """Return the tools that a judged task was offered or that its nearest tasks vote for."""
+    task = tasks[judge]
+    votes = votes_of([tasks[place] for place in near], [*near.values()])
+    chances = dict.fromkeys(votes, 0.0) | dict(zip(task.tools, task.chances.tolist(), strict=True))
+    used = frozenset(task.used)
+    candidates = list[_Candidate]()
+    for name, chance in chances.items():
+        other_users = len(users.get(name, ())) - (name in used)
+        is_unseen = other_users == 0 or (without_tools and name in used)
+        vote = sum(votes.get(name, {}).values())
+        candidates.append(_Candidate(chance, vote, name in used, is_unseen))
+    return candidates
+
+
+def _table(ballots: Sequence[Sequence[_Candidate]]) -> tuple[Values, Values, NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return log-odds, votes, used tools and unseen tools [judged tasks, candidates]."""
+    width = max(FIRST, *map(len, ballots))
+    rows = [[*ballot, *[_NO_CANDIDATE] * (width - len(ballot))] for ballot in ballots]
+    chances, votes, used, unseen = np.moveaxis(np.array(rows, np.float64), 2, 0)
+    odds = np.where(chances < 0, -np.inf, log_odds(np.maximum(chances, LEAST)))
+    return odds, votes, used.astype(bool), unseen.astype(bool)
+
+
+def _ndcg(odds: Values, used: NDArray[np.bool_]) -> float:
     """Return nDCG@5 of these rankings."""
     order = np.argsort(-odds, axis=1, kind="stable")[:, :FIRST]
     worth = 1 / np.log2(np.arange(len(order[0])) + 2)
-    best = np.cumsum(worth)[np.minimum(own.sum(axis=1), FIRST) - 1]
-    return float((np.take_along_axis(own, order, axis=1) @ worth / best).mean())
+    best = np.cumsum(worth)[np.minimum(used.sum(axis=1), FIRST) - 1]
+    gains = np.take_along_axis(used, order, axis=1) @ worth
+    return float((gains / best).mean())

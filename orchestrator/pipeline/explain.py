@@ -124,6 +124,8 @@ def warnings_of(
     if _is_foreign(state, positions):
         yield FOREIGN
     yield from _of_texts(state, positions)
+    if state.recalled is not None and state.recalled.decided_alone:
+        yield f"{state.recalled.decided_alone} is first because of one person's past tasks: check that it fits"
     hint = RouteHint(state.task.request.route_hint)
     if hint.ordered_by and not state.lists.get(hint.ordered_by):
         yield f"route_hint={hint!s}: this pipeline has no results of that leg, so all legs were used"

@@ -193,8 +193,12 @@ class Recalled:
         tasks: The past tasks, nearest first.
         lifts: The increase of the log-odds of each tool that they used, by key.
         agreed: The part of `lifts` that does not come from only one of several people.
+        alone: The keys of the tools for which only one of several people, or a single task, speaks.
+        decided_alone: The key of the tool that is first because of such tasks. Otherwise empty.
     """
 
     tasks: tuple[Near, ...]
     lifts: Mapping[str, float]
     agreed: Mapping[str, float]
+    alone: frozenset[str] = frozenset()
+    decided_alone: str = ""

@@ -5,16 +5,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from orchestrator.experience.actors import behind_first
+from orchestrator.experience.actors import BEHIND, behind_first
 from orchestrator.experience.memory import Experience
-from orchestrator.experience.voting import LEAST, damped, with_unseen
+from orchestrator.experience.voting import LEAST, Values, damped, with_unseen
 from orchestrator.index.calibration import log_odds
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State
 from orchestrator.records.outcome import Name, Recalled
 from orchestrator.records.relation import Edge
 from orchestrator.records.tool import Tool
+
+MOST_ALONE = 0.69
+"""The greatest probability of a tool that past tasks raise if only one person speaks for it. It is below the gate, so
+nothing is called for it without a question."""
 
 
 async def experience(state: State) -> State:
@@ -67,19 +72,41 @@ def learnt(state: State) -> State:
     places = [*dict.fromkeys((*state.order, *brought))]
     tools = [catalogue.tools[place] for place in places]
     before = log_odds(np.maximum([state.scores.get(place, LEAST) for place in places], LEAST))
-    lifts, agreed = (
-        np.array([given.get(tool.key, 0.0) for tool in tools]) for given in (recalled.lifts, recalled.agreed)
-    )
+    lifts = np.array([recalled.lifts.get(tool.key, 0.0) for tool in tools])
+    agreed = np.array([recalled.agreed.get(tool.key, 0.0) for tool in tools])
     unseen = np.array([not past.has_used((tool.key, tool.hash)) for tool in tools])
     voted = behind_first(lifts, agreed, before)
     after = damped(before + with_unseen(voted, before, unseen, agreed.max()), before.max())
-    rows = np.flatnonzero(voted).tolist()
-    now = dict(zip((places[row] for row in rows), expit(after[rows]).tolist(), strict=True))
-    order = [places[row] for row in np.argsort(-after, kind="stable").tolist()]
-    state = replace(state, scores={**state.scores, **now}).with_evidence("experience", now)
-    state = state.moved(place for place in order if place in state.scores)
-    state = state.noted(_notes(recalled, {places[row]: tools[row].key for row in rows}))
-    return replace(state, confidence=float(expit(log_odds(state.confidence) + after.max() - before.max())))
+    rows = np.argsort(-after, kind="stable")
+    alone = np.array([tool.key in recalled.alone for tool in tools])
+    limited = _limited(before, after, alone, rows)
+    first = rows[0]
+    if limited[first] < after[first]:
+        state = replace(state, recalled=replace(recalled, decided_alone=tools[first].key))
+    odds = np.where(voted != 0, limited, np.minimum(before, limited))
+    moved = np.flatnonzero((voted != 0) | (odds != before)).tolist()
+    scores = dict(zip((places[row] for row in moved), expit(odds[moved]).tolist(), strict=True))
+    state = replace(state, scores={**state.scores, **scores}).with_evidence("experience", scores)
+    state = state.moved(places[row] for row in rows.tolist() if places[row] in state.scores)
+    state = state.noted(_notes(recalled, {places[row]: tools[row].key for row in moved}))
+    return replace(state, confidence=float(expit(log_odds(state.confidence) + limited.max() - before.max())))
+
+
+def _limited(before: Values, after: Values, alone: NDArray[np.bool_], rows: NDArray[np.int64]) -> Values:
+    """Return the log-odds, of a tool for which one person speaks at most MOST_ALONE. The order is unchanged.
+
+    Args:
+        before: The log-odds by routing.
+        after: The log-odds after the votes.
+        alone: True for tools for which only one person speaks.
+        rows: The rows, best first by `after`.
+    """
+    most = log_odds(np.array(MOST_ALONE))
+    limits = np.where(alone, np.maximum(before, most), np.inf)
+    ordered = np.minimum.accumulate(np.minimum(after, limits)[rows])
+    limited = np.empty_like(after)
+    limited[rows] = ordered - BEHIND * np.arange(len(rows)) * (ordered < after[rows])
+    return limited
 
 
 def calibrate(state: State) -> State:
@@ -89,7 +116,10 @@ def calibrate(state: State) -> State:
     experience = state.task.experience
     if experience is None or not state.semantic_ran or not 0 < state.confidence < 1:
         return state
-    return replace(state, confidence=experience.claims.confidence(state.confidence))
+    confidence = experience.claims.confidence(state.confidence)
+    if state.recalled is not None and state.recalled.decided_alone:
+        confidence = min(confidence, MOST_ALONE)
+    return replace(state, confidence=confidence)
 
 
 def expit(odds: Any) -> Any:
@@ -99,6 +129,10 @@ def expit(odds: Any) -> Any:
 
 def _notes(recalled: Recalled, moved: dict[int, str]) -> dict[int, str]:
     """Return the number of similar past tasks that used each of these tools."""
-    used = {key: sum(key in past.used for past in recalled.tasks) for key in moved.values()}
-    likes = f"of {len(recalled.tasks)} similar past tasks"
-    return {place: f"used in {used[key]} {likes}" for place, key in moved.items() if used[key]}
+    notes = dict[int, str]()
+    for place, key in moved.items():
+        uses = sum(key in past.used for past in recalled.tasks)
+        if uses:
+            whose = ", by one person" if key in recalled.alone else ""
+            notes[place] = f"used in {uses} of {len(recalled.tasks)} similar past tasks{whose}"
+    return notes

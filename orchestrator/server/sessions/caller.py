@@ -30,12 +30,16 @@ def conversation_of(context: Context, tenant: str) -> Conversation:
 
 
 def _actor(context: Context) -> str:
-    """Return the actor: the holder of a token from a file, otherwise the client's name."""
+    """Return the actor: the holder of the request's token, or the client's name over stdio.
+
+    A client with a token chooses its own name, so the name says nothing about the person. With twenty names, one person
+    would count as twenty in the experience.
+    """
     user = _user(context)
+    if user is not None:
+        return str(user.access_token.subject or "")[:_MAX_CLIENT_NAME]
     params = context.session.client_params
-    holder = user.access_token.subject if user is not None else None
-    name = params.client_info.name if params else ""
-    return str(holder or name)[:_MAX_CLIENT_NAME]
+    return params.client_info.name[:_MAX_CLIENT_NAME] if params else ""
 
 
 def _session(context: Context) -> str:
