@@ -3,13 +3,17 @@
 import asyncio
 import json
 import shlex
+import socket
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx2
 import pytest
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
@@ -20,21 +24,30 @@ from temporalio.service import RPCError
 from orchestrator.cli.runs.temporal import Target, ui_pages
 from orchestrator.cli.runs.worker import make_worker, released
 from orchestrator.common.digests import digest
-from orchestrator.errors import InvalidInput, Unavailable
+from orchestrator.errors import InvalidConfig, InvalidInput, Unavailable
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import SyncRequest, ToolCall
 from orchestrator.records.plan import PlanRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import Approval, Progress, RunRequest, StepStatus
-from orchestrator.temporal.client.run_client import Listed, RunClient, failed_result, page_of
+from orchestrator.temporal.client import devserver
+from orchestrator.temporal.client.run_client import (
+    Listed,
+    RunClient,
+    failed_result,
+    has_search_attributes,
+    page_of,
+    run_attributes,
+)
+from orchestrator.temporal.worker.metrics import metrics_runtime
 from orchestrator.trust.audit import Audit
 from orchestrator.workflows.execution import RunWorkflow
 from tests.decisions import READ, decision
 from tests.my_workflow import Assistant, OwnHandlers, Plain
 from tests.runner import Runner, Serve
 from tests.running import TENANT, plugin_over
-from tests.temporal import DEPLOYMENT, replays, until
+from tests.temporal import DEPLOYMENT, replays, until, working
 from tests.test_plugin import Turned
 from tests.user import User
 
@@ -339,3 +352,70 @@ async def test_a_run_without_a_step_that_was_done_fails_with_its_result(runner: 
     assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
     assert (await handle.query(names.PROGRESS, result_type=Progress)).phase == "failed"
     await replays(await handle.fetch_history(), [RunWorkflow])
+
+
+async def has_attributes(client: Client) -> None:
+    """Register the search attributes, and wait until the server knows them."""
+    kinds = {
+        names.TENANT_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD,
+        names.WAITING_ATTRIBUTE: IndexedValueType.INDEXED_VALUE_TYPE_BOOL,
+    }
+    request = AddSearchAttributesRequest(namespace=client.namespace, search_attributes=kinds)
+    await client.operator_service.add_search_attributes(request)
+    async with asyncio.timeout(60):
+        while not await has_search_attributes(client):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def test_search_attributes_find_a_tenants_waiting_runs(serve: Serve) -> None:
+    async with devserver.dev_server() as address:
+        runner = await serve()
+        plain = await Client.connect(address, plugins=[plugin_over()])
+        await has_attributes(plain)
+        async with working(plain, runner.task_queue):
+            runs = {}
+            for name, tenant, task in (
+                ("waits", TENANT, "Delete the file a.txt"),
+                ("other", "org:2", "Delete the file a.txt"),
+                ("done", TENANT, "Read the file a.txt"),
+            ):
+                attributes = await run_attributes(plain, tenant)
+                runs[name] = await plain.start_workflow(
+                    names.RUN,
+                    RunRequest(task=task, tenant=tenant),
+                    id=name,
+                    task_queue=runner.task_queue,
+                    search_attributes=attributes,
+                )
+            await until(runs["waits"], "s1", StepStatus.NEEDS_APPROVAL)
+            await runs["done"].result()
+            async with asyncio.timeout(60):
+                query = f"{names.TENANT_ATTRIBUTE} = '{TENANT}' AND {names.WAITING_ATTRIBUTE} = true"
+                while [run.id async for run in plain.list_workflows(query)] != ["waits"]:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+            client = RunClient(plain, TENANT)
+            assert [run.id for run in await client.runs(ended=True, waiting=True)] == ["waits"]
+            assert {run.id for run in await client.runs(ended=True)} == {"waits", "done"}
+            await replays(await runs["waits"].fetch_history(), [RunWorkflow])
+
+
+@pytest.mark.timeout(120)
+async def test_the_workers_metrics_are_served_for_prometheus(temporal_address: str, task_queue: str) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        metrics = f"127.0.0.1:{probe.getsockname()[1]}"
+    client = await Client.connect(temporal_address, runtime=metrics_runtime(metrics), plugins=[plugin_over()])
+    async with working(client, task_queue):
+        request = RouteRequest(query="Read the file a.txt", tenant=TENANT)
+        await client.execute_workflow(names.ROUTE, request, id=uuid4().hex, task_queue=task_queue)
+        async with httpx2.AsyncClient() as http:
+            text = (await http.get(f"http://{metrics}/metrics")).text
+    assert "temporal_activity_execution_latency" in text
+
+
+def test_without_an_address_or_a_collector_no_metrics_are_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert metrics_runtime() is None
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318/")
+    assert metrics_runtime() is not None
+    with pytest.raises(InvalidConfig, match="metrics='nowhere'"):
+        metrics_runtime("nowhere")

@@ -82,7 +82,7 @@ async def test_the_store_that_the_options_name_is_a_routers_unless_it_is_given_a
     assert decision.catalogue.tools == len(MAIL)
     assert Router(sample(), options=options).store is None
     assert str(Router(store=tmp_path / "other", options=options).store) == str(tmp_path / "other")
-    with pytest.raises(InvalidInput, match="give exactly one of them"):
+    with pytest.raises(InvalidInput, match="a Router needs tools"):
         Router()
 
 

@@ -192,7 +192,7 @@ def test_a_list_of_sources_that_cannot_be_is_refused_with_the_remedy(own: Store)
         Router(stores=["a#org:public", "b"])
     with pytest.raises(InvalidInput, match="have the same name"):
         Router(stores=["a", "a"])
-    with pytest.raises(InvalidInput, match="give exactly one of them"):
+    with pytest.raises(InvalidInput, match="give only one of them"):
         Router(store=own, stores=["a"])
     with pytest.raises(InvalidInput, match="deadline_s=-1"):
         Source(store="a", deadline_s=-1)

@@ -36,6 +36,12 @@ APPROVE: Final = "toolroute.approve"
 PROGRESS: Final = "toolroute.progress"
 """Query of the run workflow: -> Progress."""
 
+TENANT_ATTRIBUTE: Final = "ToolrouteTenant"
+WAITING_ATTRIBUTE: Final = "ToolrouteWaiting"
+"""Search attributes of a run, if the namespace has them: Keyword, its tenant, and Bool, whether a step waits for
+approval.
+"""
+
 NEXUS_SERVICE: Final = "toolroute"
 NEXUS_FIND: Final = "find"
 NEXUS_PLAN: Final = "plan"

@@ -40,7 +40,7 @@ from orchestrator.records.budget import Limits
 from orchestrator.records.call import Approve
 from orchestrator.records.plan import Step
 from orchestrator.records.run import RunMemo, RunRequest, RunResult, StepOutcome, StepStatus
-from orchestrator.temporal.client.run_client import RunClient, failed_result, page_of
+from orchestrator.temporal.client.run_client import RunClient, failed_result, page_of, run_attributes
 from orchestrator.trust.approval_rules import call_digest, needs_approval
 from orchestrator.trust.audit import of_step
 
@@ -153,7 +153,13 @@ async def _started(
             await stack.enter_async_context(make_worker(client, queue))
         memo = {names.RUN: RunMemo(tenant=request.tenant)}
         handle = await client.start_workflow(
-            names.RUN, request, id=run_id, task_queue=queue, result_type=RunResult, memo=memo
+            names.RUN,
+            request,
+            id=run_id,
+            task_queue=queue,
+            result_type=RunResult,
+            memo=memo,
+            search_attributes=await run_attributes(client, request.tenant),
         )
         pages = ui_pages(server, options)
         note(f"run {run_id} {page_of(pages, run_id)}".rstrip())

@@ -52,7 +52,7 @@ async def _client_of(workspace: Workspace, options: Options) -> AsyncIterator[Ru
 async def list_runs(workspace: Workspace, options: Options, ended: bool, waiting: bool, output: str) -> None:
     """List the tenant's runs, newest first. Finished runs need --all."""
     async with _client_of(workspace, options) as client:
-        listed = [run for run in await client.runs(ended=ended) if run.waiting or not waiting]
+        listed = await client.runs(ended=ended, waiting=waiting)
         present(output, [asdict(run) for run in listed], lambda: _print_list(client, listed))
 
 

@@ -21,6 +21,7 @@ from orchestrator.options import Options, set_variables
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowFailureError
+    from temporalio.runtime import Runtime
 
     from orchestrator.temporal.worker.executors import Registered
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin
@@ -109,7 +110,7 @@ def _converting(options: Options) -> dict[str, Any]:
     }
 
 
-async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Client":
+async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None, runtime: "Runtime | None" = None) -> "Client":
     """Connect to the server and namespace. The error names the cause and the remedy."""
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
     from temporalio.client import Client
@@ -119,7 +120,9 @@ async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None) -> "Cl
     try:
         async with asyncio.timeout(10):
             settings = {**to.more, **to.converting}
-            client = await Client.connect(to.address, namespace=to.namespace, plugins=plugins, **settings)
+            client = await Client.connect(
+                to.address, namespace=to.namespace, plugins=plugins, runtime=runtime, **settings
+            )
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=to.namespace))
             return client
     except RPCError as error:

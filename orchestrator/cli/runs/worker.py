@@ -50,6 +50,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option(
     "--grace", metavar="SECONDS", type=click.FloatRange(0), default=30.0, help="Time for calls to end at shutdown."
 )
+@click.option("--metrics", metavar="HOST:PORT", default="", help="Serve Temporal's own metrics here, for Prometheus.")
 @click.option("--deployment", metavar="NAME", help="Use Worker Versioning with this deployment name.")
 @click.option("--build-id", metavar="ID", help="The build id of this worker. [default: toolroute's version]")
 @click.option("--pinned", is_flag=True, help="Keep each run on the version that started it.")
@@ -70,6 +71,7 @@ async def worker(
     pinned: bool,
     check: bool,
     warm: int,
+    metrics: str,
 ) -> int:
     """Serve a Temporal task queue: routing, planning and tool calls.
 
@@ -80,6 +82,7 @@ async def worker(
     deployment set-current-version`.
     """
     from orchestrator.temporal.client.devserver import settle
+    from orchestrator.temporal.worker.metrics import metrics_runtime
 
     if not deployment and (build_id or pinned):
         raise InvalidInput("--build-id and --pinned are for Worker Versioning: give --deployment NAME, too")
@@ -97,7 +100,7 @@ async def worker(
             nexus=_nexus(nexus),
         )
         server = await stack.enter_async_context(temporal_server(options, dev=dev))
-        client = await connect(server, plugin)
+        client = await connect(server, plugin, metrics_runtime(metrics))
         release = released(deployment, build_id, pinned=pinned)
         serving = make_worker(client, task_queue, release, grace_s=grace, max_concurrent_activities=concurrency)
         await stack.enter_async_context(serving)

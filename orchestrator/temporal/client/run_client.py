@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 from pydantic_core import to_json
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import (
     Client,
     WorkflowExecution,
@@ -16,6 +17,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.contrib.workflow_streams import WorkflowStreamClient
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
@@ -65,15 +67,29 @@ class RunClient:
     tenant: str
     pages: str = ""
 
-    async def runs(self, *, ended: bool, most: int | None = None) -> list[Listed]:
-        """Return the tenant's runs, newest first. Ended runs are included only if `ended` is True."""
+    async def runs(self, *, ended: bool, most: int | None = None, waiting: bool = False) -> list[Listed]:
+        """Return the tenant's runs, newest first.
+
+        If the namespace has the search attributes ToolrouteTenant and ToolrouteWaiting, the server finds the runs that
+        were started with them. The memo of all other runs is read.
+
+        Args:
+            ended: Whether ended runs are included.
+            most: The maximum number of runs.
+            waiting: Only runs with a step that waits for approval.
+        """
         query = _RUNS + ("" if ended else " AND ExecutionStatus = 'Running'")
+        if await has_search_attributes(self.client):
+            tenant = self.tenant.replace("'", "\\'")
+            query += f" AND ({names.TENANT_ATTRIBUTE} = '{tenant}' OR {names.TENANT_ATTRIBUTE} IS NULL)"
+            if waiting:
+                query += f" AND ({names.WAITING_ATTRIBUTE} = true OR {names.TENANT_ATTRIBUTE} IS NULL)"
         try:
             listed = self.client.list_workflows(query, rpc_timeout=SOON)
             found = list[Listed]()
             async for one in listed:
                 memo = await _memo(one)
-                if memo and memo.tenant == self.tenant:
+                if memo and memo.tenant == self.tenant and (memo.waiting or not waiting):
                     found.append(self._listed(one, memo))
                 if most is not None and len(found) == most:
                     break
@@ -181,6 +197,44 @@ class RunClient:
             link=page_of(self.pages, found.id),
             workflow=found.workflow_type,
         )
+
+
+async def has_search_attributes(client: Client) -> bool:
+    """Return True if the client's namespace has ToolrouteTenant and ToolrouteWaiting."""
+    request = ListSearchAttributesRequest(namespace=client.namespace)
+    try:
+        found = await client.operator_service.list_search_attributes(request, timeout=SOON)
+    except RPCError:  # Not everybody may ask the operator service.
+        return False
+    return {names.TENANT_ATTRIBUTE, names.WAITING_ATTRIBUTE} <= set(found.custom_attributes)
+
+
+async def run_attributes(client: Client, tenant: str) -> TypedSearchAttributes:
+    """Return the search attributes with which a tenant's run starts. Empty if the namespace does not have them.
+
+    Args:
+        client: The client that starts the run.
+        tenant: The tenant.
+
+    Examples:
+        >>> from temporalio.client import Client
+        >>> from orchestrator import RunRequest
+        >>> from orchestrator.temporal.client.run_client import run_attributes
+        >>> async def start(client: Client, task: str) -> None:
+        ...     request = RunRequest(task=task, tenant="org:acme")
+        ...     attributes = await run_attributes(client, request.tenant)
+        ...     await client.start_workflow(
+        ...         "toolroute.run", request, id="r1", task_queue="toolroute", search_attributes=attributes
+        ...     )
+    """
+    if not await has_search_attributes(client):
+        return TypedSearchAttributes.empty
+    return TypedSearchAttributes(
+        [
+            SearchAttributePair(SearchAttributeKey.for_keyword(names.TENANT_ATTRIBUTE), tenant),
+            SearchAttributePair(SearchAttributeKey.for_bool(names.WAITING_ATTRIBUTE), False),
+        ]
+    )
 
 
 async def _memo(found: WorkflowExecution) -> RunMemo | None:

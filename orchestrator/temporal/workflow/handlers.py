@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from temporalio import workflow
-from temporalio.common import RawValue
+from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.contrib.workflow_streams import WorkflowStream, WorkflowTopicHandle
 
 from orchestrator.common.lines import inline
@@ -20,6 +20,9 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.run import Approval, Progress, RunMemo
 from orchestrator.temporal.workflow.payload import NOTHING, read_input
 from orchestrator.temporal.workflow.run import Run
+
+_TENANT = SearchAttributeKey.for_keyword(names.TENANT_ATTRIBUTE)
+_WAITING = SearchAttributeKey.for_bool(names.WAITING_ATTRIBUTE)
 
 
 class Handlers:
@@ -123,6 +126,14 @@ class Handlers:
         memo = RunMemo(tenant=self.tenant, waiting=waiting)
         if memo != workflow.memo_value(names.RUN, None, type_hint=RunMemo):
             workflow.upsert_memo({names.RUN: memo})
+        _show_waiting(bool(waiting))
+
+
+def _show_waiting(waits: bool) -> None:
+    """Update the search attribute, if the run was started with the tenant's. A namespace without it would refuse."""
+    attributes = workflow.info().typed_search_attributes
+    if attributes.get(_TENANT) is not None and attributes.get(_WAITING) != waits:
+        workflow.upsert_search_attributes([_WAITING.value_set(waits)])
 
 
 def _changed(now: Progress, before: Progress | None) -> Progress | None:
