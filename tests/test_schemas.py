@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.export import check_arguments
-from orchestrator.catalogue.schema import UnusableSchema, faults
+from orchestrator.catalogue.schema_checks import UnusableSchema, faults
 from orchestrator.errors import InvalidArguments
 from tests.catalogues import tool
 from tests.timing import seconds

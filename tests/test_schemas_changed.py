@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from orchestrator.catalogue.export import Provider, check_arguments, export, parameters
 from orchestrator.catalogue.formats import tool_from
-from orchestrator.catalogue.schema import UnusableSchema, faults
+from orchestrator.catalogue.schema_checks import UnusableSchema, faults
 from orchestrator.catalogue.shrink import LADDER
 from orchestrator.errors import InvalidArguments
 from orchestrator.planning.arguments import extract

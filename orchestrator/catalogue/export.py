@@ -12,15 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from orchestrator.catalogue.schema import (
-    UnusableSchema,
-    accepted,
-    faults,
-    fitting,
-    gathered,
-    plain_names,
-    with_plain_names,
-)
+from orchestrator.catalogue.schema import accepted, gathered, plain_names, with_plain_names
+from orchestrator.catalogue.schema_checks import UnusableSchema, faults, fitting
 from orchestrator.common.digests import digest
 from orchestrator.common.json_input import read_json
 from orchestrator.errors import InvalidArguments, InvalidInput, UnknownTool

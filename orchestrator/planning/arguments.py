@@ -16,7 +16,9 @@ from itertools import islice
 from typing import Any
 
 from orchestrator.catalogue.export import parameters
-from orchestrator.catalogue.schema import UnusableSchema, faults, gathered, usable
+from orchestrator.catalogue.schema import gathered
+from orchestrator.catalogue.schema_checks import UnusableSchema, faults
+from orchestrator.catalogue.schema_keywords import usable
 from orchestrator.index.text import spaced, stemmed
 from orchestrator.pipeline.clauses import MAX_CUT, QUOTE
 from orchestrator.records.tool import Tool

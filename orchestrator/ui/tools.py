@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.export import parameters
-from orchestrator.catalogue.schema import usable
+from orchestrator.catalogue.schema_keywords import usable
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.findability import WITHIN, own_words
 from orchestrator.experience.figures import figures
