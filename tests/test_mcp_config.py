@@ -1,13 +1,15 @@
 """The mcpServers file: read as people have it, refused with a remedy."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
-from orchestrator.errors import InvalidConfig
+from orchestrator.errors import InvalidCatalogue, InvalidConfig
 from orchestrator.mcp.config import launch
 from orchestrator.mcp.config.parse import McpConfig, ServerSpec, find_config
 
@@ -278,3 +280,29 @@ def test_a_node_in_toolroutes_own_environment_comes_behind_the_machines(
     assert (runner.executable, other.executable) == (str(machine / "npx"), str(own / "tool"))
     assert runner.path == f"{machine}:{own}"
     assert launch.Launch(command="npx", env={"PATH": "/entrys"}).path == "/entrys"
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "/dev/zero", "/proc/kmsg"])
+def test_a_configuration_that_is_no_file_is_refused_at_once(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    if kind == "FIFO":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(kind)
+    with pytest.raises(InvalidConfig, match=r"mcp\.json: "):
+        McpConfig.read(path)
+    with_variables = ServerSpec.model_validate({"command": "x", "envFile": str(path)})
+    if kind == "/proc/kmsg":  # It is a regular file without text at present.
+        with_variables.launch({})
+    else:
+        with pytest.raises(InvalidConfig, match="envFile"):
+            with_variables.launch({})
+    with pytest.raises(InvalidCatalogue, match=r"mcp\.json: "):
+        Catalogue.read(path)
+
+
+def test_json_without_an_end_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text("[" * 1_000_000)
+    with pytest.raises(InvalidConfig, match="not JSON"):
+        McpConfig.read(path)

@@ -40,15 +40,15 @@ class Catalogue:
     def __init__(self, tools: Iterable[Tool | Mapping[str, Any] | Callable[..., Any]] | str | Path = ()) -> None:
         if isinstance(tools, str | Path):
             tools = read_tools(tools)
-        read = [own if isinstance(own, Tool) else _tool(number, own) for number, own in enumerate(tools, start=1)]
-        once: dict[str, Tool] = {}
-        for tool in sorted(read, key=attrgetter("server", "name")):
-            if once.setdefault(tool.key, tool).hash != tool.hash:
+        records = [_tool(number, tool) for number, tool in enumerate(tools, start=1)]
+        by_key: dict[str, Tool] = {}
+        for tool in sorted(records, key=attrgetter("server", "name")):
+            if by_key.setdefault(tool.key, tool).hash != tool.hash:
                 raise InvalidCatalogue(
                     f"two different tools have the key {tool.key!r}: rename one, or give them different servers"
                 )
-        self.tools: tuple[Tool, ...] = tuple(once.values())
-        self.positions: Mapping[str, int] = dict(zip(once, range(len(once)), strict=True))
+        self.tools: tuple[Tool, ...] = tuple(by_key.values())
+        self.positions: Mapping[str, int] = {key: position for position, key in enumerate(by_key)}
         """The position of each key in `tools`."""
 
     @classmethod
@@ -67,18 +67,22 @@ class Catalogue:
             InvalidCatalogue: A function cannot be a tool, two have the same name, or one in `read_only` is not among
                 them.
         """
-        given: Any = read_only
-        if isinstance(given, str) or not isinstance(given, Collection):
-            raise InvalidCatalogue(f"read_only={given!r:.80}: give a list of functions")
-        if lacking := next((own for own in read_only if own not in functions), None):
-            raise InvalidCatalogue(f"read_only: {lacking!r:.80} is not one of the functions: add it to the functions")
-        reads = Annotations(read_only=True)
-        made = [(_tool(number, own), own in read_only) for number, own in enumerate(functions, start=1)]
-        tools = [altered(tool, annotations=reads, hash="") if known else tool for tool, known in made]
-        names = [tool.name for tool in tools]
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise InvalidCatalogue(f"two functions have the name {twice!r}: rename one, or give it once")
-        return cls(tools)
+        listed: Any = read_only
+        if isinstance(listed, str) or not isinstance(listed, Collection):
+            raise InvalidCatalogue(f"read_only={listed!r:.80}: give a list of functions")
+        for function in read_only:
+            if function not in functions:
+                remedy = "is not one of the functions: add it to the functions"
+                raise InvalidCatalogue(f"read_only: {function!r:.80} {remedy}")
+        tools: dict[str, Tool] = {}
+        for number, function in enumerate(functions, start=1):
+            tool = _tool(number, function)
+            if tool.name in tools:
+                raise InvalidCatalogue(f"two functions have the name {tool.name!r}: rename one, or give it once")
+            if function in read_only:
+                tool = altered(tool, annotations=Annotations(read_only=True), hash="")
+            tools[tool.name] = tool
+        return cls(tools.values())
 
     @classmethod
     def read(cls, path: str | Path, server: str | None = "") -> "Catalogue":
@@ -119,7 +123,12 @@ class Catalogue:
 
     @cached_property
     def _replaced(self) -> Mapping[str, str]:
-        return {own.to: tool.key for tool in self.tools for own in tool.relations if own.replaces}
+        replaced = {}
+        for tool in self.tools:
+            for relation in tool.relations:
+                if relation.replaces:
+                    replaced[relation.to] = tool.key
+        return replaced
 
     @cached_property
     def places(self) -> Mapping[str, slice]:
@@ -149,6 +158,8 @@ class Catalogue:
 
 
 def _tool(number: int, record: Any) -> Tool:
+    if isinstance(record, Tool):
+        return record
     with reading(f"tool {number}", error=InvalidCatalogue):
         if isinstance(record, list | tuple):
             raise InvalidCatalogue("a list is not a tool: give its items, Catalogue.of(*functions) or Catalogue(tools)")
@@ -157,7 +168,10 @@ def _tool(number: int, record: Any) -> Tool:
 
 def places_of_servers(tools: Sequence[Tool]) -> dict[str, slice]:
     """Return the range of each server's tools, among tools ordered by server."""
-    places, start = dict[str, slice](), 0
-    for server, own in groupby(tools, attrgetter("server")):
-        places[server] = slice(start, start := start + sum(1 for _ in own))
-    return places
+    ranges: dict[str, slice] = {}
+    start = 0
+    for server, group in groupby(tools, attrgetter("server")):
+        end = start + sum(1 for _ in group)
+        ranges[server] = slice(start, end)
+        start = end
+    return ranges

@@ -8,9 +8,10 @@ import asyncio
 import inspect
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from orchestrator.catalogue.schema import accepted, gathered, plain_names, with_plain_names
 from orchestrator.catalogue.schema_checks import UnusableSchema, faults, fitting
@@ -28,10 +29,17 @@ Appended = Literal["additional_tools", "tool_search_output", "inline_tools", "to
 `inline_tools` and `tool_reference` belong to a system message, and `tool_result` answers a call.
 """
 
-_FORBIDDEN = {"mcp": (r"[^A-Za-z0-9._-]", 128)}
-_FORBIDDEN_ELSE = (r"[^A-Za-z0-9_-]", 64)
+_MCP_NAMES = (r"[^A-Za-z0-9._-]", 128)
+_PROVIDER_NAMES = (r"[^A-Za-z0-9_-]", 64)
+"""The characters that a name may not have, and its maximum length."""
 _HASHED = re.compile(r"_[0-9a-f]{8}$")
-_MOST_NAMED, _LONGEST_NAME, _MOST_FAULTS = 30, 80, 5
+_MOST_NAMED = 30
+_LONGEST_NAME = 80
+_MOST_FAULTS = 5
+
+
+_NAMING: tuple[Provider, ...] = ("openai", "mcp")
+"""One provider for each set of rules for names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +94,8 @@ class ResolvedCall:
         return await asyncio.to_thread(function, **self.arguments)
 
     def _function(self) -> Callable[..., Any]:
-        if (function := self.tool.function) is None:
+        function = self.tool.function
+        if function is None:
             remedy = "call it on its server with Connections.call, or route with Catalogue.of(functions)"
             raise InvalidInput(f"tool {self.tool.key!r} is not a function of this process: {remedy}")
         return function
@@ -116,59 +125,96 @@ def appended(tools: Sequence[Tool], shape: Appended, call_id: str = "") -> list[
     """
     if shape not in get_args(Appended):
         raise InvalidInput(f"shape {shape!r}: choose one of {', '.join(get_args(Appended))}")
-    answer = shape in ("tool_search_output", "tool_result")
-    if answer != bool(call_id):
-        raise InvalidInput(f"call_id {call_id!r}: {shape} {'needs' if answer else 'does not take'} a search call's id")
-    if not tools and not answer:
+    answers_search = shape in ("tool_search_output", "tool_result")
+    if answers_search and not call_id:
+        raise InvalidInput(f"call_id {call_id!r}: {shape} needs a search call's id")
+    if call_id and not answers_search:
+        raise InvalidInput(f"call_id {call_id!r}: {shape} does not take a search call's id")
+    if not tools and not answers_search:
         return []
-    if shape in ("inline_tools", "tool_reference"):
-        inline = [{"type": "tool_definition", "definition": own} for own in export(tools, "anthropic")]
-        named = [{"type": "tool_reference", "name": exported_name(tool)} for tool in tools]
-        added = inline if shape == "inline_tools" else named
-        return [{"role": "system", "content": [{"type": "tool_addition", "tool": tool} for tool in added]}]
-    if shape == "tool_result":
-        names = [{"type": "tool_reference", "tool_name": exported_name(tool)} for tool in tools]
-        return [{"type": "tool_result", "tool_use_id": call_id, "content": names}]
-    definitions = export(tools, "openai")
-    if shape == "additional_tools":
-        return [{"type": shape, "role": "developer", "tools": definitions}]
-    deferred = [{**own, "defer_loading": True} for own in definitions]
-    state = {"execution": "client", "status": "completed"}
-    return [{"type": shape, "call_id": call_id, **state, "tools": deferred}]
+    return [_APPENDED[shape](tools, call_id)]
+
+
+def _additional_tools(tools: Sequence[Tool], _: str) -> dict[str, Any]:
+    return {"type": "additional_tools", "role": "developer", "tools": export(tools, "openai")}
+
+
+def _tool_search_output(tools: Sequence[Tool], call_id: str) -> dict[str, Any]:
+    return {
+        "type": "tool_search_output",
+        "call_id": call_id,
+        "execution": "client",
+        "status": "completed",
+        "tools": [{**definition, "defer_loading": True} for definition in export(tools, "openai")],
+    }
+
+
+def _inline_tools(tools: Sequence[Tool], _: str) -> dict[str, Any]:
+    definitions = export(tools, "anthropic")
+    return _system_message([{"type": "tool_definition", "definition": definition} for definition in definitions])
+
+
+def _tool_reference(tools: Sequence[Tool], _: str) -> dict[str, Any]:
+    return _system_message([{"type": "tool_reference", "name": exported_name(tool)} for tool in tools])
+
+
+def _system_message(tools: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"role": "system", "content": [{"type": "tool_addition", "tool": tool} for tool in tools]}
+
+
+def _tool_result(tools: Sequence[Tool], call_id: str) -> dict[str, Any]:
+    names = [{"type": "tool_reference", "tool_name": exported_name(tool)} for tool in tools]
+    return {"type": "tool_result", "tool_use_id": call_id, "content": names}
+
+
+_APPENDED: dict[str, Callable[[Sequence[Tool], str], dict[str, Any]]] = {
+    "additional_tools": _additional_tools,
+    "tool_search_output": _tool_search_output,
+    "inline_tools": _inline_tools,
+    "tool_reference": _tool_reference,
+    "tool_result": _tool_result,
+}
 
 
 def exported_name(tool: Tool, provider: Provider = "openai") -> str:
     """Return an allowed name that no other tool has: `server__name`, with a hash of the key if that is not enough."""
-    forbidden, length = _FORBIDDEN.get(provider, _FORBIDDEN_ELSE)
+    forbidden, length = _MCP_NAMES if provider == "mcp" else _PROVIDER_NAMES
     plain = f"{tool.server}__{tool.name}" if tool.server else tool.name
     safe = re.sub(forbidden, "_", plain)
-    # The name is unique only if the first "__" is the separator and its end does not look like a hash.
-    unmistakable = plain.find("__") == (len(tool.server) if tool.server else -1) and not tool.name.startswith("_")
-    if safe == plain and len(safe) <= length and unmistakable and not _HASHED.search(safe):
+    if safe == plain and len(safe) <= length and _is_unmistakable(tool, plain):
         return safe
     return f"{safe[: length - 9]}_{digest(tool.key, 8)}"
 
 
+def _is_unmistakable(tool: Tool, name: str) -> bool:
+    """Return True if the first "__" is the separator, and the end does not look like a hash."""
+    separator = len(tool.server) if tool.server else -1
+    if tool.name.startswith("_") or _HASHED.search(name):
+        return False
+    return name.find("__") == separator
+
+
 def keys_by_name(tools: Sequence[Tool]) -> dict[str, str]:
     """Return the key for each name: the key itself, the name of a provider, and a plain name that only one tool has."""
-    bare: dict[str, list[str]] = {}
-    for tool in tools:
-        bare.setdefault(tool.name, []).append(tool.key)
-    keys = {name: own[0] for name, own in bare.items() if len(own) == 1}
-    keys |= {exported_name(tool, provider): tool.key for tool in tools for provider in ("openai", "mcp")}
+    counts = Counter(tool.name for tool in tools)
+    keys = {tool.name: tool.key for tool in tools if counts[tool.name] == 1}
+    for provider in _NAMING:
+        keys |= {exported_name(tool, provider): tool.key for tool in tools}
     return keys | {tool.key: tool.key for tool in tools}
 
 
 def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
     if provider == "mcp":
-        titled = {"title": tool.title} if tool.title else {}
-        return {"name": name, **titled, "description": tool.description, "inputSchema": _as_object(tool)}
+        definition = {"name": name, "description": tool.description, "inputSchema": _as_object(tool)}
+        return {"name": name, "title": tool.title, **definition} if tool.title else definition
     description = tool.description or tool.title
     schema = accepted(_as_object(tool))
     if provider == "anthropic":
         return {"name": name, "description": description, "input_schema": with_plain_names(schema)}
     function = {"name": name, "description": description, "parameters": schema, "strict": False}
-    return {"type": "function", "function": function} if provider == "openai-chat" else {"type": "function", **function}
+    if provider == "openai-chat":
+        return {"type": "function", "function": function}
+    return {"type": "function", **function}
 
 
 def parameters(tool: Tool) -> dict[str, Any]:
@@ -184,26 +230,41 @@ def _as_object(tool: Tool) -> dict[str, Any]:
 
 def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
     """Map a model's tool call to one of these tools. See `Decision.resolve`."""
-    name, arguments, call_id = _read_call(call)
-    by_name = {exported_name(tool, provider): tool for provider in ("openai", "mcp") for tool in tools}
-    tool = by_name.get(name) or next((tool for tool in tools if tool.key == name), None)
+    read = _read_call(call)
+    by_name = {tool.key: tool for tool in tools}
+    for provider in _NAMING:
+        by_name |= {exported_name(tool, provider): tool for tool in tools}
+    tool = by_name.get(read.name)
     if tool is None:
+        offered = sorted(name for name in by_name if ":" not in name)
         raise UnknownTool(
-            f"the model called {name!r}, which was not offered; the offered tools: {', '.join(sorted(by_name))}"
+            f"the model called {read.name!r}, which was not offered; the offered tools: {', '.join(offered)}"
         )
-    own = plain_names(parameters(tool))
-    named = {own.get(name, name): value for name, value in read_arguments(tool.key, arguments).items()}
-    return ResolvedCall(tool=tool, arguments=check_arguments(tool, named), call_id=call_id)
+    names = plain_names(parameters(tool))
+    arguments = {names.get(name, name): value for name, value in read_arguments(tool.key, read.arguments).items()}
+    return ResolvedCall(tool=tool, arguments=check_arguments(tool, arguments), call_id=read.call_id)
 
 
-def _read_call(call: Any) -> tuple[str, Any, str]:
-    """Return the name, the arguments and the id of any provider's call, given as an object or a dict."""
+class _Call(NamedTuple):
+    name: str
+    arguments: Any
+    call_id: str
+
+
+def _read_call(call: Any) -> _Call:
+    """Read any provider's call, given as an object or a dict."""
     inner = _get(call, "function") or call
     name = _get(inner, "name")
     if not isinstance(name, str):
         raise InvalidInput(f"not a tool call: {call!r}; give the call with its name and its arguments")
-    arguments: Any = next((v for key in ("arguments", "input") if (v := _get(inner, key)) is not None), {})
-    return name, arguments, str(_get(call, "call_id") or _get(call, "id") or "")
+    arguments = _get(inner, "arguments")
+    if arguments is None:
+        arguments = _get(inner, "input")
+    return _Call(
+        name=name,
+        arguments={} if arguments is None else arguments,
+        call_id=str(_get(call, "call_id") or _get(call, "id") or ""),
+    )
 
 
 def _get(record: Any, key: str) -> Any:
@@ -226,23 +287,28 @@ def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
     read = read_arguments(tool.key, arguments)
     schema = _as_object(tool)
     try:
-        if not (problems := faults(schema, read)[:_MOST_FAULTS]):
-            return read
-        if (again := fitting(schema, read)) is not None:
-            return again
+        problems = faults(schema, read)[:_MOST_FAULTS]
+        converted = fitting(schema, read) if problems else read
     except UnusableSchema:
         return read
-    raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; its parameters: {_taken(tool)}")
+    if converted is None:
+        raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; its parameters: {_parameter_names(tool)}")
+    return converted
 
 
-def _taken(tool: Tool) -> str:
+def _parameter_names(tool: Tool) -> str:
     """Return the names of the tool's parameters, required ones first and marked."""
     schema = parameters(tool)
-    required = schema["required"] if isinstance(schema.get("required"), list) else []
+    required = schema.get("required")
+    if not isinstance(required, list):
+        required = []
     names = [f"{name} (required)" for name in schema["properties"] if name in required]
     names += [name for name in schema["properties"] if name not in required]
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{', '.join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMED]) or 'none'}{more}"
+    if not names:
+        return "none"
+    listed = ", ".join(name[:_LONGEST_NAME] for name in names[:_MOST_NAMED])
+    more = len(names) - _MOST_NAMED
+    return f"{listed} and {more} more" if more > 0 else listed
 
 
 def read_arguments(key: str, arguments: Any) -> dict[str, Any]:

@@ -85,33 +85,56 @@ def tool_from(record: Any, server: str = "") -> Tool:
     """
     if not isinstance(record, Mapping):
         raise InvalidCatalogue(f"the record is not a JSON object: {repr(record)[:80]}")
-    if isinstance(function := record.get("function"), Mapping):
-        record = {**record, **function}
-    if isinstance(meta := record.get("_meta"), Mapping) and RELATIONS in meta:
-        record = {**record, "relations": meta[RELATIONS]}
-    record = {name: _clean(value) for name, value in record.items() if value is not None}  # null counts as missing.
-    if wrong := slip(record, spellings(_Record)):
-        raise InvalidCatalogue(wrong)
-    hints = record.get("annotations")
-    if isinstance(hints, Mapping) and (wrong := slip(hints, spellings(_Hints), "hint")):
-        raise InvalidCatalogue(f"annotations: {wrong}")
-    try:
-        parsed = _Record.model_validate(record)
-    except ValidationError as error:
-        raise InvalidCatalogue(_problem(error)) from None
+    parsed = _parsed(_flat(record))
     server = parsed.server or server
     if ":" in server:
         raise InvalidCatalogue(f"server {server!r} contains a colon, which separates server and name: rename it")
-    annotations = Annotations(**(parsed.annotations.model_dump() if parsed.annotations else {}))
-    title = parsed.title or (parsed.annotations and parsed.annotations.title) or ""
-    relations = tuple(dict.fromkeys(relation.of(server) for relation in parsed.relations))
-    own = {"server": server, "title": title, "annotations": annotations, "relations": relations}
-    return Tool(**{**dict(parsed), **own})
+    hints = parsed.annotations or _Hints(title=None)
+    relations = dict.fromkeys(relation.of(server) for relation in parsed.relations)
+    fields = dict(parsed)
+    fields["server"] = server
+    fields["title"] = parsed.title or hints.title or ""
+    fields["annotations"] = Annotations(**hints.model_dump())
+    fields["relations"] = tuple(relations)
+    return Tool(**fields)
+
+
+def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record with the fields that another form has within `function` or `_meta`. null counts as missing."""
+    flat = dict(record)
+    function = record.get("function")
+    if isinstance(function, Mapping):
+        flat |= function
+    meta = flat.get("_meta")
+    if isinstance(meta, Mapping) and RELATIONS in meta:
+        flat["relations"] = meta[RELATIONS]
+    return {name: _clean(value) for name, value in flat.items() if value is not None}
+
+
+def _parsed(record: dict[str, Any]) -> _Record:
+    misspelt = slip(record, spellings(_Record))
+    if misspelt:
+        raise InvalidCatalogue(misspelt)
+    hints = record.get("annotations")
+    misspelt = slip(hints, spellings(_Hints), "hint") if isinstance(hints, Mapping) else ""
+    if misspelt:
+        raise InvalidCatalogue(f"annotations: {misspelt}")
+    try:
+        return _Record.model_validate(record)
+    except ValidationError as error:
+        raise InvalidCatalogue(_problem(error)) from None
 
 
 def tool_to_json(tool: Tool) -> dict[str, Any]:
     """Return the tool in the form of a line of tools.jsonl. Empty fields are left out."""
-    hints = _Hints(**{f"{own}_hint": hint for own, hint in asdict(tool.annotations).items()})
+    hints = _Hints(**{f"{name}_hint": hint for name, hint in asdict(tool.annotations).items()})
+    record = {
+        "server": tool.server,
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": tool.input_schema,
+        "kind": str(tool.kind),
+    }
     optional = {
         "title": tool.title,
         "keywords": list(tool.keywords),
@@ -119,14 +142,7 @@ def tool_to_json(tool: Tool) -> dict[str, Any]:
         "annotations": hints.model_dump(by_alias=True, exclude_none=True),
         "relations": [asdict(relation) for relation in tool.relations],
     }
-    return {
-        "server": tool.server,
-        "name": tool.name,
-        "description": tool.description,
-        "input_schema": tool.input_schema,
-        "kind": str(tool.kind),
-        **{name: value for name, value in optional.items() if value},
-    }
+    return record | {name: value for name, value in optional.items() if value}
 
 
 def _clean(value: Any, depth: int = 0) -> Any:
@@ -144,7 +160,9 @@ def _clean(value: Any, depth: int = 0) -> Any:
 
 def _problem(error: ValidationError) -> str:
     problem = error.errors()[0]
-    field, shown = ".".join(map(str, problem["loc"])), repr(problem.get("input"))[:80]
+    field = ".".join(map(str, problem["loc"]))
+    value = f"{problem.get('input')!r:.80}"
     if problem["type"] == "missing":
-        return f"{field}: missing in {shown}: a tool needs at least a name"
-    return f"{field}: {problem['msg'].replace('tuple', 'list')}, but it is {shown}"  # JSON calls a tuple a list.
+        return f"{field}: missing in {value}: a tool needs at least a name"
+    message = problem["msg"].replace("tuple", "list")  # JSON calls a tuple a list.
+    return f"{field}: {message}, but it is {value}"

@@ -195,8 +195,14 @@ def _formats() -> Any:
     from jsonschema import FormatChecker
     from pydantic import IPvAnyAddress, TypeAdapter
 
-    kinds = {"date": date, "date-time": datetime, "time": time, "uuid": UUID}
-    kinds |= {"ipv4": IPvAnyAddress, "ipv6": IPvAnyAddress}
+    kinds: dict[str, Any] = {
+        "date": date,
+        "date-time": datetime,
+        "time": time,
+        "uuid": UUID,
+        "ipv4": IPvAnyAddress,
+        "ipv6": IPvAnyAddress,
+    }
     checker = FormatChecker(())
 
     def readable(kind: Any) -> Callable[[object], bool]:

@@ -23,13 +23,18 @@ def _short_descriptions(tool: Tool) -> Tool:
 
 def _required_parameters(tool: Tool) -> Tool:
     """Keep only the first sentence of the description, and the required parameters without descriptions."""
-    own = None if tool.input_schema is None else hoisted(gathered(tool.input_schema))
-    schema = _map_schema(own, lambda part: {k: v for k, v in part.items() if k not in _PROSE})
+    schema = None
+    if tool.input_schema is not None:
+        schema = _map_schema(hoisted(gathered(tool.input_schema)), _without_prose)
     if schema and isinstance(schema.get("properties"), dict):
         required = schema.get("required")
-        needed = required if isinstance(required, list) else []
-        schema = {**schema, "properties": {k: v for k, v in schema["properties"].items() if k in needed}}
+        names = required if isinstance(required, list) else []
+        schema["properties"] = {name: part for name, part in schema["properties"].items() if name in names}
     return altered(tool, description=_first_sentence(tool.description), input_schema=schema)
+
+
+def _without_prose(part: dict[str, Any]) -> dict[str, Any]:
+    return {keyword: value for keyword, value in part.items() if keyword not in _PROSE}
 
 
 LADDER = (_full, _short_descriptions, _required_parameters)

@@ -27,6 +27,7 @@ from pydantic.alias_generators import to_camel
 
 from orchestrator.common.bounded_http import BoundedClient
 from orchestrator.common.json_input import first_problem, read_json, reading
+from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig, Unavailable
 
 _TIMEOUT_S = 20.0
@@ -232,7 +233,7 @@ def read_server(source: str, registry: Registry) -> RegistryServer:
         return _parsed(_fetched(source), source)
     if source.endswith(".json") or Path(source).is_file():
         with reading(source, "give a server.json, its address, or a server's name in the registry", InvalidConfig):
-            return _parsed(read_json(Path(source).read_text(encoding="utf-8-sig")), source)
+            return _parsed(read_json(read_text(source, pipes=True)), source)
     return registry.server(source)
 
 

@@ -1,8 +1,13 @@
-"""Opening files at paths where something other than a file may be."""
+"""Reading files at paths that people or programs name, where something other than a file may be."""
 
 import errno
 import os
 import stat
+from pathlib import Path
+from typing import IO
+
+MOST_BYTES = 256 * 2**20
+"""The maximum size of a file, in bytes. The largest known catalogue, 100,000 tools, has 110 MiB."""
 
 
 class Irregular(OSError):
@@ -14,8 +19,45 @@ def regular(path: str, flags: int) -> int:
 
     It never waits for a pipe. It raises Irregular for a pipe, a device or a folder.
     """
-    found = os.open(path, flags | os.O_NONBLOCK, 0o600)
-    if stat.S_ISREG(os.fstat(found).st_mode):
-        return found
-    os.close(found)
+    descriptor = os.open(path, flags | os.O_NONBLOCK, 0o600)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
     raise Irregular(errno.EINVAL, "not a regular file", path)
+
+
+def read_text(path: str | Path, *, most_bytes: int = MOST_BYTES, pipes: bool = False) -> str:
+    """Return the text of a file that a person names, without a byte order mark.
+
+    A file in /proc is regular and may never end, so its end is limited, too.
+
+    Args:
+        path: The file.
+        most_bytes: The maximum size.
+        pipes: Read a pipe, too, such as `<(command)` of a shell, if a program has it open already.
+
+    Raises:
+        OSError: The file cannot be read, is not a regular file, or is too large.
+        UnicodeDecodeError: The text is not UTF-8.
+    """
+    is_pipe = pipes and _is_open_pipe(path)
+    with open(path, "rb", opener=None if is_pipe else regular) as file:
+        content = _read(file, most_bytes)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"more than {most_bytes // 2**20} MiB", str(path))
+    return content.decode("utf-8-sig")
+
+
+def _is_open_pipe(path: str | Path) -> bool:
+    """Return True for a pipe of this process, as a shell passes it. A named pipe in a folder may have no writer."""
+    return str(path).startswith(("/dev/fd/", "/proc/self/fd/")) or str(path) == "/dev/stdin"
+
+
+def _read(file: IO[bytes], most_bytes: int) -> bytes:
+    content = bytearray()
+    while len(content) <= most_bytes:
+        chunk = file.read(2**20)
+        if not chunk:  # None for a file without data at present, such as /proc/kmsg.
+            break
+        content += chunk
+    return bytes(content)

@@ -13,6 +13,7 @@ from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.json_input import first_problem, numbered_lines, read_json, reading
 from orchestrator.common.keys import key_of
+from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import embed_ahead
 from orchestrator.pipeline.legs.semantic import why_failed
@@ -163,7 +164,7 @@ def tasks_of(outcomes: Sequence[Outcome], since: float = 0.0) -> list[ReplayTask
 def read_tasks(path: Path) -> list[ReplayTask]:
     """Read a file of Decisions, or a workflow's history. For a Decision alone the recommended tools count as used."""
     with reading(path, FORM):
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, pipes=True)
     tasks = list[ReplayTask]()
     for place, own in _records(str(path), text):
         try:

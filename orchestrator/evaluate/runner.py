@@ -17,6 +17,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.files import read_tools
 from orchestrator.common.json_input import numbered_lines, read_json, reading
 from orchestrator.common.keys import key_of, split_key
+from orchestrator.common.regular import read_text
 from orchestrator.errors import EmbedderUnavailable, InvalidInput, Unauthorised
 from orchestrator.evaluate import metrics
 from orchestrator.pipeline.legs.semantic import why_failed
@@ -165,7 +166,7 @@ def _read_unfit(path: Path, set_name: str, catalogue: Catalogue) -> QuerySet:
 
 def _read_lines(path: Path, kind: type[Line], form: str) -> dict[str, Line]:
     with reading(path, form):
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, pipes=True)
     lines: dict[str, Line] = {}
     for number, content in numbered_lines(text):
         with reading(f"{path}:{number}", form):

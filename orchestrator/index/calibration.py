@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 
 from orchestrator.common.json_input import reading
+from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.features import ASKED, KEYWORD, SEMANTIC, Rows
 
@@ -341,7 +342,7 @@ class Fit:
     def read(cls, path: str | Path) -> "Fit":
         """Read a fit from a file. Raises InvalidConfig if it is broken, or if the shipped maps have changed."""
         with reading(f"calibration {str(path)!r}", REMEDY, InvalidConfig):
-            fit = TypeAdapter(Fit).validate_json(Path(path).read_text(encoding="utf-8-sig"))
+            fit = TypeAdapter(Fit).validate_json(read_text(path, pipes=True))
         if fit.shipped != shipped_maps():
             raise InvalidConfig(
                 f"calibration {str(path)!r} was made for the maps {fit.shipped!r}, but this version of toolroute has "

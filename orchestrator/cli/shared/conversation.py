@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from orchestrator.common.json_input import numbered_lines, reading
+from orchestrator.common.regular import read_text
 from orchestrator.records.request import Turn
 
 _FORM = 'write one turn a line: {"role": "user", "text": "...", "tools": ["server:name"]}'
@@ -26,7 +27,7 @@ class _Line(BaseModel):
 def read_conversation(path: Path) -> tuple[Turn, ...]:
     """Return the turns of a file. Raises InvalidInput with the line that is wrong."""
     with reading(f"--conversation {path}", _FORM):
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path, pipes=True)
     turns = []
     for number, line in numbered_lines(text):
         with reading(f"--conversation {path}:{number}", _FORM):

@@ -6,12 +6,13 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from orchestrator.common.json_input import reading, why_unread
 from orchestrator.common.redact import Secrets, argument_secrets, url_secrets
-from orchestrator.common.regular import regular
+from orchestrator.common.regular import read_text, regular
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.transports.runners import runner_of
 
@@ -24,6 +25,7 @@ _OWN = Path(sys.executable).parent
 _OF_NODE = frozenset({"node", "npm", "npx", "corepack"})
 _MOST_SECRET = 65_536
 """Maximum number of characters of a file used as a value."""
+_MOST_ENV_BYTES = 2**20
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
 
 
@@ -204,8 +206,8 @@ def read_env_file(path: str, named: str) -> dict[str, str]:
     """Read the variables of VS Code's `envFile`. Errors contain no value."""
     from dotenv.parser import parse_stream
 
-    with reading(named, 'give its path, or "env"', InvalidConfig), Path(path).open(encoding="utf-8-sig") as file:
-        lines = list(parse_stream(file))
+    with reading(named, 'give its path, or "env"', InvalidConfig):
+        lines = list(parse_stream(StringIO(read_text(path, most_bytes=_MOST_ENV_BYTES))))
     for line in lines:
         if line.error or (line.key and line.value is None):
             raise InvalidConfig(f"{named}, line {line.original.line}: give NAME=VALUE")

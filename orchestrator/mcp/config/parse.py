@@ -25,6 +25,7 @@ from pydantic import (
 from orchestrator.common.digests import OF_SERVER, digest
 from orchestrator.common.json_input import first_problem, read_json, reading, slip, spellings, without_comments
 from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
+from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.launch import (
     VARIABLE,
@@ -319,7 +320,7 @@ class McpConfig:
             InvalidConfig: The file cannot be read. The error names the file and the remedy.
         """
         with reading(path, "give an mcpServers JSON file", InvalidConfig):
-            text = Path(path).read_text(encoding="utf-8-sig")
+            text = read_text(path, pipes=True)
             value = read_json(without_comments(braced(text) if Path(path).parent.name == ".gemini" else text))
         return cls.parse(value, str(path), profile)
 
