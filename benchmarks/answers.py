@@ -14,7 +14,7 @@ from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.evaluate.runner import read_set
 from orchestrator.mcp.listing.offers import Offer
 from orchestrator.records.tool import Match
-from orchestrator.server import search_answer as shown
+from orchestrator.server.search_answer import matches_shown
 
 SETS = ("azure_mcp", "bfcl", "metatool", "restbench", "seal_tools", "toolalpaca", "toolbench_stable", "api_bank")
 NONE: dict[str, Offer] = {}
@@ -36,7 +36,7 @@ async def measure(data: Path, queries: int, limit: int) -> None:
             for query in given.queries[:queries]:
                 found = list((await router.route(query.text, limit=limit)).matches)
                 before.append(count_tokens(compact([whole(match) for match in found])))
-                after.append(count_tokens(compact(shown.matches(found, NONE, first_whole=True))))
+                after.append(count_tokens(compact(matches_shown(found, NONE, (), first_complete=True))))
         old, new = statistics.mean(before), statistics.mean(after)
         print(f"| {name} | {old:,.0f} | {new:,.0f} | {new / old:.2f} |")
 

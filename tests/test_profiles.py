@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.config.watch import WatchedConfig
 from orchestrator.records.request import RouteRequest, within
+from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
@@ -50,6 +52,7 @@ PROFILES: dict[str, Any] = {
     },
     "reader": {"tools": ["*:list_*"], "approve": "always"},
     "careless": {"approve": "never"},
+    "safe": {"readOnly": True, "resources": False, "prompts": False, "approve": "never"},
 }
 
 
@@ -114,6 +117,31 @@ async def test_a_hidden_tool_is_not_found_not_named_and_not_called(tmp_path: Pat
         states = (await client.read_resource("toolroute://servers")).contents[0]
         assert "quick" not in str(states)
         assert "quick" not in str(client.instructions)
+
+
+async def test_a_read_only_profile_has_only_tools_that_read(tmp_path: Path) -> None:
+    async with connected(tmp_path, "safe") as (client, _):
+        keys = {match["tool"] for match in (await found(client, "list, send and delete emails"))["matches"]}
+        assert "desk:list_emails" in keys
+        assert not {"desk:delete_email", "desk:send_email", "quick:add"} & keys
+        assert "unknown tool" not in text_of(await called(client, "desk:list_emails"))
+        assert (await called(client, "desk:delete_email", number=1)).is_error
+
+
+async def test_a_profile_hides_resources_and_prompts(tmp_path: Path) -> None:
+    async with connected(tmp_path, "safe") as (client, _):
+        assert [resource.name for resource in (await client.list_resources()).resources] == ["servers"]
+        assert (await client.list_resource_templates()).resource_templates == []
+        assert (await client.list_prompts()).prompts == []
+
+
+def test_a_pinned_name_has_room_for_a_clients_prefix() -> None:
+    long = Tool(server="a.server.with.a.long.name", name="a_tool_with_quite_a_long_name_of_its_own")
+    profile = McpConfig.parse(
+        {"mcpServers": {long.server: QUICK}, "profiles": {"desk": {"pinned": [long.key]}}}
+    ).profiles["desk"]
+    [name] = profile.pinned([long])
+    assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", f"mcp__toolroute__{name}")
 
 
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")

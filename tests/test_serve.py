@@ -126,6 +126,13 @@ async def test_a_search_looks_at_its_matches_alone(tmp_path: Path, monkeypatch: 
     assert looked["lists"] <= 10, "each tool of the catalogue is looked at"
 
 
+async def test_the_gateways_own_prefix_is_no_word_of_a_task(tmp_path: Path) -> None:
+    async with gateway(tmp_path, config(quick=QUICK)) as served:
+        plain = await search(served, "add two numbers")
+        prefixed = await search(served, "mcp__toolroute__call_tool add two numbers")
+    assert prefixed["matches"] == plain["matches"]
+
+
 async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_whole(tmp_path: Path) -> None:
     words = "what stands in this field of the form " * 20
     form = tool("quick:add", "Fill in the form", input_schema=taking("a", **{f"p{n}": words for n in range(100)}))

@@ -319,3 +319,26 @@ async def test_a_subscription_that_failed_is_made_anew(tmp_path: Path) -> None:
         await subscribe(second)
         await call(second, "touch")
         await until(lambda: heard.got(types.ResourceUpdatedNotification, FIRST))
+
+
+async def test_one_tenants_open_questions_end_no_other_tenants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestrator.server.sessions.questions._MAX_WAITING", 2)
+    asked, may_answer = asyncio.Semaphore(0), asyncio.Event()
+
+    async def answer(*_: Any) -> types.ElicitResult:
+        asked.release()
+        await may_answer.wait()
+        return types.ElicitResult(action="accept", content={"name": "Ada"})
+
+    async with (
+        behind(tmp_path) as gateway,
+        Client(make_server(gateway, "org:1", Approve.NEVER), elicitation_callback=answer) as busy,
+        Client(make_server(gateway, "org:2", Approve.NEVER), elicitation_callback=answer) as other,
+    ):
+        calls = []
+        for client in (other, busy, busy, busy):
+            calls.append(asyncio.create_task(call(client, "ask")))
+            await asked.acquire()
+        may_answer.set()
+        assert "Ada" in text_of(await calls[0])
+        await asyncio.gather(*calls, return_exceptions=True)

@@ -11,7 +11,7 @@ from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Match
 from orchestrator.runtime.router import Router
 from orchestrator.server.gateway import Gateway
-from orchestrator.server.search_answer import matches
+from orchestrator.server.search_answer import matches_shown
 from orchestrator.trust.server_texts import error_for_model
 from tests.catalogues import tool
 from tests.servers.start import config, entry
@@ -47,6 +47,7 @@ def test_an_error_that_acts_on_its_reader_goes_to_the_log(caplog: pytest.LogCapt
     ],
 )
 def test_an_order_in_an_offer_is_left_out(offer: Offer) -> None:
-    [answer] = matches([Match(tool=tool("math:add", "Add numbers"), score=1)], {"math": offer}, first_whole=True)
+    match = Match(tool=tool("math:add", "Add numbers"), score=1)
+    [answer] = matches_shown([match], {"math": offer}, {"math"}, first_complete=True)
     unmarked = str(answer).replace(f"instructions to the model: '{ORDER[:-1]}'", "")
     assert "revious" not in unmarked

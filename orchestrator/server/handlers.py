@@ -56,10 +56,13 @@ _RESOURCE = Resource(
 class GatewayServer(Server[Any]):
     """An MCP server that sends notifications of changed lists, and passes apps on."""
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.extensions[EXTENSION] = {}
+
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *given: Any, **named: Any
     ) -> InitializationOptions:
-        self.extensions.setdefault(EXTENSION, {})
         changes = notification_options or NotificationOptions(True, True, True)
         return super().create_initialization_options(changes, *given, **named)
 

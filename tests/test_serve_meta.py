@@ -1,0 +1,78 @@
+"""`_meta` and resources with a scheme of their own, through `toolroute serve`, for clients of both protocols."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from orchestrator import Router
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.records.call import Approve
+from orchestrator.server import initial_sync
+from orchestrator.server.gateway import Gateway
+from orchestrator.server.protocol import make_server
+from orchestrator.server.uris import shown_uri, split_uri
+from tests.servers.start import config, entry, text_of
+
+META = {"tool": "talking:meta"}
+MODES = ["auto", "legacy"]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a server may take long to be listed."""
+    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
+
+
+@asynccontextmanager
+async def connected(folder: Path, mode: Any) -> AsyncIterator[Client]:
+    parsed = McpConfig.parse(config(talking=entry("talking.py", API_KEY="s3cret-key")))
+    async with (
+        Gateway(parsed, Router(store=str(folder / "store"))) as gateway,
+        Client(make_server(gateway, "local", Approve.NEVER), mode=mode) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_clients_meta_reaches_the_server(tmp_path: Path, mode: str) -> None:
+    sent: Any = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "example.com/user": "ada"}
+    async with connected(tmp_path, mode) as client:
+        received = json.loads(text_of(await client.call_tool("call_tool", META, meta={**sent, "toolroute/any": 1})))
+    assert received["example.com/user"] == "ada"
+    assert "4bf92f3577b34da6a3ce929d0e0e4736" in received["traceparent"]
+    assert "toolroute/any" not in received
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_results_meta_reaches_the_client(tmp_path: Path, mode: str) -> None:
+    async with connected(tmp_path, mode) as client:
+        meta = (await client.call_tool("call_tool", META)).meta
+    assert meta is not None
+    assert meta["example.com/of"] == "result"
+    assert meta["example.com/key"] == "***"
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_listed_resource_has_its_meta(tmp_path: Path, mode: str) -> None:
+    async with connected(tmp_path, mode) as client:
+        resources = {resource.uri: resource.meta for resource in (await client.list_resources()).resources}
+    assert resources["toolroute://talking/memo://first"] == {"of": "memo://first"}
+
+
+async def test_ten_megabytes_of_meta_are_refused(tmp_path: Path) -> None:
+    async with connected(tmp_path, "auto") as client:
+        refused = await client.call_tool("call_tool", META, meta={"example.com/large": "x" * 10 * 2**20})
+        assert text_of(refused).startswith("InvalidArguments: _meta has more than 256 KiB")
+        assert not (await client.call_tool("call_tool", META)).is_error
+
+
+@pytest.mark.parametrize("uri", ["skill://pdf/SKILL.md", "ui://clock/app.html"])
+def test_a_skill_keeps_its_scheme(uri: str) -> None:
+    shown = shown_uri("my server", uri)
+    assert shown.partition("://")[0] == uri.partition("://")[0]
+    assert split_uri(shown) == ("my server", uri)
