@@ -11,7 +11,8 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import same_server
 from orchestrator.errors import InvalidCatalogue, InvalidConfig
 from orchestrator.mcp.config import launch
-from orchestrator.mcp.config.parse import McpConfig, ServerSpec, find_config
+from orchestrator.mcp.config.locate import find_config
+from orchestrator.mcp.config.parse import McpConfig, ServerSpec
 
 
 def one(server: object, name: str = "it") -> ServerSpec:

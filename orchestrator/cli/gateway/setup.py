@@ -22,7 +22,8 @@ from orchestrator.client_setup.takeover import Takeover, take_over, with_usable_
 from orchestrator.common.atomic_file import replace_settings
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidConfig
-from orchestrator.mcp.config.parse import PROFILES, McpConfig, own_config
+from orchestrator.mcp.config.locate import own_config
+from orchestrator.mcp.config.parse import PROFILES, McpConfig
 from orchestrator.options import set_variables
 
 _NAMES = [client.name for client in CLIENTS]

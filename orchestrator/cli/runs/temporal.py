@@ -16,7 +16,7 @@ from orchestrator.cli.shared.command_options import typed
 from orchestrator.cli.shared.output import note
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
-from orchestrator.mcp.config.parse import find_config
+from orchestrator.mcp.config.locate import find_config
 from orchestrator.options import Options, set_variables
 
 if TYPE_CHECKING:

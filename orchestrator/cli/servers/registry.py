@@ -13,7 +13,8 @@ from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
 from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidInput
-from orchestrator.mcp.config.parse import McpConfig, own_config
+from orchestrator.mcp.config.locate import own_config
+from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from orchestrator.cli.shared.output import note
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.tenant import check_tenant, tenant_of
 from orchestrator.errors import InvalidInput
-from orchestrator.mcp.config.parse import FILE_NAMES
+from orchestrator.mcp.config.locate import FILE_NAMES
 from orchestrator.options import Options, options_over
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.run import RunRequest

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.shared.output import note, progress, warn
 from orchestrator.common.tenant import SHARED
 from orchestrator.errors import InvalidConfig, InvalidInput
-from orchestrator.mcp.config.parse import FILE_NAMES, McpConfig, find_config, own_config
+from orchestrator.mcp.config.locate import FILE_NAMES, find_config, own_config
 from orchestrator.options import Options, default_store, stores_of
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
+    from orchestrator.mcp.config.parse import McpConfig
     from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.sync import ServerReport
     from orchestrator.runtime.router import Router
@@ -78,24 +79,28 @@ class Workspace:
         return users if users.is_file() and not (self.given_tenant or self.store) else None
 
     @cached_property
-    def servers(self) -> McpConfig | None:
+    def servers(self) -> "McpConfig | None":
         """Read the mcpServers file, if there is one."""
-        return McpConfig.read(self.servers_file) if self.servers_file else None
+        if self.servers_file is None:
+            return None
+        from orchestrator.mcp.config.parse import McpConfig
+
+        return McpConfig.read(self.servers_file)
 
     @property
     def required_file(self) -> Path:
         """Return the path of the mcpServers file. Raises InvalidConfig if there is none."""
         if self.servers_file is None:
-            raise InvalidConfig(
-                f"no {' and no '.join(FILE_NAMES)} in this folder: give --config FILE, or run `toolroute setup`"
-            )
+            raise _no_file()
         return self.servers_file
 
     @property
-    def required_servers(self) -> McpConfig:
+    def required_servers(self) -> "McpConfig":
         """Read the mcpServers file. Raises InvalidConfig if there is none."""
         servers = self.servers
-        return servers if servers is not None else McpConfig.read(self.required_file)
+        if servers is None:
+            raise _no_file()
+        return servers
 
     @cached_property
     def entries(self) -> dict[str, str] | None:
@@ -194,7 +199,7 @@ class Workspace:
             remedy = f"leave one out, or store the tools: `toolroute tools import {self.catalogue}`"
             raise InvalidInput(f"--catalogue with {also}: {remedy}")
 
-    async def list_unknown(self, servers: McpConfig | None, options: Options) -> None:
+    async def list_unknown(self, servers: "McpConfig | None", options: Options) -> None:
         """List the servers that the store does not know for this tenant. Without servers, only read the store."""
         with closing(self.open_store(options) if servers else self.known_store()) as store:
             if servers is None:
@@ -213,7 +218,7 @@ class Workspace:
             ):
                 await sync(connections, store, self.tenant, count, unknown)
 
-    def _unlisted(self, servers: McpConfig, store: "Store") -> list[str]:
+    def _unlisted(self, servers: "McpConfig", store: "Store") -> list[str]:
         """Return the servers that the store does not know, except servers that have just failed. Those are noted."""
         from orchestrator.mcp.faults import without_name
         from orchestrator.mcp.sync import not_listed
@@ -223,6 +228,11 @@ class Workspace:
         for name, reason in failed.items():
             note(f"no tools of {name}: {without_name(name, reason)} (retry with `toolroute tools sync`)")
         return [name for name in unknown if name not in failed]
+
+
+def _no_file() -> InvalidConfig:
+    names = " and no ".join(FILE_NAMES)
+    return InvalidConfig(f"no {names} in this folder: give --config FILE, or run `toolroute setup`")
 
 
 def store_tools(store: "Store", tenant: str, tools: "Catalogue") -> "dict[str, Changes]":

@@ -41,8 +41,6 @@ from orchestrator.mcp.config.profiles import Profile, read_profiles
 from orchestrator.mcp.transports.runners import runner_of
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
-FILE_NAMES = (".mcp.json", "mcp.json")
-"""File names that are looked for in the working folder if no file is given."""
 PROFILES = "profiles"
 """The part of a file that restricts the servers and tools for clients."""
 
@@ -374,19 +372,6 @@ class McpConfig:
         if name in self.off:
             return f'server {name!r} is switched off in {self.source}: leave out its "disabled" or "enabled"'
         return f"no server {name!r} in {self.source}; its servers: {', '.join(self.servers) or 'none'}"
-
-
-def find_config() -> Path | None:
-    """Return `.mcp.json` or `mcp.json` of the working folder, or None."""
-    folder = Path.cwd()
-    return next((folder / name for name in FILE_NAMES if (folder / name).is_file()), None)
-
-
-def own_config() -> Path:
-    """Return the user's own mcpServers file, which `toolroute setup` writes, whether it is there or not."""
-    from platformdirs import user_config_path
-
-    return user_config_path("toolroute") / "mcp.json"
 
 
 def _exists(path: Path) -> bool:

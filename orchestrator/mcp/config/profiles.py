@@ -31,7 +31,7 @@ _BRANCHES = ("allOf", "anyOf", "oneOf")
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
 
 
 class Parameter(_Strict):
