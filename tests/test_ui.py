@@ -257,7 +257,7 @@ async def test_a_broken_page_leaves_the_others(app: Any, caplog: Any) -> None:
 
 async def test_a_run_shows_the_exact_call_until_it_ends(app: Any, runner: Runner) -> None:
     task = "Delete the file a.txt and add a note titled 'Grüße <b>\u200b'"
-    handle = await runner.start(task, name="a?b%2F", approve="changes")
+    handle = await runner.start(task, name="a?b%2F<b>&amp;", approve="changes")
     await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
 
     async def run_client() -> RunClient:

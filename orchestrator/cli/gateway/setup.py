@@ -69,8 +69,8 @@ async def setup(
     clients = [client for client in CLIENTS if not only or client.name in only]
     if undo:
         return _undo(clients)
-    files = _readable((client, client.path(set_variables(), sys.platform)) for client in clients)
-    of_project = _readable((client, _in_project(client)) for client in clients if client.project)
+    files = _readable((client, _users_path(client)) for client in clients)
+    of_project = _readable((client, path) for client in clients if (path := _project_path(client)))
     config = (workspace.config or _private_config_of(files) or own_config()).absolute()
     if not project:
         _require_outside_projects(config)
@@ -103,9 +103,14 @@ async def setup(
     return 4 * bool(unlisted) if all(written) else 1
 
 
-def _in_project(client: Client) -> Path:
-    """Return the path of a client's file in the project of the working folder."""
-    return Path(client.project).absolute()
+def _users_path(client: Client) -> Path:
+    return client.path(set_variables(), sys.platform)
+
+
+def _project_path(client: Client) -> Path | None:
+    """Return the path of a client's file in the working folder. In the home, it would be the user's own file."""
+    path = Path(client.project).absolute()
+    return path if client.project and path != _users_path(client) else None
 
 
 def _readable(places: Iterable[tuple[Client, Path]]) -> list[ClientFile]:
@@ -320,10 +325,8 @@ def _undo(clients: Sequence[Client]) -> int:
     """Put back the servers that each client had, also in the project of the working folder."""
     outcomes = []
     for client in clients:
-        paths = [client.path(set_variables(), sys.platform)]
-        if client.project:
-            paths.append(_in_project(client))
-        outcomes += [_undo_file(client, path) for path in paths if copies(path)[0]]
+        paths = [_users_path(client), _project_path(client)]
+        outcomes += [_undo_file(client, path) for path in paths if path and copies(path)[0]]
     if not outcomes:
         note("nothing to undo: no client was changed by `toolroute setup --write`")
     return int(not all(outcomes))

@@ -108,7 +108,7 @@ class RunReporter:
         """Write the steps whose status changed since the last report, and return their status by id."""
         changed = {}
         for step in steps:
-            if self._status.get(step.step) != step.status:
+            if self._status.get(step.step, StepStatus.PENDING) != step.status:
                 self._status[step.step] = step.status
                 changed[step.step] = step.status
                 note(f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}")

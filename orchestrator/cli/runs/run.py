@@ -118,11 +118,11 @@ async def run(
         async with _started(request, workspace, options, dev=dev, task_queue=task_queue) as started:
             for digest in request.approved.values():  # By --yes.
                 audited("approval", request.tenant, **of_step(started.handle.id, "", digest, allowed=True))
-            if detach:
-                run_id = started.handle.id
-                present(output, {"id": run_id}, lambda: click.echo(run_id))
-                return 0
-            result = await _follow(RunReporter(*started, start_within, asks=asks))
+            result = None if detach else await _follow(RunReporter(*started, start_within, asks=asks))
+    if result is None:
+        run_id = started.handle.id
+        present(output, {"id": run_id}, lambda: click.echo(run_id))
+        return 0
     present(output, result.to_json(), lambda: show_run(result))
     _note_how_to_approve(result, request)
     return _exit_code(result)
