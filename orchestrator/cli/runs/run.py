@@ -194,7 +194,10 @@ def _note_step_to_approve(step: Step, outcome: StepOutcome, result: RunResult, r
     """Name a call that needs approval, and return its digest, "" if none can be given yet."""
     decisions = (result.decision, *result.extra_routes)
     tool = next((tool for decision in decisions if (tool := decision.tool(step.tool))), None)
-    if tool is None or step.missing or not needs_approval(tool, Approve(request.approve)):
+    if tool is None or step.missing:
+        return ""
+    # The server may list another definition than the one that was routed, and then its call waits, too.
+    if not outcome.digest and not needs_approval(tool, Approve(request.approve)):
         return ""
     arguments = outcome.arguments or step.arguments
     call = f"{step.tool} with {as_json(arguments)}"
