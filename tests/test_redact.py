@@ -97,3 +97,9 @@ def test_a_request_that_ends_while_another_is_logged_leaves_that_ones_secrets_ma
         logging.getLogger("httpx2").warning("POST http://me:pass4711@host")
     assert caplog.messages == ["POST http://me:***@host"]
     assert not logging.getLogger("httpx2").filters
+
+
+def test_a_secret_is_masked_as_a_number_and_in_base64() -> None:
+    secrets = Secrets(["4711471147", "sk-abc123XYZ-456"])
+    assert secrets.redact_json({"pin": 4711471147, "count": 47}) == {"pin": "***", "count": 47}
+    assert secrets.redact("Authorization: c2stYWJjMTIzWFlaLTQ1Ng==") == "Authorization: ***=="

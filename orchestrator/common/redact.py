@@ -1,5 +1,6 @@
 """Keeping secrets out of errors, logs, listings and results. Secret settings and the keys in use are masked."""
 
+import base64
 import json
 import logging
 import re
@@ -55,7 +56,9 @@ class Secrets:
         return self._pattern.sub(MASK, text) if self._pattern else text
 
     def redact_json(self, value: Any) -> Any:
-        """Mask every text of a decoded JSON value, with the names. Numbers stay unchanged."""
+        """Mask every text of a decoded JSON value, with the names, and each long number that is a secret. Short
+        numbers stay, because a schema has them too.
+        """
         if self._pattern is None:
             return value
         if isinstance(value, str):
@@ -64,6 +67,9 @@ class Secrets:
             return [self.redact_json(item) for item in value]
         if isinstance(value, dict):
             return {self.redact(name): self.redact_json(item) for name, item in value.items()}
+        if isinstance(value, int | float):
+            text = str(value)
+            return MASK if len(text) >= _LONG_PARAMETER and text in self._values else value
         return value
 
     def __repr__(self) -> str:
@@ -159,6 +165,9 @@ def _forms(value: str) -> Iterator[str]:
     for text in {value.strip(), unquote(value.strip()), *map(str.strip, value.replace("\\n", "\n").splitlines())}:
         if len(text) >= _SHORTEST and text.lower() not in _SWITCHES:
             yield from (text, json.dumps(text)[1:-1], quote(text, safe=""))
+            encoded = base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
+            if len(encoded) >= _LONG_SEGMENT:
+                yield encoded.rstrip("=")
 
 
 def _escaped(value: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Gt, Interval
 
 from orchestrator.common.fields import Give, Text, check, member, settings
+from orchestrator.common.names import matches_name
 from orchestrator.common.tenant import check_tenant
 from orchestrator.errors import InvalidInput
 
@@ -190,9 +191,12 @@ def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
 
 
 def within(key: str, patterns: Iterable[str]) -> bool:
-    """Return True if a tool's key fits the patterns of `RouteRequest.only`."""
+    """Return True if a tool's key fits the patterns of `RouteRequest.only`.
+
+    An exclusion also holds for other spellings of a name (`common.names`).
+    """
     given = list(patterns)
     wanted = [pattern for pattern in given if not pattern.startswith("!")]
-    return (not wanted or any(fnmatchcase(key, pattern) for pattern in wanted)) and not any(
-        fnmatchcase(key, pattern[1:]) for pattern in given if pattern.startswith("!")
-    )
+    if wanted and not any(fnmatchcase(key, pattern) for pattern in wanted):
+        return False
+    return not any(matches_name(key, pattern[1:]) for pattern in given if pattern.startswith("!"))

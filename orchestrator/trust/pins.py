@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from orchestrator.common.digests import COMPARED_DIGITS, digest_of, same_server
+from orchestrator.common.names import normal_name
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.flags import QUARANTINED, VOUCHED, without_label
 from orchestrator.records.call import ChangePolicy
@@ -50,10 +51,11 @@ def judged(
     stored_by_name = {tool.name: tool for tool in stored}
     listed_names = {tool.name for tool in listed}
     kept_before, pins = _pins(store, tenant, server, entry, stored)
+    pins_by_normal_name = {normal_name(name): pin for name, pin in pins.items()}
     kept = {name: pin for name, pin in pins.items() if name not in listed_names}
     tools = list[Tool]()
     for tool in listed:
-        pin = pins.get(tool.name)
+        pin = pins.get(tool.name) or pins_by_normal_name.get(normal_name(tool.name))
         judged_tool = _judged_tool(tool, stored_by_name.get(tool.name), pin, store.change_policy)
         tools.append(judged_tool)
         if pin is not None and is_quarantined(judged_tool):

@@ -24,6 +24,7 @@ from pydantic import (
 
 from orchestrator.common.digests import OF_SERVER, digest
 from orchestrator.common.json_input import first_problem, read_json, reading, slip, spellings, without_comments
+from orchestrator.common.names import normal_name
 from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig
@@ -179,7 +180,9 @@ class ServerSpec(BaseModel):
 
     def lists(self, tool: str) -> bool:
         """Return True if the entry includes this tool of its server."""
-        return tool not in self.disabled_tools and (self.only_tools is None or tool in self.only_tools)
+        if self.only_tools is not None and tool not in self.only_tools:
+            return False
+        return not any(normal_name(tool) == normal_name(disabled) for disabled in self.disabled_tools)
 
     @property
     def runner(self) -> str:

@@ -8,6 +8,7 @@ import anyio.lowlevel
 
 from orchestrator.catalogue.formats import tool_from
 from orchestrator.catalogue.tokens import compact
+from orchestrator.common.names import normal_name
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config.parse import ServerSpec
@@ -136,9 +137,9 @@ class Listing:
             except InvalidCatalogue as error:
                 self._skip(repr(record.name), str(error))
                 continue
-            if tool.name in tools:
-                self._skip(f"{tool.name!r} once more", "another tool has this name")
-            tools.setdefault(tool.name, tool)
+            same = tools.setdefault(normal_name(tool.name), tool)
+            if same is not tool:
+                self._skip(f"{tool.name!a} once more", f"the tool {same.name!a} has this name")
         if self._last_problem and not tools:
             raise InvalidCatalogue(f"server {self._spec.name!r}: {self._last_problem}")
         return tuple(tools.values())

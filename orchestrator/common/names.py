@@ -1,0 +1,38 @@
+"""The one form in which names of tools are compared where a difference must not let a tool pass.
+
+A server chooses the names of its tools. A rule such as `!box:delete_*` must also hold for `Delete_repo`, `delete-repo`,
+a full-width `ｄelete_repo`, a Cyrillic `dеlete_repo`, and names with an invisible character or a blank.
+"""
+
+import unicodedata
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+_CYRILLIC = dict(zip("аеорсухіјѕԁһԛԝкмтвнг", "aeopcyxijsdhqwkmtbhr", strict=True))
+_GREEK = dict(zip("οανιρτυκεχ", "oaviptukex", strict=True))
+_LOOKALIKES = str.maketrans(_CYRILLIC | _GREEK | {"-": "_"})
+"""Letters that look like Latin ones, and the hyphen, which names use for `_`. No two tools of a server among 21,541
+public tools have one normal form."""
+_INVISIBLE = ("Cc", "Cf", "Cn", "Co", "Zl", "Zp", "Zs", "Mn")
+
+
+@lru_cache(maxsize=50_000)
+def normal_name(name: str) -> str:
+    """Return the normal form of a name: compatible characters, no case, nothing invisible, Latin for lookalikes."""
+    folded = unicodedata.normalize("NFKC", name).casefold()
+    if not folded.isascii():
+        decomposed = unicodedata.normalize("NFKD", folded)
+        folded = "".join(char for char in decomposed if unicodedata.category(char) not in _INVISIBLE)
+    return "".join(folded.translate(_LOOKALIKES).split())
+
+
+def matches_name(key: str, pattern: str) -> bool:
+    """Return True if a tool's key fits a pattern in the normal form. Sets of characters such as [a-c] stay as written.
+
+    Args:
+        key: The tool's key.
+        pattern: A pattern with `*`, `?` and `[...]`.
+    """
+    if fnmatchcase(key, pattern):
+        return True
+    return "[" not in pattern and fnmatchcase(normal_name(key), normal_name(pattern))
