@@ -1,11 +1,13 @@
 """Signing in to servers over HTTP: once in a browser, then by tokens that renew themselves. No output shows them."""
 
 import asyncio
+import gzip
 import json
 import logging
 import os
 import sys
 import time
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -493,3 +495,30 @@ async def test_a_client_with_url_elicitation_is_shown_the_link(web: str, tmp_pat
             assert text_of(await client.call_tool("call_tool", call)) == "ada"
     assert shown == 2 * ["Sign in to it, so that your agent can call its tools."]
     await asyncio.gather(*visits)
+
+
+@pytest.mark.parametrize("path", ["/resource", "/.well-known/oauth-authorization-server", "/register"])
+async def test_an_answer_that_unpacks_to_gigabytes_ends_the_sign_in(path: str) -> None:
+    bomb = gzip.compress(bytes(64 * 2**20))
+
+    async def answer(request: Request) -> Response:
+        base = str(request.base_url).rstrip("/")
+        if request.url.path == path:
+            return Response(bomb, headers={"content-encoding": "gzip", "content-type": "application/json"})
+        if request.url.path == "/mcp":
+            challenge = f'Bearer resource_metadata="{base}/resource"'
+            return Response(status_code=401, headers={"www-authenticate": challenge})
+        if request.url.path == "/resource":
+            return JSONResponse({"resource": f"{base}/mcp", "authorization_servers": [base]})
+        endpoints = {f"{name}_endpoint": f"{base}/{name}" for name in ("authorization", "token", "registration")}
+        endpoints["registration_endpoint"] = f"{base}/register"
+        return JSONResponse({"issuer": base, "response_types_supported": ["code"], **endpoints})
+
+    app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])])
+    with served(app) as web:
+        tracemalloc.start()
+        with pytest.raises((ServerUnavailable, Unauthorised), match="more than 1 MiB"):
+            await Entry(web).login()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 30 * 2**20

@@ -27,13 +27,20 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel
 
+from orchestrator.common.bounded_http import ACCEPTED, AsyncBoundedClient, limit_async
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.config.launch import Launch
 from orchestrator.mcp.config.parse import ServerSpec
 from orchestrator.mcp.signin.files import SignIn, SignInFile
 
-_REQUEST_S, _PERSON_S = 10.0, 900.0
-"""Seconds for an authorization server to answer, and for a person to sign in."""
+_REQUEST_S = 10.0
+"""Seconds for an authorization server to answer."""
+_SERVERS_S = 60.0
+"""Seconds for all answers of the servers of one sign-in."""
+_PERSON_S = 900.0
+"""Seconds for a person to sign in."""
+_MOST_BYTES = 2**20
+"""The maximum size of an answer of an authorization server, after unpacking, in bytes."""
 _TIMEOUT = httpx2.Timeout(_REQUEST_S).as_dict()
 _ACCEPT = {"accept": "application/json, text/event-stream"}
 _HELLO = {
@@ -243,7 +250,7 @@ def _check_hidden(spec: ServerSpec, launch: Launch) -> None:
 async def _sent(request: httpx2.Request) -> httpx2.Response:
     request.extensions.setdefault("timeout", _TIMEOUT)
     try:
-        async with httpx2.AsyncClient() as client:
+        async with AsyncBoundedClient(most_bytes=_MOST_BYTES) as client:
             return await client.send(request)
     except httpx2.HTTPError as error:
         why = str(error) or type(error).__name__
@@ -357,9 +364,12 @@ async def login(
 
     async def ask(link: str) -> None:
         callback.expect(link)
+        limit.reschedule(asyncio.get_running_loop().time() + _PERSON_S + _SERVERS_S)
         await show(link, callback.take)
 
-    async with callback.listening(spec.oauth.callback_port):
+    # Outside of the wait for a person, the servers have a time for all their answers: each may send a byte at a time.
+    limit = asyncio.timeout(_SERVERS_S)
+    async with _reported(spec, limit), callback.listening(spec.oauth.callback_port):
         provider = _Provider(spec, launch, callback.address, ask, callback.wait)
         try:
             status = await _status(spec, launch, provider)
@@ -381,12 +391,26 @@ async def login(
     return kept
 
 
+@asynccontextmanager
+async def _reported(spec: ServerSpec, limit: asyncio.Timeout) -> AsyncIterator[None]:
+    """Raise ServerUnavailable when the time is over."""
+    try:
+        async with limit:
+            yield
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise ServerUnavailable(f"server {spec.name!r}: sign-in failed: its servers took too long to answer") from None
+
+
 async def _status(spec: ServerSpec, launch: Launch, provider: _Provider) -> int:
     """Send a first message with the sign-in and return the HTTP status."""
-    headers = {**launch.headers, **_ACCEPT}
+    headers = {**launch.headers, **_ACCEPT, **ACCEPTED}
     method, message = ("GET", None) if spec.transport == "sse" else ("POST", _HELLO)
     async with (
-        httpx2.AsyncClient(headers=headers, auth=provider) as client,
+        httpx2.AsyncClient(
+            headers=headers, auth=provider, event_hooks={"response": [limit_async(_MOST_BYTES)]}
+        ) as client,
         client.stream(method, launch.url, json=message) as response,
     ):
         return response.status_code
