@@ -87,7 +87,11 @@ class _Phrase:
 
 
 class AlwaysIndex:
-    """The capabilities that this catalogue holds, ready to match. `named` gives the tools named with a term."""
+    """The capabilities that this catalogue holds, ready to match.
+
+    Attributes:
+        is_empty: Whether the catalogue has no capability.
+    """
 
     def __init__(
         self,
@@ -95,42 +99,58 @@ class AlwaysIndex:
         capabilities: Sequence[Capability],
         named: Callable[[str], Collection[int]],
     ) -> None:
+        """Find the capabilities.
+
+        Args:
+            catalogue: The tools.
+            capabilities: The capabilities.
+            named: Returns the tools whose name or server has a term.
+        """
         self._named = named
         self._by_first: dict[str, list[_Phrase]] = {}
-        self._own: dict[int, set[str]] = {}
-        own = candidates(catalogue, capabilities)
+        self._stems_of: dict[int, set[str]] = {}
+        tools = candidates(catalogue, capabilities)
         for capability in capabilities:
-            key = key_for(capability.tool, own)
-            if key is None:
+            key = key_for(capability.tool, tools)
+            if key is not None:
+                self._add(catalogue.positions[key], capability)
+        self.is_empty = not self._by_first
+
+    def _add(self, position: int, capability: Capability) -> None:
+        stems = self._stems_of.setdefault(position, set())
+        for text in capability.phrases:
+            if not any(split_words(text)):
                 continue
-            position = catalogue.positions[key]
-            for phrase in [_phrase(text, position) for text in capability.phrases if any(split_words(text))]:
-                self._by_first.setdefault(phrase.stems[0], []).append(phrase)
-                self._own.setdefault(position, set()).update(phrase.stems)
+            phrase = _phrase(text, position)
+            self._by_first.setdefault(phrase.stems[0], []).append(phrase)
+            stems.update(phrase.stems)
 
     def match(self, clause: str) -> list[AlwaysHit]:
         """Return the capabilities that this clause asks for, each once, by its longest phrase."""
-        if not self._by_first:
+        if self.is_empty:
             return []
         words = _stems(clause)
-        best: dict[int, tuple[_Phrase, frozenset[int]]] = {}
+        longest: dict[int, tuple[_Phrase, frozenset[int]]] = {}
         for start, word in enumerate(words):
             for phrase in self._by_first.get(word, ()):
+                known = longest.get(phrase.tool)
+                if known is not None and len(known[1]) >= len(phrase.stems):
+                    continue
                 places = _places(phrase, words, start)
-                longer = phrase.tool not in best or len(best[phrase.tool][1]) < len(phrase.stems)
-                if places and longer and not self._negated(words, start, phrase.tool):
-                    best[phrase.tool] = (phrase, places)
-        return [
-            AlwaysHit(tool=tool, phrase=own.text, clear=own.clear, settles=self._settles(clause, words, own, places))
-            for tool, (own, places) in best.items()
-        ]
+                if places and not self._negated(words, start, phrase.tool):
+                    longest[phrase.tool] = phrase, places
+        hits = []
+        for tool, (phrase, places) in longest.items():
+            settles = self._settles(clause, words, phrase, places)
+            hits.append(AlwaysHit(tool=tool, phrase=phrase.text, clear=phrase.clear, settles=settles))
+        return hits
 
     def _negated(self, words: Sequence[str], start: int, tool: int) -> bool:
         """Return True if a negation precedes the phrase, with only stop words or the capability's words between."""
         for word in reversed(words[:start]):
             if word in _NEGATIONS:
                 return True
-            if word not in STOP_WORDS and word not in self._own[tool]:
+            if word not in STOP_WORDS and word not in self._stems_of[tool]:
                 return False
         return False
 
@@ -138,22 +158,24 @@ class AlwaysIndex:
         """Return True if no content word outside the phrases is in another tool's name or server."""
         if len(places) == 1 and phrase.stems[0] in _within_names(clause):
             return False
-        own = self._own[phrase.tool]
-        rest = {word for place, word in enumerate(words) if place not in places and word not in own}
-        return all(tool == phrase.tool for word in rest - STOP_WORDS for tool in self._named(word))
+        rest = {word for place, word in enumerate(words) if place not in places}
+        for word in rest - STOP_WORDS - self._stems_of[phrase.tool]:
+            if any(tool != phrase.tool for tool in self._named(word)):
+                return False
+        return True
 
 
-def key_for(tool: str, own: Mapping[str, Tool]) -> str | None:
+def key_for(tool: str, tools: Mapping[str, Tool]) -> str | None:
     """Return the tool of a key. For a plain name, return the built-in tool, or the only tool of that name that is the
     user's own.
 
     A server chooses its tools' names, so the name alone does not make a server's tool always available.
     """
     for key in (tool, f"builtin:{tool}"):
-        if key in own:
+        if key in tools:
             return key
-    named = [key for key, found in own.items() if found.name == tool]
-    return named[0] if len(named) == 1 else None
+    keys = [key for key, candidate in tools.items() if candidate.name == tool]
+    return keys[0] if len(keys) == 1 else None
 
 
 def candidates(tools: Iterable[Tool], capabilities: Sequence[Capability]) -> dict[str, Tool]:
@@ -162,8 +184,12 @@ def candidates(tools: Iterable[Tool], capabilities: Sequence[Capability]) -> dic
     A tool qualifies if a capability names its whole key. By its plain name it qualifies if it does not belong to an MCP
     server, or if the user's catalogue labels it `always`.
     """
-    names = {own.tool for own in capabilities}
-    return {tool.key: tool for tool in tools if tool.key in names or (tool.name in names and _is_users(tool))}
+    names = {capability.tool for capability in capabilities}
+    suitable: dict[str, Tool] = {}
+    for tool in tools:
+        if tool.key in names or (tool.name in names and _is_users(tool)):
+            suitable[tool.key] = tool
+    return suitable
 
 
 def _is_users(tool: Tool) -> bool:
@@ -172,11 +198,15 @@ def _is_users(tool: Tool) -> bool:
 
 def _phrase(text: str, tool: int) -> _Phrase:
     words = list(split_words(text))
-    content = tuple(own for word in words if (own := stem(word)))
+    content = [stem(word) for word in words if stem(word)]
     loose = len(content) > 1
-    stems = content if loose else tuple(_stems(text))
-    clear = sum(word not in _PARTICLES for word in words) > 1
-    return _Phrase(stems=stems, text=text, tool=tool, loose=loose, clear=clear)
+    return _Phrase(
+        stems=tuple(content if loose else _stems(text)),
+        text=text,
+        tool=tool,
+        loose=loose,
+        clear=sum(word not in _PARTICLES for word in words) > 1,
+    )
 
 
 def _stems(text: str) -> list[str]:
@@ -186,16 +216,18 @@ def _stems(text: str) -> list[str]:
 
 def _places(phrase: _Phrase, words: Sequence[str], start: int) -> frozenset[int]:
     """Return the places of the phrase's words from `start` on, with small gaps, or nothing if they are missing."""
-    places, gap = [start], 0
+    places = [start]
+    gap = 0
     for place in range(start + 1, len(words)):
-        if len(places) == len(phrase.stems) or gap > MAX_GAP or words[place] in _ENDS:
+        word = words[place]
+        if len(places) == len(phrase.stems) or gap > MAX_GAP or word in _ENDS:
             break
-        if words[place] == phrase.stems[len(places)]:
+        if word == phrase.stems[len(places)]:
             places.append(place)
             gap = 0
-        elif not (phrase.loose and words[place] in STOP_WORDS):
+        elif not phrase.loose or word not in STOP_WORDS:
             gap += 1
-    return frozenset(places if len(places) == len(phrase.stems) else ())
+    return frozenset(places) if len(places) == len(phrase.stems) else frozenset()
 
 
 def _within_names(clause: str) -> frozenset[str]:

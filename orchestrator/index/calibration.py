@@ -47,10 +47,11 @@ class LogisticMap:
         The last columns may be given separately as `query`: the same for every row, or [rows, columns]. Columns that
         this map does not use are ignored.
         """
-        own = rows.shape[1]
-        rest = self.weights[own:]
-        same = np.asarray(query, np.float64)[..., : len(rest)] @ rest if len(rest) else 0.0
-        odds = rows @ self.weights[:own] + (same + self.bias)
+        columns = rows.shape[1]
+        of_query = self.weights[columns:]
+        odds = rows @ self.weights[:columns] + self.bias
+        if len(of_query):
+            odds = odds + np.asarray(query, np.float64)[..., : len(of_query)] @ of_query
         return np.asarray(1 / (1 + np.exp(-np.clip(odds, -30, 30))))
 
     def chance(self, features: Sequence[float]) -> float:
@@ -177,21 +178,28 @@ def top_features(
         parts: The candidates' probabilities for each part alone [parts, candidates].
         unfamiliar: The first factor of `strange`.
     """
-    clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     both = rows.shape[1] > len(KEYWORD)
+    clipped = probabilities.clip(1e-6, 1 - 1e-6).tolist()
     best, *others = sorted(clipped, reverse=True)
     second = others[0] if others else min(best, ALONE if both else 1e-6)
+    row = clipped.index(best)
+    columns = rows[row].tolist()
     odds = _log_odds(best)
-    own = rows[clipped.index(best)].tolist()
-    held = own[_IN_TOOL] * query[_KNOWN]
-    top = [odds, odds - _log_odds(second), math.log(sum(clipped)), second / (best + second), held]
-    top += map(query.__getitem__, _QUERY_COLUMNS)
+    lead = odds - _log_odds(second)
+    mass = math.log(sum(clipped))
+    held = columns[_IN_TOOL] * query[_KNOWN]
+    features = [odds, lead, mass, second / (best + second), held]
+    features += [query[column] for column in _QUERY_COLUMNS]
     if not both:
-        return [*top, *map(own.__getitem__, _KEYWORD_COLUMNS)]
-    surest = best if parts is None or not len(parts) else max(best, float(parts[:, clipped.index(best)].max()))
-    far, long = max(0.0, FAR - own[_COSINE]), max(0.0, query[_TERMS] - LONG)
+        return features + [columns[column] for column in _KEYWORD_COLUMNS]
+    features += [columns[column] for column in _BOTH_COLUMNS]
+    far = max(0.0, FAR - columns[_COSINE])
+    long = max(0.0, query[_TERMS] - LONG)
+    surest = best
+    if parts is not None and len(parts):
+        surest = max(best, float(parts[:, row].max()))
     strange = unfamiliar * query[_UNKNOWN]
-    return [*top, *map(own.__getitem__, _BOTH_COLUMNS), far, long, _log_odds(min(surest, 1 - 1e-6)), strange]
+    return [*features, far, long, _log_odds(min(surest, 1 - 1e-6)), strange]
 
 
 def _log_odds(chance: float) -> float:
@@ -275,30 +283,42 @@ class Correction:
 
         The uncorrected probabilities count as `prior` results. A probability of 0 means no answer and is ignored.
         """
-        found = np.array([claim for claim in claims if claim[0] > 0], np.float64).reshape(-1, 2)
-        inputs = np.column_stack([log_odds(found[:, 0]), np.ones(len(found))])
-        start = np.array([1.0, 0.0])
-        solution = start.copy()
-
-        def loss(values: NDArray[np.float64]) -> float:
-            odds = inputs @ values
-            return float((np.logaddexp(0, odds) - found[:, 1] * odds).sum() + prior / 2 * ((values - start) ** 2).sum())
-
-        for _ in range(50):
-            claimed = 1 / (1 + np.exp(-np.clip(inputs @ solution, -30, 30)))
-            slope = inputs.T @ (found[:, 1] - claimed) - prior * (solution - start)
-            curve = (inputs * (claimed * (1 - claimed))[:, None]).T @ inputs + prior * np.eye(2)
-            step = np.linalg.solve(curve, slope)
-            while loss(solution + step) > loss(solution) and np.abs(step).max() >= 1e-7:
-                step /= 2  # A whole step from claims that were sure and wrong goes too far, and ends anywhere.
-            solution += step
-            if np.abs(step).max() < 1e-7:
-                break
+        answered = [claim for claim in claims if claim[0] > 0]
+        if not answered:
+            return cls()
+        chances, right = np.array(answered, np.float64).T
+        inputs = np.column_stack([log_odds(chances), np.ones(len(chances))])
+        solution = _newton(inputs, right, prior)
         return cls(slope=max(float(solution[0]), LEAST_SLOPE), offset=float(solution[1]))
 
     def on(self, fitted: LogisticMap) -> LogisticMap:
         """Return the map with corrected probabilities."""
         return replace(fitted, weights=fitted.weights * self.slope, bias=fitted.bias * self.slope + self.offset)
+
+
+def _newton(inputs: NDArray[np.float64], right: NDArray[np.float64], prior: float) -> NDArray[np.float64]:
+    """Return slope and offset with the least loss, drawn to 1 and 0 with the weight `prior`."""
+    start = np.array([1.0, 0.0])
+    solution = start.copy()
+
+    def loss(values: NDArray[np.float64]) -> float:
+        odds = inputs @ values
+        misfit = (np.logaddexp(0, odds) - right * odds).sum()
+        return float(misfit + prior / 2 * ((values - start) ** 2).sum())
+
+    for _ in range(50):
+        claimed = 1 / (1 + np.exp(-np.clip(inputs @ solution, -30, 30)))
+        slope = inputs.T @ (right - claimed) - prior * (solution - start)
+        spread = claimed * (1 - claimed)
+        curve = (inputs * spread[:, None]).T @ inputs + prior * np.eye(2)
+        step = np.linalg.solve(curve, slope)
+        # A whole step from claims that were sure and wrong goes too far, and ends anywhere.
+        while loss(solution + step) > loss(solution) and np.abs(step).max() >= 1e-7:
+            step /= 2
+        solution += step
+        if np.abs(step).max() < 1e-7:
+            break
+    return solution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

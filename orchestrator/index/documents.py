@@ -42,13 +42,16 @@ class Document:
 
     @classmethod
     def of(cls, tool: Tool) -> "Document":
-        found = suspicions(tool)
-        tool = cleaned(tool) if found else tool
+        """Read a tool."""
+        reasons = suspicions(tool)
+        if reasons:
+            tool = cleaned(tool)
         thing, reads = thing_of(tool)
+        terms = [tuple(field_terms(field, text)) for field, text in fields(tool)]
         return cls(
             tool=tool,
-            suspicions=found,
-            terms=tuple(tuple(field_terms(*field)) for field in fields(tool)),
+            suspicions=reasons,
+            terms=tuple(terms),
             words=frozenset(_LOWER_WORD.findall(tool.description)),
             action=action_of(tool),
             thing=thing,
@@ -68,13 +71,27 @@ def deprecation_factor(documents: Sequence[Document], places: Mapping[str, slice
     Args:
         places: The positions of each server's tools.
     """
-    left = np.ones(len(documents))
-    renamed = {own.to for document in documents for own in document.tool.relations if own.replaces}
-    for place, document in enumerate(documents):
-        if document.tool.key in renamed:
-            left[place] = REPLACED
+    factor = np.ones(len(documents))
+    replaced = _replaced_keys(documents)
+    for position, document in enumerate(documents):
+        if document.tool.key in replaced:
+            factor[position] = REPLACED
         elif document.outdated:
-            said = frozenset(re.findall(r"[\w.-]*\w", document.tool.description)) - {document.tool.name}
-            replaced = any(other.tool.name in said for other in documents[places[document.tool.server]])
-            left[place] = REPLACED if replaced else OUTDATED
-    return left if left.min(initial=1) < 1 else None
+            server_documents = documents[places[document.tool.server]]
+            factor[position] = REPLACED if _names_another(document, server_documents) else OUTDATED
+    return factor if factor.min(initial=1) < 1 else None
+
+
+def _replaced_keys(documents: Sequence[Document]) -> set[str]:
+    """Return the keys that tools state to replace."""
+    keys = set()
+    for document in documents:
+        keys |= {relation.to for relation in document.tool.relations if relation.replaces}
+    return keys
+
+
+def _names_another(document: Document, others: Sequence[Document]) -> bool:
+    """Return True if a tool's description names another tool of its server."""
+    words = set(re.findall(r"[\w.-]*\w", document.tool.description))
+    words.discard(document.tool.name)
+    return any(other.tool.name in words for other in others)

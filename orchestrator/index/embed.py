@@ -6,7 +6,8 @@ An embedder is the shipped static model, a model2vec folder, or an OpenAI-compat
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Protocol
@@ -144,9 +145,11 @@ def embed_tools(embedder: Embedder, tools: Sequence[Tool]) -> Vectors:
     if not isinstance(embedder, StaticEmbedder):
         return vectors_of(embedder, [card(tool) for tool in tools])
     total = np.zeros((len(tools), embedder.dimension), np.float32)
-    for facet in zip(*map(facets, tools), strict=True):
-        weights = np.array([[weight] for _, weight in facet], np.float32)
-        total += weights * embedder.embed([text for text, _ in facet])
+    facets_of_tools = [facets(tool) for tool in tools]
+    for facet in zip(*facets_of_tools, strict=True):
+        texts = [text for text, _ in facet]
+        weights = np.array([weight for _, weight in facet], np.float32)
+        total += weights[:, None] * embedder.embed(texts)
     return unit(total)
 
 
@@ -205,19 +208,25 @@ class StaticEmbedder:
         unknown = self._tokenizer.token_to_id("[UNK]")
         self._unknown = -1 if unknown is None else unknown
         self._by_word = type(self._tokenizer.pre_tokenizer).__name__ == "BertPreTokenizer"
-        self._known: dict[str, list[int]] = {}
+        self._ids_of_word: dict[str, list[int]] = {}
         self.dimension = int(self._rows.shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), _BATCH):
             batch = [text[:_MAX_CHARS] for text in texts[start : start + _BATCH]]
-            if len(batch) > _FEW:
-                tokens = [each.ids for each in self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)]
-            else:  # Handing a few texts to the tokenizer's threads takes longer than cutting them.
-                tokens = list(map(self._words if self._by_word else self._cut, batch))
-            vectors[start : start + len(batch)] = [self._pool(ids) for ids in tokens]
+            for row, ids in enumerate(self._ids(batch), start):
+                vectors[row] = self._pool(ids)
         return unit(vectors)
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each text."""
+        if len(texts) > _FEW:
+            encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+            return [encoding.ids for encoding in encodings]
+        # Handing a few texts to the tokenizer's threads takes longer than cutting them.
+        cut = self._words if self._by_word else self._cut
+        return [cut(text) for text in texts]
 
     def unfamiliar(self, text: str) -> float:
         """Return the share of the tokens of a text's words that are unknown or only continue a word, 0 to 1.
@@ -226,33 +235,39 @@ class StaticEmbedder:
         in languages that it splits into pieces, and .8 in scripts that it does not have.
         """
         words = " ".join(_WORD.findall(text[:_MAX_CHARS]))
-        read = self._tokenizer.encode(words, add_special_tokens=False)
-        strange = [
-            number == self._unknown or token.startswith(_CONTINUES)
-            for number, token in zip(read.ids, read.tokens, strict=True)
-        ]
-        return sum(strange) / max(len(strange), 1)
+        (ids,) = self._ids([words])
+        strange = [token for token in ids if token in self._strange]
+        return len(strange) / max(len(ids), 1)
+
+    @cached_property
+    def _strange(self) -> frozenset[int]:
+        """The tokens that only continue a word, and the unknown token."""
+        vocabulary = self._tokenizer.get_vocab()
+        continuing = {number for token, number in vocabulary.items() if token.startswith(_CONTINUES)}
+        return frozenset(continuing | {self._unknown})
 
     def _cut(self, text: str) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def _words(self, text: str) -> list[int]:
         """Split a text at spaces, as the tokenizer itself does first, so that each word is tokenized only once."""
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
+        if len(self._ids_of_word) > _MOST_KNOWN:
+            self._ids_of_word.clear()
         ids: list[int] = []
         for word in text.split(" "):
-            if (own := self._known.get(word)) is None:
-                own = self._cut(word)
+            word_ids = self._ids_of_word.get(word)
+            if word_ids is None:
+                word_ids = self._cut(word)
                 if len(word) <= _LONGEST_KNOWN:
-                    self._known[word] = own
-            ids += own
+                    self._ids_of_word[word] = word_ids
+            ids += word_ids
         return ids
 
     def _pool(self, token_ids: list[int]) -> NDArray[np.float32]:
         """Return the weighted sum of the tokens' vectors. Unknown tokens are ignored."""
         ids = np.array([token for token in token_ids if token != self._unknown], np.int64)
-        rows = self._rows[ids if self._mapping is None else self._mapping[ids]].astype(np.float32)
+        numbers = ids if self._mapping is None else self._mapping[ids]
+        rows = self._rows[numbers].astype(np.float32)
         if self._weights is None:
             return np.asarray(rows.sum(axis=0), np.float32)
         return np.asarray(self._weights[ids].astype(np.float32) @ rows, np.float32)
@@ -347,9 +362,6 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 Cosines = NDArray[np.float32]
 """-1 to 1, [parts, tools] in the catalogue's order."""
 
-Spread = Callable[[Vectors], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""Returns the mean and standard deviation of cosines with each text."""
-
 ONE_THREAD = 2**18
 """The number of multiplications up to which OpenBLAS computes a matrix product in the calling thread. On busy cores its
 threads wait for each other: 12 ms instead of 2 ms for 13,000 tools on two busy cores. For a single column OpenBLAS
@@ -387,16 +399,22 @@ class SemanticIndex:
         """Return the cosine of every tool with each part of a query, given as [parts, dimension].
 
         Args:
+            queries: The embeddings of the parts.
             among: True for each searched tool [tools]. The others get -1.
         """
-        asked = np.zeros((queries.shape[1], max(len(queries), 2)), np.float32)
-        asked[:, : len(queries)] = queries.T
-        cosines = np.empty((len(self.vectors), asked.shape[1]), np.float32)
-        rows = max(1, ONE_THREAD // asked.size)
-        for start in range(0, len(cosines), rows):
-            np.matmul(self.vectors[start : start + rows], asked, out=cosines[start : start + rows])
-        found = np.ascontiguousarray(cosines.T[: len(queries)])
-        return found if among is None else np.where(among, found, np.float32(-1))
+        parts, dimension = queries.shape
+        columns = max(parts, 2)
+        asked = np.zeros((dimension, columns), np.float32)
+        asked[:, :parts] = queries.T
+        cosines = np.empty((len(self.vectors), columns), np.float32)
+        block = max(1, ONE_THREAD // asked.size)
+        for start in range(0, len(cosines), block):
+            rows = slice(start, start + block)
+            np.matmul(self.vectors[rows], asked, out=cosines[rows])
+        by_part = np.ascontiguousarray(cosines.T[:parts])
+        if among is None:
+            return by_part
+        return np.where(among, by_part, np.float32(-1))
 
     def server_scores(
         self, cosines: NDArray[np.float64], servers: NDArray[np.int64], among: NDArray[np.bool_] | None = None
@@ -410,10 +428,15 @@ class SemanticIndex:
         """
         sizes = self._sizes[servers]
         ends = sizes.cumsum()
-        tools = np.arange(ends[-1]) + (self._ends[servers] - ends).repeat(sizes)
-        counted = np.maximum(sizes if among is None else np.add.reduceat(among[tools], ends - sizes, dtype=np.int64), 1)
+        first_tools = (self._ends[servers] - ends).repeat(sizes)
+        tools = np.arange(ends[-1]) + first_tools
+        searched = sizes
+        if among is not None:
+            searched = np.add.reduceat(among[tools], ends - sizes, dtype=np.int64)
+        searched = np.maximum(searched, 1)
         # To sort within every server at once: cosines lie within 1 of zero, so servers 4 apart do not mix.
         apart = 4.0 * np.arange(len(servers))
-        best = np.sort(cosines[:, tools] + apart.repeat(sizes))[:, ends - np.minimum(_NTH, counted)]
-        shares = (counted >= _NTH) / np.minimum(BEST_OF_SERVER, counted)
+        ascending = np.sort(cosines[:, tools] + apart.repeat(sizes))
+        best = ascending[:, ends - np.minimum(_NTH, searched)]
+        shares = (searched >= _NTH) / np.minimum(BEST_OF_SERVER, searched)
         return np.asarray((best * shares).sum(axis=1) - apart)

@@ -1,7 +1,7 @@
 """Split-conformal thresholds: the confidence from which recommended tools keep a promised share of right ones."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 LEVELS = (0.8, 0.9, 0.95)
 
@@ -44,11 +44,12 @@ def guarantees(claims: Sequence[tuple[float, bool]], levels: Sequence[float] = L
 
 def _guarantee(ordered: Sequence[tuple[float, bool]], level: float) -> Guarantee:
     count = len(ordered)
-    found, right = Guarantee(level=level, threshold=None, queries=count), 0
+    guarantee = Guarantee(level=level, threshold=None, queries=count)
+    right = 0
     for place, (confidence, came) in enumerate(ordered, start=1):
         right += came
-        last = place == count or ordered[place][0] < confidence  # Equal confidences are recommended together.
+        is_last = place == count or ordered[place][0] < confidence  # Equal confidences are recommended together.
         wrong = (1 + place - right) / (1 + count) * count / place
-        if last and confidence > 0 and wrong <= 1 - level + 1e-9:
-            found = Guarantee(level=level, threshold=confidence, queries=count, recommended=place, right=right)
-    return found
+        if is_last and confidence > 0 and wrong <= 1 - level + 1e-9:
+            guarantee = replace(guarantee, threshold=confidence, recommended=place, right=right)
+    return guarantee

@@ -69,11 +69,13 @@ def raised_among(scores: Mapping[int, float], unmet: Callable[[int], Iterable[Re
     for tool, score in nlargest(REQUIRING, scores.items(), key=itemgetter(1)):
         for requirement in unmet(tool):
             sources = [source for source in requirement.sources if source in scores]
+            chance = CALLED * score / max(len(sources), 1)
             for source in sources:
-                own, chance = scores[source], CALLED * score / len(sources)
-                worth = min(own + (1 - own) * chance, BEHIND * score)
-                if worth > (raised[source].score if source in raised else own):
-                    raised[source] = Raised(worth, chance, requirement.parameter, tool)
+                before = scores[source]
+                after = min(before + (1 - before) * chance, BEHIND * score)
+                best = raised[source].score if source in raised else before
+                if after > best:
+                    raised[source] = Raised(after, chance, requirement.parameter, tool)
     return raised
 
 
@@ -92,7 +94,10 @@ class Prerequisites:
         places: Mapping[str, slice],
         named: Callable[[str], Iterable[int]],
     ) -> None:
-        self._documents, self._positions, self._places, self._named = documents, positions, places, named
+        self._documents = documents
+        self._positions = positions
+        self._places = places
+        self._named = named
         self._known: dict[int, tuple[Requirement, ...]] = {}
 
     def of(self, position: int) -> tuple[Requirement, ...]:
@@ -104,56 +109,55 @@ class Prerequisites:
     def _requirements(self, document: Document) -> Iterator[Requirement]:
         for parameter, description in _required(document.tool).items():
             thing = _identified(parameter, document)
-            if sources := self._named_in(description, document.tool) or self._giving(thing, document):
+            sources = self._named_in(description, document.tool) or self._giving(thing, document)
+            if sources:
                 yield Requirement(parameter, thing or frozenset(terms(parameter)), sources)
 
     def _named_in(self, description: str, tool: Tool) -> tuple[int, ...]:
         """Return the tools of the same server that a parameter's description names."""
         keys = dict.fromkeys(key_of(tool.server, name) for name in _TOOL.findall(description))
-        return tuple(self._positions[key] for key in keys if key in self._positions and key != tool.key)
+        keys.pop(tool.key, None)
+        return tuple(self._positions[key] for key in keys if key in self._positions)
 
     def _giving(self, thing: frozenset[str], document: Document) -> tuple[int, ...]:
         """Return the server's tools that are named most nearly for the thing."""
-        beyond: dict[int, int] = {}
+        distances: dict[int, int] = {}
         for position in self._near(document, thing):
             about = _about(self._documents[position])
             if about and (thing <= about or about <= thing):
-                beyond[position] = len(about ^ thing)
-        least = min(beyond.values(), default=0)
-        return tuple(position for position, more in beyond.items() if more == least)
+                distances[position] = len(about ^ thing)
+        least = min(distances.values(), default=0)
+        return tuple(position for position, distance in distances.items() if distance == least)
 
     def _near(self, document: Document, thing: frozenset[str]) -> Iterator[int]:
         """Yield the server's tools named with one of the thing's terms that may give it unasked."""
-        place = self._places[document.tool.server]  # Reading a tool takes a millisecond: no other server's is read.
-        own = range(place.start, place.stop)
-        for position in sorted({position for word in thing for position in self._named(word) if position in own}):
+        place = self._places[document.tool.server]
+        positions: set[int] = set()
+        for word in thing:
+            positions.update(self._named(word))
+        # Reading a tool takes a millisecond: no other server's is read.
+        for position in sorted(positions.intersection(range(place.start, place.stop))):
             other = self._documents[position]
             gives = thing <= _CREDENTIALS or _asks(other)
             if gives and not _requires(other, thing, _about(other)):
                 yield position
 
 
-def sought(document: Document) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the name terms of possible sources for this tool's parameters, and possible keys of sources."""
-    required = _required(document.tool)
-    things = frozenset().union(*(_identified(parameter, document) for parameter in required))
-    names = {name for said in required.values() for name in _TOOL.findall(said)}
-    keys = frozenset(key_of(document.tool.server, name) for name in names)
-    return things, keys
-
-
 def _required(tool: Tool) -> dict[str, str]:
     """Return the tool's required parameters, each with its description."""
     schema = gathered(tool.input_schema or {})
-    required, properties = schema.get("required"), schema.get("properties")
-    shapes = properties if isinstance(properties, dict) else {}
-    found: dict[str, str] = {}
-    for parameter in required if isinstance(required, list) else ():
-        if isinstance(parameter, str):
-            shape = shapes.get(parameter)
-            description = shape.get("description") if isinstance(shape, dict) else None
-            found[parameter] = description if isinstance(description, str) else ""
-    return found
+    required = schema.get("required")
+    if not isinstance(required, list):
+        return {}
+    shapes = schema.get("properties")
+    descriptions: dict[str, str] = {}
+    for parameter in required:
+        if not isinstance(parameter, str):
+            continue
+        shape = shapes.get(parameter) if isinstance(shapes, dict) else None
+        description = shape.get("description") if isinstance(shape, dict) else None
+        descriptions[parameter] = description if isinstance(description, str) else ""
+    return descriptions
 
 
 def _requires(document: Document, *things: frozenset[str]) -> bool:
@@ -188,9 +192,12 @@ _FORMS = frozenset(terms(" ".join(_IDENTIFIERS | READING_VERBS | {"query"})))
 
 def identified_in(task: str) -> frozenset[str]:
     """Return the terms that a task itself identifies, by a number directly after them ("order 4711")."""
-    words, found = task.split()[:_MOST_WORDS], set[str]()
+    words = task.split()[:_MOST_WORDS]
+    identified: set[str] = set()
     for place, word in enumerate(words):
-        if any(map(str.isdigit, word)):
-            before = words[max(place - 2, 0) : place]
-            found.update(terms(" ".join([*before, word]) if before and terms(before[-1]) else word))
-    return frozenset(found)
+        if not any(letter.isdigit() for letter in word):
+            continue
+        before = words[max(place - 2, 0) : place]
+        has_thing = bool(before) and bool(terms(before[-1]))
+        identified.update(terms(" ".join([*before, word]) if has_thing else word))
+    return frozenset(identified)

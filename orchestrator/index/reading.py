@@ -19,9 +19,11 @@ class Documents:
     def __init__(self, tools: Sequence[Tool], earlier: "Documents | None" = None) -> None:
         """earlier: documents of tools that need not be read again."""
         self._tools = tools
-        known = {} if earlier is None else earlier.known
-        self.known: dict[str, Document] = {tool.hash: known[tool.hash] for tool in tools if tool.hash in known}
+        self.known: dict[str, Document] = {}
         """The documents that were already read, by their tools' hashes."""
+        if earlier is not None:
+            hashes = earlier.known.keys() & {tool.hash for tool in tools}
+            self.known = {tool_hash: earlier.known[tool_hash] for tool_hash in hashes}
 
     def __getitem__(self, place: int) -> Document:
         tool = self._tools[place]
@@ -64,13 +66,16 @@ class Reading:
             places: The positions of each server's tools.
         """
         corpus = Corpus.of([document.terms for document in documents], tuple(FIELD_WEIGHTS.values()))
-        read = {document.thing for document in documents if document.reads}
-        twins = [not document.reads and document.thing in read for document in documents]
+        things_read = {document.thing for document in documents if document.reads}
+        is_variant = [not document.reads and document.thing in things_read for document in documents]
+        words = set[str]()
+        for document in documents:
+            words |= document.words
         return cls(
             corpus=corpus,
-            words=frozenset[str]().union(*(document.words for document in documents)),
+            words=frozenset(words),
             actions=frozenset(document.action for document in documents),
             suspicions={place: document.suspicions for place, document in enumerate(documents) if document.suspicions},
-            write_variants=np.array(twins, np.bool_),
+            write_variants=np.array(is_variant, np.bool_),
             deprecation_factor=deprecation_factor(documents, places),
         )

@@ -2,10 +2,11 @@
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import isawaitable
+from typing import Any
 
 from orchestrator import telemetry
 from orchestrator.common.fields import settings
@@ -88,26 +89,37 @@ class Pipeline:
     _guarded: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        groups: dict[str, tuple[object, ...]] = {"first": self.first, "gate": (self.gate,), "fallback": self.fallback}
-        groups |= {"fusion": (self.fusion,), "refiners": self.refiners, "select": (self.select,)}
-        for group, own in groups.items():
-            for stage in own:
+        self._check()
+        gate, select = self._gate, self._select
+        stages: dict[str, PipelineStage] = {}
+        legs = _add(stages, self.first)
+        stages[GATE] = gate
+        fallback = _add(stages, self.fallback)
+        _add(stages, (self.fusion,))
+        refiners = _add(stages, self.refiners)
+        stages[SELECT] = select
+        users = frozenset(name for name in (*legs, *fallback, *refiners) if is_users(stages[name]))
+        object.__setattr__(self, "stages", stages)
+        object.__setattr__(self, "_in_fallback", frozenset(fallback))
+        object.__setattr__(self, "_legs", frozenset((*legs, *fallback)))
+        object.__setattr__(self, "_guarded", users)
+
+    def _check(self) -> None:
+        """Raise InvalidInput if a stage cannot be called, or if there is no leg."""
+        groups: dict[str, tuple[object, ...]] = {
+            "first": self.first,
+            "gate": (self.gate,),
+            "fallback": self.fallback,
+            "fusion": (self.fusion,),
+            "refiners": self.refiners,
+            "select": (self.select,),
+        }
+        for group, stages in groups.items():
+            for stage in stages:
                 if not callable(stage):
                     raise InvalidInput(f"pipeline {self.name!r}: {group} has the stage {stage!r}; give a function")
-        if not self.first + self.fallback:
+        if not self.first and not self.fallback:
             raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in first or fallback")
-        stages: dict[str, PipelineStage] = {}
-        for stage in (*self.first, self._gate, *self.fallback, self.fusion, *self.refiners, self._select):
-            is_own = stage in (self._gate, self._select)  # Their names are no other stage's.
-            stages[_name(stage) if is_own else _unused(_name(stage), {*stages, GATE, SELECT})] = stage
-        names, behind = list(stages), len(self.first) + 1
-        fallback = frozenset(names[behind : behind + len(self.fallback)])
-        object.__setattr__(self, "stages", stages)
-        object.__setattr__(self, "_in_fallback", fallback)
-        legs = fallback.union(names[: len(self.first)])
-        refiners = names[len(names) - 1 - len(self.refiners) : -1]
-        object.__setattr__(self, "_legs", legs)
-        object.__setattr__(self, "_guarded", frozenset(name for name in (*legs, *refiners) if is_users(stages[name])))
 
     async def run(self, state: State, clock: Clock | None = None, *, start: str = "", until: str = "") -> State:
         """Return the state once the stages from `start` to `until` have run, both included.
@@ -121,52 +133,58 @@ class Pipeline:
         Raises:
             KeyError: There is no stage of this name.
         """
-        names = list(self.stages)
-        left = deque(names[self._place(start, 0) : self._place(until, len(names) - 1) + 1])
-        while left:
-            state, waiting = await state.task.compute(partial(self._advance, state, left, clock))
-            if waiting is not None:
-                state = await self._answered(left.popleft(), state, waiting, clock)
+        first = self._place(start) if start else 0
+        last = self._place(until) if until else len(self.stages) - 1
+        remaining = deque(list(self.stages)[first : last + 1])
+        while remaining:
+            state, pending = await state.task.compute(partial(self._advance, state, remaining, clock))
+            if pending is not None:
+                state = await self._await_stage(remaining.popleft(), state, pending, clock)
         if clock and state.decision is not None:
-            state = replace(state, decision=replace(state.decision, timings_ms=clock.total()))
+            decision = replace(state.decision, timings_ms=clock.total())
+            state = replace(state, decision=decision)
         return state
 
-    def _advance(self, state: State, left: deque[str], clock: Clock | None) -> tuple[State, Awaitable[State] | None]:
+    def _advance(
+        self, state: State, remaining: deque[str], clock: Clock | None
+    ) -> tuple[State, Awaitable[State] | None]:
         """Run the remaining stages until one returns an awaitable. That stage remains in the list."""
-        while left:
-            if not (state.gate_open and left[0] in self._in_fallback):
-                name, done = left[0], self._begun(left[0], state)
-                if isawaitable(done):
-                    return state, done
-                state = self._ended(name, state, done, clock)
-            left.popleft()
+        while remaining:
+            name = remaining[0]
+            if not (state.gate_open and name in self._in_fallback):
+                result = self._call(name, state)
+                if isawaitable(result):
+                    return state, result
+                state = self._finish(name, state, result, clock)
+            remaining.popleft()
         return state, None
 
-    def _begun(self, name: str, state: State) -> State | Awaitable[State]:
+    def _call(self, name: str, state: State) -> State | Awaitable[State]:
+        if name not in self._guarded:
+            return self.stages[name](state)
         try:
             return self.stages[name](state)
         except Exception as error:
-            if name not in self._guarded:
-                raise
             return failed(state, name, error, refines=name not in self._legs)
 
-    async def _answered(self, name: str, state: State, waiting: Awaitable[State], clock: Clock | None) -> State:
+    async def _await_stage(self, name: str, state: State, pending: Awaitable[State], clock: Clock | None) -> State:
+        if name not in self._guarded:
+            return self._finish(name, state, await pending, clock)
         try:
-            return self._ended(name, state, await waiting, clock)
+            return self._finish(name, state, await pending, clock)
         except Exception as error:
-            if name not in self._guarded:
-                raise
             return failed(state, name, error, refines=name not in self._legs)
 
-    def _ended(self, name: str, before: State, after: State, clock: Clock | None) -> State:
+    def _finish(self, name: str, before: State, after: State, clock: Clock | None) -> State:
         """Return the state after a stage, once its time is booked."""
+        is_leg = name in self._legs
         if name in self._guarded:
-            after = checked(before, name, after, refines=name not in self._legs)
+            after = checked(before, name, after, refines=not is_leg)
         elif not isinstance(after, State):
             raise InvalidInput(
                 f"pipeline {self.name!r}: {name} returned {after!r:.80}, but a stage must return the State"
             )
-        if clock and ((name in self._legs and after is not before) or name == SELECT):
+        if clock and ((is_leg and after is not before) or name == SELECT):
             clock.book(_name(self.stages[name]))
         return after
 
@@ -175,9 +193,7 @@ class Pipeline:
         names = list(self.stages)
         return names[names.index(name) + 1]
 
-    def _place(self, name: str, default: int) -> int:
-        if not name:
-            return default
+    def _place(self, name: str) -> int:
         if name not in self.stages:
             raise KeyError(f"pipeline {self.name!r} has no stage {name!r}: it has {', '.join(self.stages)}")
         return list(self.stages).index(name)
@@ -189,15 +205,22 @@ class Pipeline:
         return replace(state, decision=self.select(state))
 
 
-def _name(stage: PipelineStage) -> str:
+def _add(stages: dict[str, PipelineStage], group: Sequence[PipelineStage]) -> list[str]:
+    """Add stages by their names, a second stage of a name with a number. Return the names."""
+    names = []
+    for stage in group:
+        name = _name(stage)
+        number = 1
+        while name in stages or name in (GATE, SELECT):
+            number += 1
+            name = f"{_name(stage)}_{number}"
+        stages[name] = stage
+        names.append(name)
+    return names
+
+
+def _name(stage: Any) -> str:
     """Return the name of a stage's function, also of a bound or a partial one."""
     function = getattr(stage, "func", stage)
     name = str(getattr(function, "__name__", type(stage).__name__)).lstrip("_")
     return name if name.isidentifier() else "stage"
-
-
-def _unused(name: str, taken: Container[str]) -> str:
-    number, found = 2, name
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    return found

@@ -7,6 +7,7 @@ the handling of flagged tools.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from orchestrator.errors import InvalidInput
 from orchestrator.index.text import STOP_WORDS, spaced, split_words, terms
@@ -52,8 +53,9 @@ FIRST_WORDS = 20
 
 def keyword_set(tool: Tool) -> Sequence[Sequence[str]]:
     """Return the set of a tool's keywords: server, its parts, split name, and the description's first words."""
-    begins = [word for word in split_words(tool.description) if word not in STOP_WORDS][:FIRST_WORDS]
-    return [list(dict.fromkeys(terms(f"{tool.server} {spaced(tool.server)} {spaced(tool.name)} {' '.join(begins)}")))]
+    words = [word for word in split_words(tool.description) if word not in STOP_WORDS]
+    text = [tool.server, spaced(tool.server), spaced(tool.name), *words[:FIRST_WORDS]]
+    return [list(dict.fromkeys(terms(" ".join(text))))]
 
 
 def by_source(lists: Mapping[str, Scores]) -> Scores:
@@ -62,11 +64,15 @@ def by_source(lists: Mapping[str, Scores]) -> Scores:
 
     The confidence of a search is its score as a share of its best score.
     """
-    shares = [{place: own / max(found.values()) for place, own in found.items()} for found in lists.values() if found]
-    both = {place: [own[place] for own in shares if place in own] for found in shares for place in found}
-    return best_first(
-        {place: 0.6 * max(own) + 0.4 * min(own) if len(own) > 1 else own[0] for place, own in both.items()}
-    )
+    shares: dict[int, list[float]] = {}
+    for scores in lists.values():
+        best = max(scores.values(), default=0.0)
+        for position, score in scores.items():
+            shares.setdefault(position, []).append(score / best)
+    merged = {}
+    for position, of_tool in shares.items():
+        merged[position] = 0.6 * max(of_tool) + 0.4 * min(of_tool) if len(of_tool) > 1 else of_tool[0]
+    return best_first(merged)
 
 
 def weighted(**weights: float) -> Merge:
@@ -75,10 +81,10 @@ def weighted(**weights: float) -> Merge:
     def merge(lists: Mapping[str, Scores]) -> Scores:
         merged: dict[int, float] = {}
         for name, weight in weights.items():
-            own = lists.get(name, {})
-            best = max(own.values(), default=0.0) or 1.0
-            for place, score in own.items():
-                merged[place] = merged.get(place, 0.0) + weight * score / best
+            scores = lists.get(name, {})
+            best = max(scores.values(), default=0.0) or 1.0
+            for position, score in scores.items():
+                merged[position] = merged.get(position, 0.0) + weight * score / best
         return best_first(merged)
 
     return merge
@@ -90,13 +96,18 @@ SHARE = 0.6
 
 def diversify(state: State) -> State:
     """Move tools of a server that has reached its share behind other tools. Otherwise the order is unchanged."""
-    tools, most = state.task.index.catalogue.tools, max(1, int(SHARE * state.task.most))
-    taken = Counter[str]()
-    first, later = list[int](), list[int]()
+    tools = state.task.index.tools
+    most = max(1, int(SHARE * state.task.most))
+    taken: Counter[str] = Counter()
+    first: list[int] = []
+    later: list[int] = []
     for position in state.order:
         server = tools[position].server
         taken[server] += 1
-        (first if taken[server] <= most else later).append(position)
+        if taken[server] <= most:
+            first.append(position)
+        else:
+            later.append(position)
     return state.reordered((*first, *later))
 
 
@@ -111,31 +122,45 @@ def graph_rerank(state: State) -> State:
     tool's edges to other candidates, multiplied by the relevance of both, and the relevance of the candidates of its
     server.
     """
-    index = state.task.index
+    tools = state.task.index.tools
     if not any(state.lists.values()):
-        return state.reordered(sorted(state.scores, key=lambda place: -maintenance(index.catalogue.tools[place])))
+        return state.reordered(sorted(state.scores, key=lambda position: -maintenance(tools[position])))
     pool = state.order[:GRAPH_POOL]
-    best = max((state.scores[place] for place in pool), default=0.0) or 1.0
-    relevance = {place: state.scores[place] / best for place in pool}
-    linked = dict.fromkeys(pool, 0.0)
-    for place in pool:
-        for edge in index.graph.edges(place):
+    relevance = _shares({position: state.scores[position] for position in pool})
+    linked = _shares(_linked(state, relevance))
+    by_server: dict[str, float] = {}
+    for position in pool:
+        server = tools[position].server
+        by_server[server] = by_server.get(server, 0.0) + relevance[position]
+    dense = _shares(by_server)
+    worth = {}
+    for position in pool:
+        graph = (linked[position] + dense[tools[position].server]) / 2
+        worth[position] = GRAPH * graph + RELEVANCE * relevance[position]
+    return state.reordered(sorted(pool, key=lambda position: -worth[position]))
+
+
+Key = TypeVar("Key", int, str)
+
+
+def _shares(values: Mapping[Key, float]) -> dict[Key, float]:
+    """Return each value as a share of the greatest."""
+    greatest = max(values.values(), default=0.0) or 1.0
+    return {key: value / greatest for key, value in values.items()}
+
+
+def _linked(state: State, relevance: Mapping[int, float]) -> dict[int, float]:
+    """Return the summed weight of each candidate's edges to the others, multiplied by the relevance of both."""
+    index = state.task.index
+    linked = dict.fromkeys(relevance, 0.0)
+    for position in relevance:
+        for edge in index.graph.edges(position):
             other = index.catalogue.positions[edge.to]
             if other in linked:
-                strength = edge.weight * relevance[other] * relevance[place]
-                linked[place] += strength
+                strength = edge.weight * relevance[other] * relevance[position]
+                linked[position] += strength
                 linked[other] += strength
-    dense: dict[str, float] = {}
-    for place in pool:
-        server = index.catalogue.tools[place].server
-        dense[server] = dense.get(server, 0.0) + relevance[place]
-    most, densest = max(linked.values(), default=0.0) or 1.0, max(dense.values(), default=0.0) or 1.0
-    worth = {
-        place: GRAPH * (linked[place] / most + dense[index.catalogue.tools[place].server] / densest) / 2
-        + RELEVANCE * relevance[place]
-        for place in pool
-    }
-    return state.reordered(sorted(pool, key=lambda place: -worth[place]))
+    return linked
 
 
 def name_and_text(tool: Tool) -> Sequence[Sequence[str]]:
@@ -162,74 +187,72 @@ def one_field(tool: Tool) -> Sequence[Sequence[str]]:
     return [terms(f"{spaced(tool.name)} {tool.description} {tool.labels.get('category', '')}")]
 
 
+_DEFAULT = Pipeline(
+    name="default",
+    first=(always, explicit, filters, keyword, experience),
+    gate=gate,
+    fallback=(semantic, experience),
+    fusion=fuse,
+    refiners=(
+        learnt,
+        calibrate,
+        together,
+        related,
+        lift_named,
+        floor_always,
+        cover_clauses,
+        spread_duplicates,
+        decide(),
+        append_flagged,
+        note_deprecated,
+    ),
+)
+_CODERAG = Pipeline(
+    name="coderag",
+    first=(explicit, filters, keyword, by_words(name_and_text, weights=(1.5, 2.0), k1=1.5, b=0.75, times=2)),
+    gate=never,
+    fallback=(semantic, by_vectors(times=2)),
+    fusion=ranked_by(rrf(k=60)),
+    refiners=(decide(top=10, how="model"), append_flagged),
+)
+_FABRIC = Pipeline(
+    name="fabric",
+    first=(always, explicit, filters, keyword, by_words(keyword_set, k1=1.5, b=0.75, pool=10)),
+    gate=gate,
+    fallback=(semantic, by_vectors(pool=10)),
+    fusion=ranked_by(by_source),
+    refiners=(lift_named, floor_always, decide(), append_flagged),
+)
+_KOI = Pipeline(
+    name="koi",
+    first=(explicit, filters, keyword, by_words(with_former_names, k1=1.5, b=0.75)),
+    gate=never,
+    fallback=(semantic, by_vectors(), by_entities),
+    fusion=ranked_by(weighted(vectors=0.6, graph=0.2, bm25=0.2, named=0.15)),
+    refiners=(diversify, decide(), append_flagged),
+)
+_PRISMGATE = Pipeline(
+    name="prismgate",
+    first=(explicit, filters, keyword, by_words(name_then_text, weights=(2.0, 1.0), k1=1.2, b=0.75, pool=30)),
+    gate=never,
+    fallback=(semantic, by_vectors(pool=30)),
+    fusion=ranked_by(rrf(k=60)),
+    refiners=(decide(), append_flagged),
+)
+_TOOLPILOT = Pipeline(
+    name="toolpilot",
+    first=(
+        explicit,
+        filters_relaxed("deployment", "licence", "license", "category"),
+        keyword,
+        by_words(one_field, k1=1.5, b=0.75),
+    ),
+    gate=never,
+    fallback=(semantic, by_vectors()),
+    fusion=ranked_by(rrf(k=60)),
+    refiners=(graph_rerank, decide(), append_flagged),
+)
 PRESETS: Mapping[str, Pipeline] = {
-    own.name: own
-    for own in (
-        Pipeline(
-            name="default",
-            first=(always, explicit, filters, keyword, experience),
-            gate=gate,
-            fallback=(semantic, experience),
-            fusion=fuse,
-            refiners=(
-                learnt,
-                calibrate,
-                together,
-                related,
-                lift_named,
-                floor_always,
-                cover_clauses,
-                spread_duplicates,
-                decide(),
-                append_flagged,
-                note_deprecated,
-            ),
-        ),
-        Pipeline(
-            name="coderag",
-            first=(explicit, filters, keyword, by_words(name_and_text, weights=(1.5, 2.0), k1=1.5, b=0.75, times=2)),
-            gate=never,
-            fallback=(semantic, by_vectors(times=2)),
-            fusion=ranked_by(rrf(k=60)),
-            refiners=(decide(top=10, how="model"), append_flagged),
-        ),
-        Pipeline(
-            name="fabric",
-            first=(always, explicit, filters, keyword, by_words(keyword_set, k1=1.5, b=0.75, pool=10)),
-            gate=gate,
-            fallback=(semantic, by_vectors(pool=10)),
-            fusion=ranked_by(by_source),
-            refiners=(lift_named, floor_always, decide(), append_flagged),
-        ),
-        Pipeline(
-            name="koi",
-            first=(explicit, filters, keyword, by_words(with_former_names, k1=1.5, b=0.75)),
-            gate=never,
-            fallback=(semantic, by_vectors(), by_entities),
-            fusion=ranked_by(weighted(vectors=0.6, graph=0.2, bm25=0.2, named=0.15)),
-            refiners=(diversify, decide(), append_flagged),
-        ),
-        Pipeline(
-            name="prismgate",
-            first=(explicit, filters, keyword, by_words(name_then_text, weights=(2.0, 1.0), k1=1.2, b=0.75, pool=30)),
-            gate=never,
-            fallback=(semantic, by_vectors(pool=30)),
-            fusion=ranked_by(rrf(k=60)),
-            refiners=(decide(), append_flagged),
-        ),
-        Pipeline(
-            name="toolpilot",
-            first=(
-                explicit,
-                filters_relaxed("deployment", "licence", "license", "category"),
-                keyword,
-                by_words(one_field, k1=1.5, b=0.75),
-            ),
-            gate=never,
-            fallback=(semantic, by_vectors()),
-            fusion=ranked_by(rrf(k=60)),
-            refiners=(graph_rerank, decide(), append_flagged),
-        ),
-    )
+    pipeline.name: pipeline for pipeline in (_DEFAULT, _CODERAG, _FABRIC, _KOI, _PRISMGATE, _TOOLPILOT)
 }
 """Every preset by its name, `default` first."""

@@ -92,8 +92,9 @@ class Understood:
     def texts(self) -> list[str]:
         """The texts to embed: the whole task, its parts, the earlier texts. A path is replaced by its last name."""
         whole = _respelt(self.asked, self.corrected)
-        said = [whole, *(part.meant for part in self.parts), *(text for text, _ in self.earlier)]
-        return [_FOLDERS.sub("", spelt_out(text)) for text in said]
+        parts = [part.meant for part in self.parts]
+        earlier = [text for text, _ in self.earlier]
+        return [_FOLDERS.sub("", spelt_out(text)) for text in (whole, *parts, *earlier)]
 
 
 def understand(
@@ -113,71 +114,96 @@ def understand(
         actions: The words that begin an action.
         needs: Descriptions of the needed tools, each searched separately. The whole task leans on them.
     """
-    earlier = (*earlier, *((need, NEEDED / len(needs)) for need in needs))
+    if needs:
+        weight = NEEDED / len(needs)
+        earlier = (*earlier, *((need, weight) for need in needs))
     text = clean(query)
     asked, left_out = split_left_out(text)
-    wrong = {} if known is None else corrections(_plain_words(asked), known)
-    meant = _respelt(asked, wrong)
-    words = _words(meant)
-    weighted = _weights(meant, words)
-    pairs = side_by_side((term for term, _ in words), weighted)
-    for said, weight in earlier:
-        before = _words(clean(said))
-        own = {term: weight * count**0.5 for term, count in Counter(term for term, _ in before).items()}
-        words, weighted = [*words, *before], {**own, **weighted}
-        pairs = {**side_by_side((term for term, _ in before), own), **pairs}
+    corrected = {} if known is None else corrections(_plain_words(asked), known)
+    whole = _clause(asked, corrected, actions)
+    words, weights, pairs = _with_earlier(whole, earlier)
     parts = split_clauses(asked, actions)
-    clauses = tuple(_clause(part, wrong, actions) for part in parts) if len(parts) > 1 else ()
-    whole = Clause(text=asked, meant=meant, terms=weighted, pairs=pairs, reads=reads(meant))
+    clauses = [_clause(part, corrected, actions) for part in parts] if len(parts) > 1 else []
     return Understood(
         text=text,
         asked=asked,
-        terms=weighted,
+        terms=weights,
         words=dict(reversed(words)),
         pairs=pairs,
-        clauses=clauses or (whole,),
+        clauses=tuple(clauses) or (replace(whole, terms=weights, pairs=pairs, acts=True),),
         earlier=tuple(earlier),
-        corrected=wrong,
+        corrected=corrected,
         left_out=left_out,
         needs=tuple(replace(_clause(need, {}, actions), acts=True) for need in needs),
     )
 
 
-def _clause(text: str, wrong: Mapping[str, str], actions: frozenset[str]) -> Clause:
-    meant = _respelt(text, wrong)
-    words = _words(meant)
-    weighted = _weights(meant, words)
-    pairs = side_by_side((term for term, _ in words), weighted)
-    acts = begins_action(meant, actions)
-    return Clause(text=text, meant=meant, terms=weighted, pairs=pairs, acts=acts, reads=reads(meant))
+def _with_earlier(
+    whole: Clause, earlier: Sequence[tuple[str, float]]
+) -> tuple[list[tuple[str, str]], dict[str, float], dict[Pair, float]]:
+    """Return the words, weights and pairs of a task with those of the earlier texts that it leans on."""
+    words = _words(whole.meant)
+    weights = dict(whole.terms)
+    pairs = dict(whole.pairs)
+    for text, weight in earlier:
+        earlier_words = _words(clean(text))
+        earlier_terms = [term for term, _ in earlier_words]
+        earlier_weights = {term: weight * count**0.5 for term, count in Counter(earlier_terms).items()}
+        words += earlier_words
+        weights = earlier_weights | weights
+        pairs = side_by_side(earlier_terms, earlier_weights) | pairs
+    return words, weights, pairs
 
 
-def _weights(text: str, words: Sequence[tuple[str, str]]) -> dict[str, float]:
+def _clause(text: str, corrected: Mapping[str, str], actions: frozenset[str]) -> Clause:
+    meant = _respelt(text, corrected)
+    terms_in_order = [term for term, _ in _words(meant)]
+    weights = _weights(meant, terms_in_order)
+    return Clause(
+        text=text,
+        meant=meant,
+        terms=weights,
+        pairs=side_by_side(terms_in_order, weights),
+        acts=begins_action(meant, actions),
+        reads=reads(meant),
+    )
+
+
+def _weights(text: str, terms_in_order: Sequence[str]) -> dict[str, float]:
     """Return each term's weight: the root of its count, half of that where only a quotation has it."""
-    weighted = {term: count**0.5 for term, count in Counter(term for term, _ in words).items()}
-    if len(text) > MAX_CUT or (said := masked(text)) == text:
-        return weighted
-    own = set(terms(said))
-    return {term: weight if term in own else QUOTED * weight for term, weight in weighted.items()}
+    weights = {term: count**0.5 for term, count in Counter(terms_in_order).items()}
+    unquoted = text if len(text) > MAX_CUT else masked(text)
+    if unquoted == text:
+        return weights
+    outside = set(terms(unquoted))
+    for term in weights.keys() - outside:
+        weights[term] *= QUOTED
+    return weights
 
 
 def _plain_words(text: str) -> list[str]:
     """Return the words in lower case that may be misspelt: none that is quoted or capitalised."""
-    return [
-        word.strip(".,;:!?()") for word in masked(text[:MAX_CUT]).split() if word.islower() or text.startswith(word)
-    ]
+    words = masked(text[:MAX_CUT]).split()
+    return [word.strip(".,;:!?()") for word in words if word.islower() or text.startswith(word)]
 
 
-def _respelt(text: str, wrong: Mapping[str, str]) -> str:
-    if not wrong:
+def _respelt(text: str, corrected: Mapping[str, str]) -> str:
+    """Return the text with corrected words, quotations unchanged."""
+    if not corrected:
         return text
-    said, right, past = masked(text), "", 0
-    for found in re.finditer(r"\w+", said):
-        if word := wrong.get(found.group().lower()):
-            right, past = f"{right}{text[past : found.start()]}{word}", found.end()
-    return right + text[past:]
+    parts = []
+    end = 0
+    for word in re.finditer(r"\w+", masked(text)):
+        right = corrected.get(word.group().lower())
+        if right:
+            parts += [text[end : word.start()], right]
+            end = word.end()
+    return "".join([*parts, text[end:]])
 
 
 def _words(text: str) -> list[tuple[str, str]]:
     """Return the terms, each with its word. If the task has only stop words ("who am i"), they are used."""
-    return terms_and_words(text) or [(word, word) for word in islice(split_words(text[:MAX_CUT]), MAX_STOP_WORDS)]
+    pairs = terms_and_words(text)
+    if pairs:
+        return pairs
+    return [(word, word) for word in islice(split_words(text[:MAX_CUT]), MAX_STOP_WORDS)]

@@ -16,17 +16,27 @@ ASKED_LOOSELY = 0.3
 
 def always(state: State) -> State:
     """Return the capabilities that any clause asks for. `settled` is True if they cover every clause."""
-    found: dict[int, AlwaysMatch] = {}
-    open_clauses = 0
-    understood, index = state.task.understood, state.task.index
-    for clause in () if understood.asks_nothing else understood.clauses:
-        hits = [hit for hit in index.always.match(masked(clause.text)) if state.allows(hit.tool)]
-        hits = [hit for hit in hits if index.catalogue.tools[hit.tool].key not in index.flags]
-        open_clauses += not any(hit.settles for hit in hits)
+    if state.task.understood.asks_nothing or state.task.index.always.is_empty:
+        return state
+    matches: dict[int, AlwaysMatch] = {}
+    covers_all = True
+    for clause in state.task.understood.clauses:
+        hits = _usable_hits(state, clause.text)
+        covers_all = covers_all and any(hit.settles for hit in hits)
         for hit in hits:
-            if hit.tool not in found or _least(hit) > found[hit.tool].score:
-                found[hit.tool] = AlwaysMatch(phrase=hit.phrase, score=_least(hit))
-    return replace(state, always=found, settled=bool(found) and not open_clauses)
+            known = matches.get(hit.tool)
+            if known is None or _least(hit) > known.score:
+                matches[hit.tool] = AlwaysMatch(phrase=hit.phrase, score=_least(hit))
+    if not matches:
+        return state
+    return replace(state, always=matches, settled=covers_all)
+
+
+def _usable_hits(state: State, clause: str) -> list[AlwaysHit]:
+    """Return the capabilities that a clause asks for and that are allowed and not flagged."""
+    index = state.task.index
+    hits = index.always.match(masked(clause))
+    return [hit for hit in hits if state.allows(hit.tool) and hit.tool not in index.flag_reasons]
 
 
 def always_for(state: State, clause: str) -> dict[int, float]:
@@ -34,13 +44,16 @@ def always_for(state: State, clause: str) -> dict[int, float]:
 
     If only a loose phrase matches, another tool may have a higher probability for the clause.
     """
-    hits = state.task.index.always.match(masked(clause)) if state.always else ()
-    return {
-        hit.tool: _least(hit) if hit.clear else min(_least(hit), ASKED_CLEARLY)
-        for hit in hits
-        if hit.tool in state.always
-    }
+    least: dict[int, float] = {}
+    if not state.always:
+        return least
+    for hit in state.task.index.always.match(masked(clause)):
+        if hit.tool in state.always:
+            least[hit.tool] = _least(hit) if hit.clear else min(_least(hit), ASKED_CLEARLY)
+    return least
 
 
 def _least(hit: AlwaysHit) -> float:
-    return 1.0 if hit.settles else ASKED_CLEARLY if hit.clear else ASKED_LOOSELY
+    if hit.settles:
+        return 1.0
+    return ASKED_CLEARLY if hit.clear else ASKED_LOOSELY

@@ -1,6 +1,7 @@
 """Entities: the tools, servers, identifiers, paths and addresses that a task names, by form and by the catalogue."""
 
 import re
+from typing import NamedTuple
 
 from orchestrator.index.index import Index
 from orchestrator.pipeline.clauses import MAX_CUT
@@ -11,6 +12,18 @@ _TOKEN = re.compile(r"[^\s\"'’`,;()\[\]{}<>?!]+")
 _IDENTIFIER = re.compile(r"[^\W_]+(?:[_.-]+[^\W_]+)+|[^\W_]+_|[a-z]+[A-Z]\w*")
 _PATH = re.compile(r"(?:[~.]{0,2}/|[A-Za-z]:\\)\S+")
 _ADDRESS = re.compile(r"[a-zA-Z][\w+.-]*://\S+")
+_QUOTES = ("`", '"')
+
+
+class _Token(NamedTuple):
+    """A word with its place in the text."""
+
+    start: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
 
 
 def entities(text: str, index: Index) -> About:
@@ -19,43 +32,53 @@ def entities(text: str, index: Index) -> About:
     A tool is named by its key, or by a name with the form of an identifier or alone in quotation marks. A server is
     named by any name that is not an ordinary word, or with "server" or "mcp" after it.
     """
-    found: dict[Entity, None] = {}
-    past = 0
-    tokens = [(token.start(), token.group().rstrip(".:")) for token in _TOKEN.finditer(text[:MAX_CUT])]
-    for place, (start, word) in enumerate(tokens):
-        if start < past or not word:
+    named: dict[Entity, None] = {}
+    end = 0
+    tokens = [_Token(token.start(), token.group().rstrip(".:")) for token in _TOKEN.finditer(text[:MAX_CUT])]
+    for place, token in enumerate(tokens):
+        if token.start < end or not token.text:
             continue
-        entity, end = _server_at(tokens, place, index) or (None, 0)
-        if (named := _named(word, text[start - 1 : start], index)) or entity is None:
-            entity, end = named, start + len(word)
+        entity = _named_by_word(token.text, text[token.start - 1 : token.start], index)
+        next_end = token.end
+        if entity is None:
+            server = _server_at(tokens, place, index)
+            if server is not None:
+                entity, next_end = server
         if entity is not None:
-            found[entity] = None
-            past = end
-    return About(entities=tuple(found)[:MOST])
+            named[entity] = None
+            end = next_end
+    return About(entities=tuple(named)[:MOST])
 
 
-def _named(word: str, before: str, index: Index) -> Entity | None:
+def _named_by_word(word: str, before: str, index: Index) -> Entity | None:
     """Return the tools and servers that a single word names."""
     if _ADDRESS.fullmatch(word):
         return Entity(text=word, kind="url")
     if word in index.catalogue.positions:
         return Entity(text=word, kind="tool", means=(word,))
-    is_built = bool(_IDENTIFIER.fullmatch(word))
-    if (is_built or before in ("`", '"')) and (places := index.labelled.get(("name", word))) is not None:
-        return Entity(text=word, kind="tool", means=tuple(index.catalogue.tools[p].key for p in places[:MOST].tolist()))
+    is_identifier = _IDENTIFIER.fullmatch(word) is not None
+    if is_identifier or before in _QUOTES:
+        positions = index.labelled.get(("name", word))
+        if positions is not None:
+            keys = [index.keys[position] for position in positions[:MOST].tolist()]
+            return Entity(text=word, kind="tool", means=tuple(keys))
     if _PATH.fullmatch(word):
         return Entity(text=word, kind="path")
-    return Entity(text=word, kind="identifier") if is_built and word.lower() not in index.servers.named else None
-
-
-def _server_at(tokens: list[tuple[int, str]], place: int, index: Index) -> tuple[Entity, int] | None:
-    """Return the server whose name begins here, and the end of the name."""
-    servers, words = index.servers, [word.lower() for _, word in tokens]
-    end = servers.end_of_name(words, place)
-    name = servers.alias(words, place, end)
-    behind = words[end] if end < len(words) else ""
-    known = [server for server in servers.named.get(name, ()) if server in servers.present]
-    if known and (name not in servers.ordinary or behind in ("server", "mcp")):
-        last, said = tokens[end - 1]
-        return Entity(text=name, kind="server", means=tuple(known)), last + len(said)
+    if is_identifier and word.lower() not in index.servers.named:
+        return Entity(text=word, kind="identifier")
     return None
+
+
+def _server_at(tokens: list[_Token], place: int, index: Index) -> tuple[Entity, int] | None:
+    """Return the server whose name begins here, and the end of the name."""
+    servers = index.servers
+    words = [token.text.lower() for token in tokens]
+    end = servers.end_of_name(words, place)
+    if not end:
+        return None
+    name = servers.alias(words, place, end)
+    present = [server for server in servers.named[name] if server in servers.present]
+    has_cue = words[end : end + 1] in (["server"], ["mcp"])
+    if not present or (name in servers.ordinary and not has_cue):
+        return None
+    return Entity(text=name, kind="server", means=tuple(present)), tokens[end - 1].end

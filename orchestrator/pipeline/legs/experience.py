@@ -1,6 +1,6 @@
 """The experience leg: past tasks like this one move its candidates, and bring the tools that they used."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,9 @@ async def experience(state: State) -> State:
         return state
     if (task.remote or task.leans) and not state.semantic_ran:
         return state
-    vectors = state.vectors if state.vectors is not None else (await task.embed(task.understood.texts[:1]))[0]
+    vectors = state.vectors
+    if vectors is None:
+        vectors, _ = await task.embed(task.understood.texts[:1])
     if vectors is None or not len(task.experience.tasks):
         return state
     recalled = task.experience.recall(vectors[0], lambda *name: is_allowed(state, name))
@@ -46,7 +48,7 @@ def used_together(experience: Experience | None, index: Index, tool: Tool) -> It
     Args:
         experience: The tenant's past tasks.
         index: The tenant's index.
-        tool: The tool's position.
+        tool: The tool.
     """
     if experience is None:
         return ()
@@ -55,57 +57,78 @@ def used_together(experience: Experience | None, index: Index, tool: Tool) -> It
 
 def is_allowed(state: State, name: Name) -> bool:
     """Return True if a tool still has its definition, is not flagged, and is not excluded by filters or the task."""
-    place = state.task.index.trusted.get(name)
-    return place is not None and state.allows(place)
+    position = state.task.index.trusted.get(name)
+    return position is not None and state.allows(position)
 
 
 def learnt(state: State) -> State:
     """Return the ranking after the votes of past tasks.
 
-    A tool that no task ever used keeps its own probability. It only moves up so that votes do not hide it.
+    A tool that no task ever used keeps its probability. It only moves up so that votes do not hide it.
     """
-    past, recalled = state.task.experience, state.recalled
+    past = state.task.experience
+    recalled = state.recalled
     if past is None or recalled is None or not any(recalled.lifts.values()):
         return state
-    catalogue = state.task.index.catalogue
-    brought = [catalogue.positions[key] for key in recalled.lifts]
-    places = [*dict.fromkeys((*state.order, *brought))]
-    tools = [catalogue.tools[place] for place in places]
-    before = log_odds(np.maximum([state.scores.get(place, LEAST) for place in places], LEAST))
-    lifts = np.array([recalled.lifts.get(tool.key, 0.0) for tool in tools])
-    agreed = np.array([recalled.agreed.get(tool.key, 0.0) for tool in tools])
-    unseen = np.array([not past.has_used((tool.key, tool.hash)) for tool in tools])
-    voted = behind_first(lifts, agreed, before)
-    after = damped(before + with_unseen(voted, before, unseen, agreed.max()), before.max())
-    rows = np.argsort(-after, kind="stable")
-    alone = np.array([tool.key in recalled.alone for tool in tools])
-    limited = _limited(before, after, alone, rows)
-    first = rows[0]
+    positions = _with_brought(state, recalled)
+    keys = [state.task.index.keys[position] for position in positions]
+    chances = [state.scores.get(position, LEAST) for position in positions]
+    before = log_odds(np.maximum(chances, LEAST))
+    voted, after = _voted(past, recalled, _names(state, positions), before)
+    ranking = np.argsort(-after, kind="stable")
+    limited = _limited(before, after, np.array([key in recalled.alone for key in keys]), ranking)
+    first = ranking[0]
     if limited[first] < after[first]:
-        state = replace(state, recalled=replace(recalled, decided_alone=tools[first].key))
+        recalled = replace(recalled, decided_alone=keys[first])
     odds = np.where(voted != 0, limited, np.minimum(before, limited))
     moved = np.flatnonzero((voted != 0) | (odds != before)).tolist()
-    scores = dict(zip((places[row] for row in moved), expit(odds[moved]).tolist(), strict=True))
-    state = replace(state, scores={**state.scores, **scores}).with_evidence("experience", scores)
-    state = state.moved(places[row] for row in rows.tolist() if places[row] in state.scores)
-    state = state.noted(_notes(recalled, {places[row]: tools[row].key for row in moved}))
-    return replace(state, confidence=float(expit(log_odds(state.confidence) + limited.max() - before.max())))
+    changed = {positions[row]: chance for row, chance in zip(moved, expit(odds[moved]).tolist(), strict=True)}
+    confidence = expit(log_odds(state.confidence) + limited.max() - before.max())
+    scores = {**state.scores, **changed}
+    state = replace(state, recalled=recalled, scores=scores, confidence=float(confidence))
+    order = [positions[row] for row in ranking.tolist()]
+    state = state.moved(position for position in order if position in scores)
+    notes = _notes(recalled, {positions[row]: keys[row] for row in moved})
+    return state.with_evidence("experience", changed).noted(notes)
 
 
-def _limited(before: Values, after: Values, alone: NDArray[np.bool_], rows: NDArray[np.int64]) -> Values:
+def _with_brought(state: State, recalled: Recalled) -> list[int]:
+    """Return the candidates, and the tools that past tasks bring."""
+    positions = state.task.index.catalogue.positions
+    brought = [positions[key] for key in recalled.lifts]
+    return list(dict.fromkeys((*state.scores, *brought)))
+
+
+def _names(state: State, positions: Sequence[int]) -> list[Name]:
+    """Return the keys and hashes of tools."""
+    index = state.task.index
+    return [(index.keys[position], index.tools[position].hash) for position in positions]
+
+
+def _voted(past: Experience, recalled: Recalled, names: Sequence[Name], before: Values) -> tuple[Values, Values]:
+    """Return the votes for these tools, and their log-odds after the votes."""
+    lifts = np.array([recalled.lifts.get(key, 0.0) for key, _ in names])
+    agreed = np.array([recalled.agreed.get(key, 0.0) for key, _ in names])
+    unseen = np.array([not past.has_used(name) for name in names])
+    voted = behind_first(lifts, agreed, before)
+    after = damped(before + with_unseen(voted, before, unseen, agreed.max()), before.max())
+    return voted, after
+
+
+def _limited(before: Values, after: Values, alone: NDArray[np.bool_], ranking: NDArray[np.int64]) -> Values:
     """Return the log-odds, of a tool for which one person speaks at most MOST_ALONE. The order is unchanged.
 
     Args:
         before: The log-odds by routing.
         after: The log-odds after the votes.
         alone: True for tools for which only one person speaks.
-        rows: The rows, best first by `after`.
+        ranking: The rows, best first by `after`.
     """
     most = log_odds(np.array(MOST_ALONE))
     limits = np.where(alone, np.maximum(before, most), np.inf)
-    ordered = np.minimum.accumulate(np.minimum(after, limits)[rows])
+    ordered = np.minimum.accumulate(np.minimum(after, limits)[ranking])
     limited = np.empty_like(after)
-    limited[rows] = ordered - BEHIND * np.arange(len(rows)) * (ordered < after[rows])
+    limited[ranking] = ordered - BEHIND * np.arange(len(ranking)) * (ordered < after[ranking])
     return limited
 
 
@@ -127,12 +150,12 @@ def expit(odds: Any) -> Any:
     return 1 / (1 + np.exp(-odds))
 
 
-def _notes(recalled: Recalled, moved: dict[int, str]) -> dict[int, str]:
+def _notes(recalled: Recalled, moved: Mapping[int, str]) -> dict[int, str]:
     """Return the number of similar past tasks that used each of these tools."""
-    notes = dict[int, str]()
-    for place, key in moved.items():
+    notes = {}
+    for position, key in moved.items():
         uses = sum(key in past.used for past in recalled.tasks)
         if uses:
             whose = ", by one person" if key in recalled.alone else ""
-            notes[place] = f"used in {uses} of {len(recalled.tasks)} similar past tasks{whose}"
+            notes[position] = f"used in {uses} of {len(recalled.tasks)} similar past tasks{whose}"
     return notes

@@ -1,15 +1,16 @@
 """Ranked lists: legs that score tools by one plain measure, for the fusions of published designs."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.index.bm25 import Corpus, Counts, Postings
+from orchestrator.index.index import Index
 from orchestrator.pipeline.legs.entities import entities
 from orchestrator.pipeline.legs.keyword import searched
-from orchestrator.pipeline.state import State, Task, best_first
+from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.tool import Tool
 
 Fields = Callable[[Tool], Sequence[Sequence[str]]]
@@ -34,15 +35,15 @@ def by_words(
         times: The length of the list as a multiple of the request's limit, instead of `pool`. 0: use `pool`.
     """
 
-    def build(task: Task) -> Postings:
-        documents = [fields(tool) for tool in task.index.catalogue.tools]
-        return Postings(Counts.of(Corpus.of(documents, weights)), k1=k1, b=b)
+    def build(index: Index) -> Postings:
+        corpus = Corpus.of([fields(tool) for tool in index.tools], weights)
+        return Postings(Counts.of(corpus), k1=k1, b=b)
 
     def bm25(state: State) -> State:
-        task = state.task
-        postings = task.index.derived((fields, tuple(weights), k1, b), lambda: build(task))
-        scores = postings.weighted_scores(dict.fromkeys(task.understood.terms, 1.0))
-        return _listed(state, "bm25", scores, times * task.most or pool)
+        index = state.task.index
+        postings = index.derived((fields, tuple(weights), k1, b), lambda: build(index))
+        scores = postings.weighted_scores(dict.fromkeys(state.task.understood.terms, 1.0))
+        return _listed(state, "bm25", scores, times * state.task.most or pool)
 
     return bm25
 
@@ -55,10 +56,14 @@ def by_vectors(*, pool: int = POOL, times: int = 0) -> Callable[[State], Awaitab
 
     async def vectors(state: State) -> State:
         task = state.task
-        own = state.vectors if state.vectors is not None else (await task.embed(task.understood.texts))[0]
-        if own is None or (side := task.index.vectors) is None:
+        of_task = state.vectors
+        if of_task is None:
+            of_task, _ = await task.embed(task.understood.texts)
+        semantic = task.index.vectors
+        if of_task is None or semantic is None:
             return state
-        return _listed(state, "vectors", side.score(own[:1])[0], times * task.most or pool)
+        cosines = semantic.score(of_task[:1])[0]
+        return _listed(state, "vectors", cosines, times * task.most or pool)
 
     return vectors
 
@@ -71,31 +76,57 @@ def by_entities(state: State) -> State:
     """
     index = state.task.index
     about = entities(state.task.understood.asked, index)
-    keys = {own for entity in about.entities for own in entity.means}
-    seeds = {place: 1.0 for key in keys if (place := index.catalogue.positions.get(key)) is not None}
-    for server in keys & index.catalogue.places.keys():
-        seeds |= dict.fromkeys(range(*index.catalogue.places[server].indices(len(index.catalogue))), 1.0)
-    linked = {step.position for place in seeds for step in index.graph.reach(place)}
-    open_to = searched(state)
-    named = {place: 1.0 for place in sorted(seeds.keys() | linked) if open_to is None or open_to[place]}
-    for own in state.lists.values():
-        for place in list(best_first(own))[:SEEDS]:
-            seeds.setdefault(place, own[place] / max(own.values()))
-    graph: dict[int, float] = {}
-    for place, share in seeds.items():
-        for step in index.graph.reach(place):
-            if open_to is None or open_to[step.position]:
-                graph[step.position] = max(graph.get(step.position, 0.0), share * step.chance)
     state = replace(state, about=about)
-    for name, scores in (("named", named), ("graph", graph)):
-        state = state.listed(name, scores) if scores else state
-    return state
+    keys: set[str] = set()
+    for entity in about.entities:
+        keys.update(entity.means)
+    seeds = dict.fromkeys(_positions_of(index, keys), 1.0)
+    linked = set(seeds)
+    for position in seeds:
+        linked.update(hop.position for hop in index.graph.reach(position))
+    named = dict.fromkeys(_open_to(state, sorted(linked)), 1.0)
+    for scores in state.lists.values():
+        for position in list(best_first(scores))[:SEEDS]:
+            seeds.setdefault(position, scores[position] / max(scores.values()))
+    graph = _linked(state, seeds)
+    if named:
+        state = state.listed("named", named)
+    return state.listed("graph", graph) if graph else state
+
+
+def _positions_of(index: Index, keys: set[str]) -> list[int]:
+    """Return the tools of these keys, and the tools of the servers among them."""
+    positions = [index.catalogue.positions[key] for key in keys if key in index.catalogue.positions]
+    for server in keys & index.catalogue.places.keys():
+        place = index.catalogue.places[server]
+        positions += range(place.start, place.stop)
+    return positions
+
+
+def _open_to(state: State, positions: Sequence[int]) -> list[int]:
+    """Return those of the tools that are searched."""
+    mask = searched(state)
+    if mask is None:
+        return list(positions)
+    return [position for position in positions if mask[position]]
+
+
+def _linked(state: State, seeds: Mapping[int, float]) -> dict[int, float]:
+    """Return the searched tools that these lead to, with the probability of the best way there."""
+    chances: dict[int, float] = {}
+    for position, share in seeds.items():
+        for hop in state.task.index.graph.reach(position):
+            chances[hop.position] = max(chances.get(hop.position, 0.0), share * hop.chance)
+    return {position: chances[position] for position in _open_to(state, list(chances))}
 
 
 def _listed(state: State, name: str, scores: NDArray[np.float32], pool: int) -> State:
     """Return the state with the best of these scores among the searched tools. A score of 0 is not a result."""
-    open_to = searched(state)
-    found = scores > 0 if open_to is None else (scores > 0) & open_to
-    places = np.flatnonzero(found)
-    best = places[np.argsort(-scores[places], kind="stable")[:pool]]
+    is_result = scores > 0
+    mask = searched(state)
+    if mask is not None:
+        is_result = is_result & mask
+    positions = np.flatnonzero(is_result)
+    order = np.argsort(-scores[positions], kind="stable")[:pool]
+    best = positions[order]
     return state.listed(name, dict(zip(best.tolist(), scores[best].tolist(), strict=True)))

@@ -29,26 +29,33 @@ async def semantic(state: State) -> State:
         return state
     vectors, reason = await task.embed(task.understood.texts)
     if vectors is not None and not vectors[0].any():
-        vectors, reason = None, NO_KNOWN_WORD
-    if vectors is None or (side := task.index.vectors) is None:
+        vectors = None
+        reason = NO_KNOWN_WORD
+    index = task.index.vectors
+    if vectors is None or index is None:
         failed = KEYWORD_ALONE if state.candidates else _NO_LEG
-        return replace(state, warnings=(*state.warnings, f"{failed}{reason}"))
-    own = leaning(vectors, [weight for _, weight in task.understood.earlier])
+        return state.warned(f"{failed}{reason}")
+    of_task = leaning(vectors, [weight for _, weight in task.understood.earlier])
     search = state.candidates.search if state.candidates else search_of(state)
-    by_meaning = partial(search.by_meaning, side, own, task.no_tool(), words=state.candidates is not None)
+    words = state.candidates is not None
+    by_meaning = partial(search.by_meaning, index, of_task, task.no_tool(), words=words)
     return replace(
         state,
         candidates=await task.compute(by_meaning),
-        vectors=own,
-        near_flagged=_near_flagged(task.index.flagged, side.vectors, own[0]),
+        vectors=of_task,
+        near_flagged=_near_flagged(task.index.flagged, index.vectors, of_task[0]),
         warnings=(*state.warnings, task.index.note) if task.index.note else state.warnings,
     )
 
 
 def why_failed(warnings: Sequence[str]) -> str:
     """Return the reason why the semantic leg failed, from a Decision's warnings, or ""."""
-    reasons = (warning.partition(": ")[2] for warning in warnings if warning.startswith((KEYWORD_ALONE, _NO_LEG)))
-    return next((why for why in reasons if why != NO_KNOWN_WORD), "")
+    for warning in warnings:
+        if warning.startswith((KEYWORD_ALONE, _NO_LEG)):
+            reason = warning.partition(": ")[2]
+            if reason != NO_KNOWN_WORD:
+                return reason
+    return ""
 
 
 def _near_flagged(
@@ -56,10 +63,10 @@ def _near_flagged(
 ) -> dict[int, float]:
     if flagged is None:
         return {}
-    places = flagged.nonzero()[0]
-    cosines = vectors[places] @ whole
+    positions = flagged.nonzero()[0]
+    cosines = vectors[positions] @ whole
     nearest = np.argsort(-cosines, kind="stable")[:MOST_FLAGGED]
-    return dict(zip(places[nearest].tolist(), cosines[nearest].tolist(), strict=True))
+    return dict(zip(positions[nearest].tolist(), cosines[nearest].tolist(), strict=True))
 
 
 def leaning(vectors: NDArray[np.float32], weights: Sequence[float]) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import cut
 from orchestrator.common.lines import one_line
-from orchestrator.pipeline.model_calls import RouteModel
+from orchestrator.pipeline.model_calls import RouteModel, Said
 from orchestrator.pipeline.state import State
 
 How = Literal["off", "model", "rerank"]
@@ -47,7 +47,9 @@ def decide(*, top: int = TOP, how: How | None = None) -> Callable[[State], State
     """
 
     def decide(state: State) -> State | Awaitable[State]:
-        pool, model, wanted = state.order[:top], state.task.model, how or state.task.options.decide
+        pool = state.order[:top]
+        model = state.task.model
+        wanted = how or state.task.options.decide
         if not pool or state.settled or wanted == "off" or model is None:
             return state
         if wanted == "rerank":
@@ -58,52 +60,73 @@ def decide(*, top: int = TOP, how: How | None = None) -> Callable[[State], State
 
 
 async def _by_model(state: State, pool: Sequence[int], model: RouteModel) -> State:
-    tools = [{"number": number, **_shown(state, own)} for number, own in enumerate(pool, 1)]
-    data = {"task": _task(state), "tools": tools}
-    most = PROMPT_TOKENS + TASK_TOKENS + 2 * TOOL_TOKENS * len(pool) + ANSWER_TOKENS
-    tenant = state.task.request.tenant or ""
-    got = await model.fill(PROMPT, data, ChoiceShape, max_tokens=most, answer=ANSWER_TOKENS, tenant=tenant)
-    state = replace(state, usage=state.usage + got.usage)
-    choice = got.answer
+    """Put the tools that the model needs first."""
+    said = await _ask(state, pool, model)
+    state = replace(state, usage=state.usage + said.usage)
+    choice = said.answer
     if choice is None or not math.isfinite(choice.confidence):
-        return _undecided(state, got.reason or "the model gave no confidence")
-    needed = _known(choice.needed, pool)
+        return _undecided(state, said.reason or "the model gave no confidence")
+    needed = _positions(choice.needed, pool)
     if choice.needed and not needed:
         return _undecided(state, "the model named none of the tools that it was shown")
-    sure = min(1.0, max(0.0, choice.confidence))
+    confidence = min(1.0, max(0.0, choice.confidence))
     if not needed:
-        warning = "the model answered that no tool matches, so the confidence is lower"
-        return replace(state, confidence=state.confidence * (1 - sure), warnings=(*state.warnings, warning))
+        state = replace(state, confidence=state.confidence * (1 - confidence))
+        return state.warned("the model answered that no tool matches, so the confidence is lower")
     state = _reordered(state, (*needed, *pool)).noted(dict.fromkeys(needed, "needed according to the model"))
-    return replace(state, confidence=(state.confidence + sure) / 2)
+    return replace(state, confidence=(state.confidence + confidence) / 2)
+
+
+async def _ask(state: State, pool: Sequence[int], model: RouteModel) -> Said[Any]:
+    """Return the model's choice among the candidates."""
+    tools = []
+    for number, position in enumerate(pool, 1):
+        tools.append({"number": number, **_for_model(state, position)})
+    return await model.fill(
+        PROMPT,
+        {"task": _task(state), "tools": tools},
+        ChoiceShape,
+        max_tokens=PROMPT_TOKENS + TASK_TOKENS + 2 * TOOL_TOKENS * len(pool) + ANSWER_TOKENS,
+        answer=ANSWER_TOKENS,
+        tenant=state.task.request.tenant or "",
+    )
 
 
 async def _by_reranker(state: State, pool: Sequence[int], model: RouteModel) -> State:
-    tools = (_shown(state, place) for place in pool)
-    texts = [f"{own['tool']}: {own['description']} ({own['takes']})" for own in tools]
-    got = await model.rank(_task(state), texts, tenant=state.task.request.tenant or "")
-    if got.answer is None:
-        return _undecided(state, got.reason)
-    moved = _reordered(state, (*(pool[number] for number in got.answer), *pool))
-    if moved.order[0] == pool[0]:
+    """Order the candidates as the reranker does."""
+    texts = []
+    for position in pool:
+        tool = _for_model(state, position)
+        texts.append(f"{tool['tool']}: {tool['description']} ({tool['takes']})")
+    said = await model.rank(_task(state), texts, tenant=state.task.request.tenant or "")
+    if said.answer is None:
+        return _undecided(state, said.reason)
+    ranking = [pool[number] for number in said.answer]
+    moved = _reordered(state, (*ranking, *pool))
+    first = moved.order[0]
+    if first == pool[0]:
         return moved
     # The probability of this tool alone refuses too many tasks (docs/decisions/models.md).
     moved = replace(moved, confidence=(state.confidence + moved.confidence) / 2)
-    return moved.noted({moved.order[0]: "moved to the first place by the reranker"})
+    return moved.noted({first: "moved to the first place by the reranker"})
 
 
 def _reordered(state: State, order: Sequence[int]) -> State:
     """Return the state in this order, behind the first tool in it of each server that the task names."""
-    tools, lifted = state.task.index.catalogue.tools, [place for place in order if place in state.lifted]
-    leading = {tools[place].server: place for place in reversed(lifted)}.values()
-    return state.reordered((*(place for place in order if place in leading), *order))
+    tools = state.task.index.tools
+    leading: dict[str, int] = {}
+    for position in order:
+        if position in state.lifted:
+            leading.setdefault(tools[position].server, position)
+    return state.reordered((*leading.values(), *order))
 
 
 def _undecided(state: State, why: str) -> State:
-    return replace(state, warnings=(*state.warnings, f"{UNDECIDED}{why}"))
+    return state.warned(f"{UNDECIDED}{why}")
 
 
-def _known(numbers: Iterable[int], pool: Sequence[int]) -> tuple[int, ...]:
+def _positions(numbers: Iterable[int], pool: Sequence[int]) -> tuple[int, ...]:
+    """Return the candidates with these numbers, each once."""
     return tuple(dict.fromkeys(pool[number - 1] for number in numbers if 0 < number <= len(pool)))
 
 
@@ -111,12 +134,12 @@ def _task(state: State) -> str:
     return cut(state.task.understood.asked, TASK_TOKENS)[0]
 
 
-def _shown(state: State, position: int) -> dict[str, Any]:
+def _for_model(state: State, position: int) -> dict[str, Any]:
     """Return the parts of a tool that are read, as JSON, so that no text in it can pass for an instruction."""
-    tool = state.task.index.catalogue.tools[position]
+    tool = state.task.index.tools[position]
     schema = parameters(tool)
     required = frozenset(schema.get("required", ()))
-    takes = (_parameter(name, own, name in required) for name, own in schema["properties"].items())
+    takes = [_parameter(name, shape, name in required) for name, shape in schema["properties"].items()]
     return {
         "tool": cut(tool.key, 60)[0],
         "description": cut(tool.description, TOOL_TOKENS // 2)[0],
@@ -124,7 +147,10 @@ def _shown(state: State, position: int) -> dict[str, Any]:
     }
 
 
-def _parameter(name: str, schema: Any, required: bool) -> str:
-    text = schema.get("description", "") if isinstance(schema, dict) else ""
-    said = f": {one_line(text, 80)}" if isinstance(text, str) and text else ""
-    return f"{name}{' (required)' if required else ''}{said}"
+def _parameter(name: str, shape: Any, required: bool) -> str:
+    """Return a parameter's name with the start of its description."""
+    text = shape.get("description", "") if isinstance(shape, dict) else ""
+    mark = " (required)" if required else ""
+    if not isinstance(text, str) or not text:
+        return f"{name}{mark}"
+    return f"{name}{mark}: {one_line(text, 80)}"
