@@ -117,12 +117,17 @@ class RouteEngine:
         state = State(task=task, warnings=tuple(warnings))
         clock.book("understand")
         if needs is None and self.options.understand == "model":
-            read = await read_needs(state.task, self.models.of_route)
+            state = await self._with_needs(state)
             clock.book("needs")
-            if read.texts:
-                task = await self._task(request, index, read.texts)
-            state = replace(state, task=task, usage=read.usage, warnings=(*state.warnings, *read.warnings))
         return state
+
+    async def _with_needs(self, state: State) -> State:
+        """Return the state with the needs that a language model reads in the task."""
+        task = state.task
+        needs = await read_needs(task, self.models.of_route)
+        if needs.texts:
+            task = await self._task(task.request, task.index, needs.texts)
+        return replace(state, task=task, usage=needs.usage, warnings=(*state.warnings, *needs.warnings))
 
     async def _task(self, request: RouteRequest, index: Index, needs: Sequence[str]) -> Task:
         past = self.experience.at_hand(request.tenant)

@@ -84,9 +84,11 @@ def _searchable(needs: Sequence[str], understood: Understood, servers: ServerInd
     excluded = [set(terms(unmarked(text))) for text in understood.left_out]
     searchable = dict[str, None]()  # In order, each once.
     for need in needs:
-        plain = " ".join(word for word in need.split() if not _names_server(word, servers, task_words))
+        words = [word for word in need.split() if not _names_server(word, servers, task_words)]
+        plain = " ".join(words)
         plain_terms = terms(plain)
-        if plain_terms and not any(_brings_back(plain_terms, thing, task_terms) for thing in excluded):
+        is_excluded = any(_brings_back(plain_terms, thing, task_terms) for thing in excluded)
+        if plain_terms and not is_excluded:
             searchable[plain] = None
     return tuple(searchable)
 

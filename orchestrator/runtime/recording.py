@@ -30,13 +30,18 @@ def uses_with_hashes(index: Index, used: Sequence[Any]) -> tuple[Use, ...]:
     """
     catalogue = index.catalogue
     uses = uses_of(used)
-    if any(use.tool not in catalogue.positions for use in uses):
+    is_known = catalogue.positions.__contains__
+    keys = dict[str, str]()
+    if not all(is_known(use.tool) for use in uses):
         keys = keys_by_name(catalogue.tools)
-        uses = tuple(replace(use, tool=keys.get(use.tool, use.tool)) for use in uses)
+    hashed = list[Use]()
     for use in uses:
-        if use.tool not in catalogue.positions:
-            raise UnknownTool(f"unknown tool {use.tool!r}: give the key (server:name) of a tool in the catalogue")
-    return tuple(replace(use, hash=use.hash or catalogue[use.tool].hash) for use in uses)
+        key = keys.get(use.tool, use.tool)
+        if not is_known(key):
+            raise UnknownTool(f"unknown tool {key!r}: give the key (server:name) of a tool in the catalogue")
+        tool_hash = use.hash or catalogue[key].hash
+        hashed.append(replace(use, tool=key, hash=tool_hash))
+    return tuple(hashed)
 
 
 def masked(text: str) -> str:
@@ -96,10 +101,12 @@ def _offered(state: State, outcome: Outcome) -> tuple[Offer, ...]:
     """Return the best tools by routing alone and the used tools, each with its probability."""
     catalogue = state.task.index.catalogue
     used = [catalogue.positions[use.tool] for use in outcome.used if use.tool in catalogue.positions]
+    best = state.order[:MOST_OFFERED]
     offered = list[Offer]()
-    for position in dict.fromkeys([*used, *state.order[:MOST_OFFERED]]):
+    for position in dict.fromkeys([*used, *best]):
         tool = catalogue.tools[position]
-        offered.append(Offer(tool=tool.key, hash=tool.hash, chance=state.scores.get(position, LOST)))
+        chance = state.scores.get(position, LOST)
+        offered.append(Offer(tool=tool.key, hash=tool.hash, chance=chance))
     return tuple(offered)
 
 

@@ -271,8 +271,10 @@ class Router:
             request = RouteRequest(query="warm up", tenant=tenant, route_hint=RouteHint.SEMANTIC)
             state = await self.engine.begin(validated_request(request, (), {}), Clock())
             problem = await self.engine.embedding.prepare(state.task.index)
-            state = await self.pipeline.run(replace(state, task=replace(state.task, model=None)))  # It costs no tokens.
-            if problem := problem or why_failed(state.warnings):
+            without_model = replace(state.task, model=None)  # A model costs tokens.
+            state = await self.pipeline.run(replace(state, task=without_model))
+            problem = problem or why_failed(state.warnings)
+            if problem:
                 logger.warning("the embedder could not be warmed up: %s", problem)
 
     async def _routed(self, request: RouteRequest) -> Decision:
@@ -348,13 +350,16 @@ class Router:
         The evaluation is not kept while the write waits. Otherwise each of many Outcomes would be compared with another
         past.
         """
-        request = validated_request(RouteRequest(query=outcome.query, tenant=tenant), (), {})
-        state = await self.engine.begin(request, Clock())
-        outcome = replace(outcome, used=uses_with_hashes(state.task.index, outcome.used))
+        request = RouteRequest(query=outcome.query, tenant=tenant)
+        state = await self.engine.begin(validated_request(request, (), {}), Clock())
+        used = uses_with_hashes(state.task.index, outcome.used)
+        outcome = replace(outcome, used=used)
         if not learns:
             return outcome, None
+        # The tenant's claims correct the calibration, and are fitted to what is studied here.
         task = replace(state.task, calibration=self.engine.calibration)
-        return await study(self.pipeline, replace(state, task=task), outcome)
+        state = replace(state, task=task)
+        return await study(self.pipeline, state, outcome)
 
     async def past_like(self, request: RouteRequest) -> tuple[Near, ...]:
         """Return the past tasks that count for this task, nearest first."""

@@ -191,7 +191,8 @@ class Approver:
     async def _keep(self, who: Conversation, tool: Tool, entry: str, choice: str) -> None:
         """Remember an approval that lasts for the session or longer."""
         if choice == "this session":
-            self._sessions.setdefault(who, set()).add(mark(tool, entry))
+            allowed = self._sessions.setdefault(who, set())
+            allowed.add(mark(tool, entry))
             if len(self._sessions) > _MOST_SESSIONS:
                 self._sessions.popitem(last=False)
         elif choice == "this tool":

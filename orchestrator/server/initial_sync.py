@@ -104,7 +104,8 @@ class InitialSync:
     async def _read_store(self) -> None:
         """Find out which servers the store lacks."""
         snapshot = await asyncio.to_thread(self._store.snapshot, self._tenant)
-        self._pool.restore({server: len(tools) for server, tools in snapshot.tools.items()})
+        counts = {server: len(tools) for server, tools in snapshot.tools.items()}
+        self._pool.restore(counts)
         missing = not_listed(self._pool.config, snapshot)
         self._missing = set(missing)
         former_reasons = self.unlisted

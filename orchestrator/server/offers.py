@@ -109,9 +109,10 @@ async def get_prompt(pool: Connections, server: str, name: str, arguments: dict[
     for message in result.messages:
         content = with_shown_links(server, message.content)
         message.content = content.model_copy(update=_redacted(content, secrets))
-    description = secrets.redact(result.description) if result.description else None
     return GetPromptResult(
-        messages=result.messages, description=description, _meta=answer_meta(result.meta, secrets) or None
+        messages=result.messages,
+        description=secrets.redact(result.description) if result.description else None,
+        _meta=answer_meta(result.meta, secrets) or None,
     )
 
 

@@ -105,14 +105,13 @@ class ToolSearch:
             tools, errors = await _known_tools(servers, keys)
             if errors and not tools:
                 raise errors[0]
-            matches = [Match(tool=tool, score=1) for tool in tools]
-            fitting, dropped = capacity.fit(matches, _MAX_TOKENS, capacity.definition_tokens)
-            definitions = await _definitions(servers, [match.tool for match in fitting])
+            fitting, dropped = _fitting(tools)
+            definitions = await _definitions(servers, fitting)
             fields["result"] = "ok"
             fields["tool"] = " ".join(definition["tool"] for definition in definitions)
         warnings = [error_for_model(str(error)) for error in errors]
         if dropped:
-            names = ", ".join(current().shown_key(match.tool.key) for match in dropped)
+            names = ", ".join(current().shown_key(tool.key) for tool in dropped)
             limit = f"the limit of {_MAX_TOKENS:,} tokens is reached"
             warnings.append(f"{names}: {limit}; describe these tools separately")
         return {"tools": definitions, "warnings": warnings}
@@ -193,6 +192,13 @@ async def _known_tools(servers: TenantServers, keys: Sequence[str]) -> tuple[lis
         except ToolrouteError as error:
             errors.append(error)
     return tools, errors
+
+
+def _fitting(tools: Sequence[Tool]) -> tuple[list[Tool], list[Tool]]:
+    """Return the tools whose definitions fit into an answer, shortened if necessary, and the other ones."""
+    matches = [Match(tool=tool, score=1) for tool in tools]
+    fitting, dropped = capacity.fit(matches, _MAX_TOKENS, capacity.definition_tokens)
+    return [match.tool for match in fitting], [match.tool for match in dropped]
 
 
 async def _definitions(servers: TenantServers, tools: Sequence[Tool]) -> list[dict[str, Any]]:

@@ -125,17 +125,24 @@ def _start_within(text: str, max_tokens: int) -> str:
 
 def _hits(document: str, wanted: str, offset: int, max_tokens: int) -> str:
     """Return the first places with a text, as many as the token limit has room for, and the offset of the next."""
-    offsets = [match.start() for match in re.finditer(re.escape(wanted), document, re.IGNORECASE)]
-    offsets = [start for start in offsets if start >= offset]
+    pattern = re.compile(re.escape(wanted), re.IGNORECASE)
+    offsets = [match.start() for match in pattern.finditer(document, offset)]
     lines = list[str]()
     room = max_tokens
     for start in offsets[:_MAX_HITS]:
-        excerpt = document[max(0, start - _CONTEXT_CHARACTERS) : start + len(wanted) + _CONTEXT_CHARACTERS]
-        line = f"offset {start}: {_start_within(excerpt, max(max_tokens // 2, 1))}"
+        line = f"offset {start}: {_excerpt(document, start, len(wanted), max_tokens)}"
         room -= count_tokens(line)
         if lines and room < 0:
             break
         lines.append(line)
     unread = offsets[len(lines) :]
     more = f"; to see more places, give offset {unread[0]}" if unread else ""
-    return "\n".join([*lines, f"[places with {one_line(wanted, _CONTEXT_CHARACTERS)!r}: {len(offsets)}{more}]"])
+    lines.append(f"[places with {one_line(wanted, _CONTEXT_CHARACTERS)!r}: {len(offsets)}{more}]")
+    return "\n".join(lines)
+
+
+def _excerpt(document: str, start: int, length: int, max_tokens: int) -> str:
+    """Return a place in a document with the text around it, in at most half of the tokens."""
+    first = max(0, start - _CONTEXT_CHARACTERS)
+    end = start + length + _CONTEXT_CHARACTERS
+    return _start_within(document[first:end], max(max_tokens // 2, 1))
