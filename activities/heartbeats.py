@@ -83,7 +83,7 @@ class _Pulse:
 
     async def stand_in(self) -> None:
         """Send a heartbeat from the thread if the loop is late, but not for ever."""
-        is_late = time.monotonic() - self.sent >= 1.5 * self.every_s
+        is_late = time.monotonic() - self.sent >= 1.2 * self.every_s
         if not is_late or self.blocked_s() > GIVE_UP_S:
             return
         self.sent = time.monotonic()
@@ -180,7 +180,7 @@ def _is_in(frame: FrameType, folders: Sequence[str]) -> bool:
 
 @asynccontextmanager
 async def beating(details: tuple[Any, ...] = ()) -> AsyncIterator[None]:
-    """Send heartbeats until the work is done: at least three in each heartbeat timeout of this activity, and one per
+    """Send heartbeats until the work is done: at least four in each heartbeat timeout of this activity, and one per
     second.
 
     Args:
@@ -190,7 +190,7 @@ async def beating(details: tuple[Any, ...] = ()) -> AsyncIterator[None]:
     if info.heartbeat_timeout is None:
         yield
         return
-    every_s = min(LONGEST_S, info.heartbeat_timeout.total_seconds() / 3)
+    every_s = min(LONGEST_S, info.heartbeat_timeout.total_seconds() / 4)
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)
     pulse = _Pulse(handle=handle, details=details, every_s=every_s)
     beats = asyncio.create_task(pulse.beat())
