@@ -18,11 +18,11 @@ WITHIN = 10
 def own_words(tool: Tool) -> str:
     """Return the first sentence of a tool's description without the words of its name, "" if nothing is left."""
     named = {*terms(tool.name), *terms(tool.server)}
-    said = (
-        " ".join(word for word in sentence.split() if named.isdisjoint(terms(word)))
-        for sentence in sentences(tool.description)
-    )
-    return next((text for text in said if len(set(terms(text))) > 1), "")
+    for sentence in sentences(tool.description):
+        text = " ".join(word for word in sentence.split() if named.isdisjoint(terms(word)))
+        if len(set(terms(text))) > 1:
+            return text
+    return ""
 
 
 async def unfound(catalogue: Catalogue, options: Options, on_progress: Callable[[int], None]) -> list[str]:
@@ -36,12 +36,14 @@ async def unfound(catalogue: Catalogue, options: Options, on_progress: Callable[
     Raises:
         EmbedderUnavailable: Semantic search failed.
     """
-    queries = [
-        Query(id=tool.key, text=text, relevant=frozenset([tool.key])) for tool in catalogue if (text := own_words(tool))
-    ]
+    queries = list[Query]()
+    for tool in catalogue:
+        text = own_words(tool)
+        if text:
+            queries.append(Query(id=tool.key, text=text, relevant=frozenset([tool.key])))
     async with Router(catalogue, options=options) as router:
         answers = await answer_all(router, queries, route_hint=RouteHint.SEMANTIC, on_progress=on_progress)
     for reason in failures(answers):
         raise EmbedderUnavailable(reason)
-    found = {answer.query.id for answer in answers if answer.query.id in answer.ranked}
-    return [tool.key for tool in catalogue if tool.key not in found]
+    found_keys = {answer.query.id for answer in answers if answer.query.id in answer.ranked}
+    return [tool.key for tool in catalogue if tool.key not in found_keys]

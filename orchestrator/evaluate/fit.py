@@ -33,7 +33,8 @@ class Trial:
 
     def under(self, fit: Fit, gate: float) -> tuple[float, bool]:
         """Return the confidence of routing with this fit."""
-        by_words, by_both = fit.gate or Correction(), fit.confidence or Correction()
+        by_words = fit.gate or Correction()
+        by_both = fit.confidence or Correction()
         if by_words(self.gate) >= gate:
             return by_words(self.keyword[0]), self.keyword[1]
         return by_both(self.both[0]), self.both[1]
@@ -57,7 +58,8 @@ async def try_all(
     Raises:
         EmbedderUnavailable: Semantic search failed.
     """
-    queries, total = found.queries, 2 * len(found.queries)
+    queries = found.queries
+    total = 2 * len(queries)
     async with Router(found.catalogue, options=options, calibration=maps or shipped()) as router:
         words = await answer_all(
             router, queries, route_hint=RouteHint.KEYWORD, on_progress=lambda n: on_progress(n, total)
@@ -68,8 +70,8 @@ async def try_all(
     for reason in failures(both):
         raise EmbedderUnavailable(reason)
     return [
-        Trial(gate=one.decision.gate_confidence, keyword=_claim(one), both=_claim(other))
-        for one, other in zip(words, both, strict=True)
+        Trial(gate=by_words.decision.gate_confidence, keyword=_claim(by_words), both=_claim(by_both))
+        for by_words, by_both in zip(words, both, strict=True)
     ]
 
 
@@ -100,9 +102,12 @@ def cross_validated(trials: Sequence[Trial], gate: float) -> tuple[dict[str, flo
 
 def held_out(trials: Sequence[Trial], gate: float) -> list[tuple[float, bool]]:
     """Return each trial's confidence by a fit to the other fifths, and whether its best tool is right."""
-    folds = [trials[number::FOLDS] for number in range(FOLDS)]
-    others = [[trial for other in folds if other is not fold for trial in other] for fold in folds]
-    return [trial.under(fit, gate) for fit, fold in zip(map(_fit, others), folds, strict=True) for trial in fold]
+    claims = list[tuple[float, bool]]()
+    for number in range(FOLDS):
+        others = [trial for place, trial in enumerate(trials) if place % FOLDS != number]
+        fit = _fit(others)
+        claims += [trial.under(fit, gate) for trial in trials[number::FOLDS]]
+    return claims
 
 
 def _worth(claims: Sequence[tuple[float, bool]], gate: float) -> dict[str, float | None]:

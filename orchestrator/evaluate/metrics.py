@@ -36,9 +36,13 @@ def ndcg(ranked: Sequence[str], relevant: Collection[str], k: int) -> float:
         relevant: The relevant keys.
         k: The number of keys to consider.
     """
-    gain = sum(1 / np.log2(rank + 1) for rank, key in enumerate(ranked[:k], start=1) if key in relevant)
-    best = sum(1 / np.log2(rank + 1) for rank in range(1, min(k, len(relevant)) + 1))
-    return float(gain / best)
+    gain = sum(_discount(rank) for rank, key in enumerate(ranked[:k], start=1) if key in relevant)
+    best = sum(map(_discount, range(1, min(k, len(relevant)) + 1)))
+    return gain / best
+
+
+def _discount(rank: int) -> float:
+    return float(1 / np.log2(rank + 1))
 
 
 def reciprocal_rank(ranked: Sequence[str], relevant: Collection[str]) -> float:
@@ -59,12 +63,14 @@ def ceiling(relevant: Collection[str], known: Collection[str], k: int) -> float:
 
 def calibration_error(confidences: ArrayLike, right: ArrayLike) -> float:
     """Return the expected calibration error: |mean confidence - share right| of equal bins, weighted by counts."""
-    stated, truth = np.asarray(confidences, np.float64), np.asarray(right, np.float64)
+    stated = np.asarray(confidences, np.float64)
+    truth = np.asarray(right, np.float64)
     if not len(stated):
         return 0.0
-    number = np.minimum((stated * BINS).astype(np.int64), BINS - 1)
-    gaps = np.bincount(number, weights=stated, minlength=BINS) - np.bincount(number, weights=truth, minlength=BINS)
-    return float(np.abs(gaps).sum() / len(stated))
+    bins = np.minimum((stated * BINS).astype(np.int64), BINS - 1)
+    stated_sums = np.bincount(bins, weights=stated, minlength=BINS)
+    right_sums = np.bincount(bins, weights=truth, minlength=BINS)
+    return float(np.abs(stated_sums - right_sums).sum() / len(stated))
 
 
 def calibration_interval(confidences: ArrayLike, right: ArrayLike) -> tuple[float, float]:
@@ -74,13 +80,20 @@ def calibration_interval(confidences: ArrayLike, right: ArrayLike) -> tuple[floa
     A calibration error is biased upwards for few answers, and more so for a bootstrap draw. The interval is therefore
     mirrored at the error (basic bootstrap).
     """
-    stated, truth = np.asarray(confidences, np.float64), np.asarray(right, np.float64)
+    stated = np.asarray(confidences, np.float64)
+    truth = np.asarray(right, np.float64)
     if not len(stated):
         return 0.0, 0.0
-    error, draw = calibration_error(stated, truth), np.random.default_rng(0)
-    drawn = [draw.integers(0, len(stated), len(stated)) for _ in range(DRAWS)]
-    low, high = np.percentile([calibration_error(stated[own], truth[own]) for own in drawn], [2.5, 97.5])
-    return max(0.0, min(error, 2 * error - high)), max(error, 2 * error - low)
+    error = calibration_error(stated, truth)
+    generator = np.random.default_rng(0)
+    errors = list[float]()
+    for _ in range(DRAWS):
+        rows = generator.integers(0, len(stated), len(stated))
+        errors.append(calibration_error(stated[rows], truth[rows]))
+    low, high = np.percentile(errors, [2.5, 97.5])
+    lower_end = max(0.0, min(error, 2 * error - high))
+    upper_end = max(error, 2 * error - low)
+    return float(lower_end), float(upper_end)
 
 
 def confidence(confidences: ArrayLike, right: ArrayLike, *, gate: float) -> dict[str, float | None]:
@@ -94,7 +107,8 @@ def confidence(confidences: ArrayLike, right: ArrayLike, *, gate: float) -> dict
         right: True for each right answer.
         gate: The gate.
     """
-    above, truth = np.asarray(confidences, np.float64) >= gate, np.asarray(right, np.float64)
+    above = np.asarray(confidences, np.float64) >= gate
+    truth = np.asarray(right, np.float64)
     return {
         "ece": round(calibration_error(confidences, right), 4),
         "resolved": round(float(above.mean()), 4),

@@ -65,8 +65,8 @@ class Replayed:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        held = {*self.before.tools, *self.gone}
-        return tuple(key for key in self.used if key in held and key not in self.after.tools)
+        had = {*self.before.tools, *self.gone}
+        return tuple(key for key in self.used if key in had and key not in self.after.tools)
 
     @property
     def gained(self) -> tuple[str, ...]:
@@ -74,15 +74,20 @@ class Replayed:
 
     @property
     def moved(self) -> dict[str, tuple[int, int]]:
-        both = [key for key in self.used if key in self.before.tools and key in self.after.tools]
-        places = {key: (self.before.tools.index(key) + 1, self.after.tools.index(key) + 1) for key in both}
-        return {key: (then, now) for key, (then, now) in places.items() if then != now}
+        moved = dict[str, tuple[int, int]]()
+        for key in self.used:
+            if key in self.before.tools and key in self.after.tools:
+                place_before = self.before.tools.index(key) + 1
+                place_after = self.after.tools.index(key) + 1
+                if place_before != place_after:
+                    moved[key] = place_before, place_after
+        return moved
 
     @property
     def worse(self) -> tuple[int, int, float]:
         """How much worse it is now: tools lost, places lost, and confidence lost."""
-        places = sum(now - then for then, now in self.moved.values())
-        return len(self.lost), places, self.before.confidence - self.after.confidence
+        places_lost = sum(after - before for before, after in self.moved.values())
+        return len(self.lost), places_lost, self.before.confidence - self.after.confidence
 
     def to_json(self) -> dict[str, Any]:
         changes = {"lost": self.lost, "gained": self.gained, "moved": self.moved}
@@ -101,20 +106,25 @@ async def replay_all(
         tenant: The tenant.
         done: Called after each task.
     """
-    found = []
-    for router in (before, after) if tasks else ():
-        if router is not None:
-            await embed_ahead(router, tenant)
+    routers = [before, after] if before is not None else [after]
+    for router in routers if tasks else ():
+        await embed_ahead(router, tenant)
+    results = list[Replayed]()
     for number, task in enumerate(tasks, start=1):
-        request = RouteRequest(query=task.query, tenant=tenant)
-        then = task.then or answered(await (before or after).route(request))
-        now = answered(await after.route(request))
-        unseen = [key for key in task.used if key not in {*then.tools, *now.tools}]
-        had = unseen if task.then or before is None else await _known(before, tenant, unseen)
-        gone = {*had} - {*await _known(after, tenant, had)}
-        found.append(Replayed(query=task.query, used=task.used, before=then, after=now, gone=tuple(sorted(gone))))
+        results.append(await _replay(task, before, after, tenant))
         done(number, len(tasks))
-    return sorted(found, key=lambda one: one.worse, reverse=True)
+    return sorted(results, key=lambda result: result.worse, reverse=True)
+
+
+async def _replay(task: ReplayTask, before: Router | None, after: Router, tenant: str) -> Replayed:
+    request = RouteRequest(query=task.query, tenant=tenant)
+    earlier = task.then or answered(await (before or after).route(request))
+    later = answered(await after.route(request))
+    missing = [key for key in task.used if key not in {*earlier.tools, *later.tools}]
+    if task.then is None and before is not None:
+        missing = await _known(before, tenant, missing)
+    gone = set(missing).difference(await _known(after, tenant, missing))
+    return Replayed(query=task.query, used=task.used, before=earlier, after=later, gone=tuple(sorted(gone)))
 
 
 async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
@@ -123,25 +133,29 @@ async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
     return [key for key in keys if catalogue.current(key) in catalogue.positions]
 
 
-def summary(found: Sequence[Replayed]) -> dict[str, Any]:
+def summary(results: Sequence[Replayed]) -> dict[str, Any]:
     """Return the JSON of `toolroute experience replay`."""
-
-    def mean(figure: Callable[[ReplayedAnswer], float]) -> dict[str, float]:
-        count = len(found) or 1
-        return {when: round(sum(figure(getattr(o, when)) for o in found) / count, 4) for when in ("before", "after")}
-
+    failures = Counter(result.after.failed or result.before.failed for result in results)
+    del failures[""]
     return {
-        "tasks": len(found),
-        "lost": sum(bool(one.lost) for one in found),
-        "gained": sum(bool(one.gained) for one in found),
-        "moved": sum(bool(one.moved) for one in found),
-        "semantic_failures": dict(Counter(why for one in found if (why := one.after.failed or one.before.failed))),
-        "gate_flips": sum(one.before.semantic_ran != one.after.semantic_ran for one in found),
-        "confidence": mean(lambda one: one.confidence),
-        "tokens": mean(lambda one: one.tokens),
-        "servers": mean(lambda one: len(one.servers)),
-        "each": [one.to_json() for one in found],
+        "tasks": len(results),
+        "lost": sum(bool(result.lost) for result in results),
+        "gained": sum(bool(result.gained) for result in results),
+        "moved": sum(bool(result.moved) for result in results),
+        "semantic_failures": dict(failures),
+        "gate_flips": sum(result.before.semantic_ran != result.after.semantic_ran for result in results),
+        "confidence": _means(results, lambda answer: answer.confidence),
+        "tokens": _means(results, lambda answer: answer.tokens),
+        "servers": _means(results, lambda answer: len(answer.servers)),
+        "each": [result.to_json() for result in results],
     }
+
+
+def _means(results: Sequence[Replayed], figure: Callable[[ReplayedAnswer], float]) -> dict[str, float]:
+    count = len(results) or 1
+    before = sum(figure(result.before) for result in results)
+    after = sum(figure(result.after) for result in results)
+    return {"before": round(before / count, 4), "after": round(after / count, 4)}
 
 
 def answered(decision: Decision) -> ReplayedAnswer:
@@ -157,8 +171,12 @@ def answered(decision: Decision) -> ReplayedAnswer:
 
 def tasks_of(outcomes: Sequence[Outcome], since: float = 0.0) -> list[ReplayTask]:
     """Return the successful tasks of these Outcomes whose texts are kept, each once."""
-    used = {o.query: o.worked for o in outcomes if o.at >= since and o.query and o.worked}
-    return [ReplayTask(query=query, used=tuple(dict.fromkeys(use.tool for use in own))) for query, own in used.items()]
+    tasks: dict[str, ReplayTask] = {}
+    for outcome in outcomes:
+        if outcome.query and outcome.worked and outcome.at >= since:
+            used = dict.fromkeys(use.tool for use in outcome.worked)
+            tasks[outcome.query] = ReplayTask(query=outcome.query, used=tuple(used))
+    return list(tasks.values())
 
 
 def read_tasks(path: Path) -> list[ReplayTask]:
@@ -166,9 +184,9 @@ def read_tasks(path: Path) -> list[ReplayTask]:
     with reading(path, FORM):
         text = read_text(path, pipes=True)
     tasks = list[ReplayTask]()
-    for place, own in _records(str(path), text):
+    for place, record in _records(str(path), text):
         try:
-            tasks += _tasks(read_json(own) if isinstance(own, str) else own)
+            tasks += _tasks(read_json(record) if isinstance(record, str) else record)
         except ValidationError as error:
             raise InvalidInput(f"{place}: {first_problem(error)}; {FORM}") from None
         except (ValueError, TypeError, LookupError, AttributeError) as error:
@@ -182,28 +200,30 @@ def read_tasks(path: Path) -> list[ReplayTask]:
 def _records(path: str, text: str) -> Iterator[tuple[str, Any]]:
     """Yield the records of a file with their places. Records on separate lines are yielded as text."""
     try:
-        whole = read_json(text)
+        document = read_json(text)
     except ValueError:
         yield from ((f"{path}:{number}", line) for number, line in numbered_lines(text))
         return
-    if isinstance(whole, list):
-        yield from ((f"{path}: record {number}", own) for number, own in enumerate(whole, start=1))
+    if isinstance(document, list):
+        yield from ((f"{path}: record {number}", record) for number, record in enumerate(document, start=1))
     else:
-        yield path, whole
+        yield path, document
 
 
 def _tasks(record: Any) -> Iterator[ReplayTask]:
     """Yield the tasks of a Decision, or of all Decisions of a history, with the tools that were called after each."""
     if not isinstance(record, dict):
         raise ValueError(f"{record!r:.80} is not a JSON object")
-    decision, used = None, list[str]()
+    decision: dict[str, Any] | None = None
+    used = list[str]()
     for content in [record] if "events" not in record else _payloads(record["events"]):
         if "idempotency_key" in content:
             used.append(_key(content["tool"]))
         elif "matches" in content and "query" in content:
             if decision:
                 yield _task(decision, used)
-            decision, used = content, []
+            decision = content
+            used = []
     if decision:
         yield _task(decision, used)
 
@@ -234,5 +254,7 @@ def _payloads(value: Any) -> Iterator[dict[str, Any]]:
         if isinstance(content, dict):
             yield content
         return
-    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from _payloads(part)
+    parts = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict | list):
+        for part in parts:
+            yield from _payloads(part)

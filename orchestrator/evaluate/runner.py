@@ -230,23 +230,23 @@ def report(found: QuerySet, answers: Sequence[Answer], *, gate: float) -> dict[s
         answers: Their answers.
         gate: The confidence from which an answer counts as resolved.
     """
-    passed = [answer.ms for answer in answers if not answer.decision.semantic_ran]
-    went_on = [answer.ms for answer in answers if answer.decision.semantic_ran]
+    keyword_ms = [answer.ms for answer in answers if not answer.decision.semantic_ran]
+    semantic_ms = [answer.ms for answer in answers if answer.decision.semantic_ran]
     return {
         "set": found.name,
         "tools": len(found.catalogue),
         "queries": len(answers),
         **quality(answers, known=found.catalogue.positions, gate=gate),
-        "semantic_share": round(len(went_on) / len(answers), 4),
+        "semantic_share": round(len(semantic_ms) / len(answers), 4),
         "semantic_failures": failures(answers),
         "tokens": {
             "before": answers[0].decision.tokens.before,
             "after_mean": round(metrics.mean([answer.decision.tokens.after for answer in answers]), 1),
         },
         "latency_ms": {
-            "gate_open": metrics.percentiles(passed),
-            "semantic": metrics.percentiles(went_on),
-            "all": metrics.percentiles([*passed, *went_on]),
+            "gate_open": metrics.percentiles(keyword_ms),
+            "semantic": metrics.percentiles(semantic_ms),
+            "all": metrics.percentiles([*keyword_ms, *semantic_ms]),
         },
     }
 

@@ -113,14 +113,23 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 def with_keys(tasks: Sequence[Past], tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
     """Return the tasks with the keys of the tools that they used, and the names that no tool, or several, have."""
     keys = _names_with_one_key(tools) | keys_by_name(tools)
-    names = dict.fromkeys(name for task in tasks for name in (*task.used, *task.failed))
-    key_of_name = {name: keys.get(name) or keys.get(_plain(name)) for name in names}
+    key_of_name: dict[str, str] = {}
+    unknown: dict[str, None] = {}
+    for task in tasks:
+        for name in (*task.used, *task.failed):
+            key = keys.get(name) or keys.get(_plain(name))
+            if key:
+                key_of_name[name] = key
+            else:
+                unknown[name] = None
 
     def known(names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(key for key in map(key_of_name.get, names) if key))
+        return tuple(dict.fromkeys(key_of_name[name] for name in names if name in key_of_name))
 
-    keyed = [task.model_copy(update={"used": known(task.used), "failed": known(task.failed)}) for task in tasks]
-    return keyed, [name for name, key in key_of_name.items() if not key]
+    keyed = list[Past]()
+    for task in tasks:
+        keyed.append(task.model_copy(update={"used": known(task.used), "failed": known(task.failed)}))
+    return keyed, list(unknown)
 
 
 def _names_with_one_key(tools: Sequence[Tool]) -> dict[str, str]:

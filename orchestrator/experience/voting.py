@@ -74,9 +74,11 @@ def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, 
     total = sum(weights) + DOUBT
     votes: dict[Name, dict[str, float]] = {}
     for task, weight in zip(tasks, weights, strict=True):
+        share = weight / total
         for name, chance in zip(task.used, task.chances.tolist(), strict=False):
-            of_people = votes.setdefault(name, {})
-            of_people[task.actor] = of_people.get(task.actor, 0.0) + weight * (1 - chance) / total
+            people = votes.setdefault(name, {})
+            earlier = people.get(task.actor, 0.0)
+            people[task.actor] = earlier + share * (1 - chance)
     return votes
 
 
