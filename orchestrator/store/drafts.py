@@ -39,9 +39,9 @@ class Draft:
     def read(cls, point: str, payload: Mapping[str, Any]) -> "Draft | None":
         """Return the draft in a record, or None if the record is not a draft."""
         try:
-            tools = json.loads(payload["tools"])
-            named = None if tools is None else tuple((str(key), str(hash_)) for key, hash_ in tools)
-            return cls(point, float(payload["draft"]), str(payload["collection"]), named)
+            listed = json.loads(payload["tools"])
+            tools = None if listed is None else tuple((str(key), str(hash_)) for key, hash_ in listed)
+            return cls(point, float(payload["draft"]), str(payload["collection"]), tools)
         except FAULTS:
             return None
 
@@ -54,10 +54,11 @@ def note(points: Points, name: str, changes: Sequence[tuple[str, Collection[tupl
         name: The collection for the drafts.
         changes: The changing tools of each collection, by key and definition hash.
     """
-    now, written = time.time(), dict[str, dict[str, Any]]()
+    at = time.time()
+    written: dict[str, dict[str, Any]] = {}
     for collection, tools in changes:
-        named = json.dumps(sorted(tools) if len(tools) <= _LISTED else None)
-        written[str(uuid.uuid4())] = {"draft": now, "collection": collection, "tools": named}
+        listed = sorted(tools) if len(tools) <= _LISTED else None
+        written[str(uuid.uuid4())] = {"draft": at, "collection": collection, "tools": json.dumps(listed)}
     points.create(name)
     points.put(name, written)
     return list(written)

@@ -30,11 +30,6 @@ _FAILURES = TypeAdapter(dict[str, Failure])
 _ACCEPTED = TypeAdapter(dict[str, str])
 
 
-def listing(server: str, entry: str) -> str:
-    """Return the name of a server's listing by an entry. Without an entry, it is an import."""
-    return f"{server}:{entry}" if entry else server
-
-
 def failures(points: Points, tenant: str) -> dict[str, Failure]:
     """Return the results of the last tries to list the tenant's servers. Unreadable results are left out."""
     return _failures_in(_content(points, point_id("failures", tenant)))

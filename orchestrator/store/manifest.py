@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
 from pydantic import BaseModel
@@ -63,13 +64,24 @@ class Changes:
     same: int = 0
 
     @classmethod
-    def between(cls, before: Definitions, now: Definitions) -> "Changes":
+    def between(cls, before: Definitions, after: Definitions) -> "Changes":
+        common = before.keys() & after.keys()
+        changed = {name for name in common if before[name] != after[name]}
         return cls(
-            new=tuple(name for name in now if name not in before),
-            changed=tuple(name for name, digest in now.items() if before.get(name, digest) != digest),
-            gone=tuple(name for name in before if name not in now),
-            same=sum(1 for name, digest in now.items() if before.get(name) == digest),
+            new=tuple(name for name in after if name not in before),
+            changed=tuple(name for name in after if name in changed),
+            gone=tuple(name for name in before if name not in after),
+            same=len(common) - len(changed),
         )
+
+
+class _Rank(IntEnum):
+    """How well a listing fits the entry by which a configuration sees a server."""
+
+    OTHER_SERVER = 0
+    IMPORTED = 1
+    SAME_SERVER = 2
+    SAME_ENTRY = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,113 +117,153 @@ class Manifest:
         Until an entry's own tools are listed, it sees the tools of another entry for the same server, or the imported
         tools of its name. Without a configuration, each server is seen as it was listed last.
         """
-        shown = {server: listing for server, (_, listing) in self._ranked(entries).items()}
-        listed = {server: listing.partition(":")[2] for server, listing in shown.items() if ":" in listing}
-        return replace(self, tools={server: self.tools[own] for server, own in shown.items()}, entries=listed)
+        listings = self._seen_listings(entries)
+        return replace(
+            self,
+            tools={server: self.tools[listing] for server, listing in listings.items()},
+            entries={server: entry_of(listing) for server, listing in listings.items() if entry_of(listing)},
+        )
 
-    def _ranked(self, entries: Entries | None) -> dict[str, tuple[int, str]]:
-        best = dict[str, tuple[int, str]]()
+    def _seen_listings(self, entries: Entries | None) -> dict[str, str]:
+        """Return the listing of each server that fits best. Of several, the last one counts."""
+        best: dict[str, str] = {}
+        ranks: dict[str, _Rank] = {}
         for listing in self.tools:
-            server, _, entry = listing.partition(":")
-            wanted = entry if entries is None else entries.get(server, "")
-            rank = 1 if not entry or entries is None else 2 * same_server(entry, wanted) + (entry == wanted)
-            if rank and rank >= best.get(server, (0, ""))[0]:
-                best[server] = rank, listing
+            server = server_of(listing)
+            rank = _rank(listing, entries)
+            if rank is not _Rank.OTHER_SERVER and rank >= ranks.get(server, _Rank.OTHER_SERVER):
+                best[server] = listing
+                ranks[server] = rank
         return best
 
     def listings(
-        self, now: Mapping[str, Definitions | None], listed: Entries, entries: Entries | None
+        self, servers: Mapping[str, Definitions | None], listed: Entries, entries: Entries | None
     ) -> dict[str, Definitions | None]:
         """Return the tools to store, by listing.
 
-        A removed server (None) loses the listing that is seen and the imported one. Without a configuration it loses
-        all listings.
-
         Args:
-            now: The definitions by server. None removes the server.
+            servers: The definitions by server. None removes the server.
             listed: The entries that listed them. Servers without one replace the listing that is seen.
             entries: The entries of the configuration that sees the store.
         """
-        seen, found = self.seen(entries).entries, dict[str, Definitions | None]()
-        for server, own in now.items():
+        seen = self.seen(entries).entries
+        listings: dict[str, Definitions | None] = {}
+        for server, definitions in servers.items():
             entry = listed.get(server) or seen.get(server, "")
-            if own is not None:
-                found[f"{server}:{entry}" if entry else server] = own
+            if definitions is not None:
+                listings[listing_of(server, entry)] = definitions
             else:
-                gone = {server, f"{server}:{entry}"}
-                whole = (one for one in self.tools if entries is None and one.partition(":")[0] == server)
-                found |= dict.fromkeys([one for one in self.tools if one in {*gone, *whole}])
-        return found
+                listings |= dict.fromkeys(self._removed_listings(server, entry, entries))
+        return listings
 
-    def changed(self, now: Mapping[str, Definitions | None], collection: str, file: str = "") -> "Manifest":
+    def _removed_listings(self, server: str, entry: str, entries: Entries | None) -> list[str]:
+        """Return the listings of a removed server: the one that is seen and the imported one. Without a configuration,
+        all listings are seen.
+        """
+        if entries is None:
+            return [listing for listing in self.tools if listing == server or server_of(listing) == server]
+        return [listing for listing in (server, listing_of(server, entry)) if listing in self.tools]
+
+    def changed(self, listings: Mapping[str, Definitions | None], collection: str, file: str = "") -> "Manifest":
         """Return the manifest with changed listings. Other listings stay.
 
         A listing by an entry replaces the tools that were imported under its server's name. It also replaces the
         listing by the entry that was in the same file before, unless another file has that entry, too.
 
         Args:
-            now: The definitions by listing. None removes the listing.
+            listings: The definitions by listing. None removes the listing.
             collection: The collection with the tools.
             file: The configuration file with the entries.
         """
-        tools, files = dict(self.tools), dict(self.files)
-        for listing, own in now.items():
-            server, _, entry = listing.partition(":")
-            tools.pop(listing, None)
-            if own is None:
+        tools = dict(self.tools)
+        files = dict(self.files)
+        for listing, definitions in listings.items():
+            tools.pop(listing, None)  # A listing that was written last is the last one.
+            if definitions is None:
                 continue
-            if entry:
-                tools.pop(server, None)
-            if entry and file:
-                for other in [one for one in tools if one.startswith(f"{server}:") and file in files.get(one, ())]:
-                    files[other] = tuple(one for one in files[other] if one != file)
-                    tools = tools if files[other] else {one: kept for one, kept in tools.items() if one != other}
-                files[listing] = (*(one for one in files.get(listing, ()) if one != file), file)
-            tools[listing] = own
-        kept = {listing: files[listing] for listing in tools if files.get(listing)}
-        return Manifest(tenant=self.tenant, tools=tools, files=kept, collection=collection)
+            if entry_of(listing):
+                tools.pop(server_of(listing), None)
+                if file:
+                    _move_file(tools, files, listing, file)
+            tools[listing] = definitions
+        named = {listing: files[listing] for listing in tools if files.get(listing)}
+        return Manifest(tenant=self.tenant, tools=tools, files=named, collection=collection)
 
     @property
     def last(self) -> dict[str, str]:
         """The listing of each server that was written last."""
-        return {listing.partition(":")[0]: listing for listing in self.tools}
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.tools.values()))
-
-    @property
-    def fingerprint(self) -> str:
-        """The fingerprint of a Catalogue of these tools."""
-        hashes = (hash_ for _, own in sorted(self.tools.items()) for _, hash_ in sorted(own.items()))
-        return digest("".join(hashes), 16)
+        return {server_of(listing): listing for listing in self.tools}
 
     def points(self) -> Iterator[tuple[str, str, str]]:
         """Yield the id, the definition hash and the key of each tool's point."""
-        for listing, tools in self.tools.items():
-            for name, hash_ in tools.items():
-                key = key_of(listing.partition(":")[0], name)
-                yield tool_id(self.tenant, key, hash_), hash_, key
+        for key, hash_ in self._keys_and_hashes():
+            yield tool_id(self.tenant, key, hash_), hash_, key
 
     def definitions(self) -> set[tuple[str, str]]:
         """Return the key and the definition hash of each tool."""
-        owned = ((listing.partition(":")[0], tools) for listing, tools in self.tools.items())
-        return {(key_of(server, name), hash_) for server, tools in owned for name, hash_ in tools.items()}
+        return set(self._keys_and_hashes())
+
+    def _keys_and_hashes(self) -> Iterator[tuple[str, str]]:
+        for listing, tools in self.tools.items():
+            server = server_of(listing)
+            for name, hash_ in tools.items():
+                yield key_of(server, name), hash_
 
     def texts(self) -> dict[str, str]:
         """Return the content as texts of parts, by id."""
         if not self.tools and not self.files:
             return {}
-        first = {"listings": [*self.tools], "files": self.files, "collection": self.collection}
-        contents = [first, *({"tools": own} for own in _cut(self.tools))]
+        contents: list[Mapping[str, Any]] = [
+            {"listings": list(self.tools), "files": self.files, "collection": self.collection}
+        ]
+        contents += [{"tools": tools} for tools in _cut(self.tools)]
         texts = [json.dumps(content, ensure_ascii=False) for content in contents]
         return {_part_id(self.tenant, text): text for text in texts}
 
     def record(self, parts: Collection[str]) -> dict[str, Any]:
         """Return the record that names these parts. It replaces the record with the name `state`."""
-        known = json.dumps([self.tools, self.last, self.collection], sort_keys=True)
-        version = digest(known, 16) if self.tools else ""
-        return {**next_state({"state": self.state, "past": self.past}), "version": version, "parts": [*parts]}
+        content = json.dumps([self.tools, self.last, self.collection], sort_keys=True)
+        state = next_state({"state": self.state, "past": self.past})
+        return {**state, "version": digest(content, 16) if self.tools else "", "parts": list(parts)}
+
+
+def listing_of(server: str, entry: str) -> str:
+    """Return the name of a server's listing by an entry. Without an entry, it is an import."""
+    return f"{server}:{entry}" if entry else server
+
+
+def server_of(listing: str) -> str:
+    return listing.partition(":")[0]
+
+
+def entry_of(listing: str) -> str:
+    """Return the identity of the entry of a listing. Empty for an import."""
+    return listing.partition(":")[2]
+
+
+def _rank(listing: str, entries: Entries | None) -> _Rank:
+    entry = entry_of(listing)
+    if not entry or entries is None:
+        return _Rank.IMPORTED  # Without a configuration, each listing is as good as an import.
+    wanted = entries.get(server_of(listing), "")
+    if entry == wanted:
+        return _Rank.SAME_ENTRY
+    return _Rank.SAME_SERVER if same_server(entry, wanted) else _Rank.OTHER_SERVER
+
+
+def _move_file(tools: dict[str, Definitions], files: dict[str, tuple[str, ...]], listing: str, file: str) -> None:
+    """Note that a file has the entry of this listing. A listing that no file has any more is removed."""
+    server = server_of(listing)
+    for other in list(tools):
+        if other != server and server_of(other) == server and file in files.get(other, ()):
+            files[other] = _without(files[other], file)
+            if not files[other]:
+                del tools[other]
+    files[listing] = (*_without(files.get(listing, ()), file), file)
+
+
+def _without(files: tuple[str, ...], file: str) -> tuple[str, ...]:
+    return tuple(name for name in files if name != file)
 
 
 class _Part(BaseModel, extra="forbid"):
@@ -220,19 +272,28 @@ class _Part(BaseModel, extra="forbid"):
     collection: str = ""
     tools: dict[str, dict[str, str]] = {}
 
+    def add(self, other: "_Part") -> None:
+        self.listings += other.listings
+        self.files |= other.files
+        self.collection += other.collection
+        for listing, definitions in other.tools.items():
+            self.tools.setdefault(listing, {}).update(definitions)
+
 
 def _cut(tools: Mapping[str, Definitions]) -> Iterator[dict[str, dict[str, str]]]:
     """Yield the tools in parts of about 4,096. Certain hashes end a part, so a changed tool leaves most parts
     unchanged.
     """
-    part, size = dict[str, dict[str, str]](), 0
-    for listing, own in tools.items():
-        for name, hash_ in own.items():
+    part: dict[str, dict[str, str]] = {}
+    size = 0
+    for listing, definitions in tools.items():
+        for name, hash_ in definitions.items():
             part.setdefault(listing, {})[name] = hash_
             size += 1
             if hash_.startswith("000") or size == _MOST:
                 yield part
-                part, size = {}, 0
+                part = {}
+                size = 0
     if part:
         yield part
 
@@ -253,57 +314,51 @@ def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) 
         try:
             return _read(points, tenant, record)
         except FAULTS:
-            now = _record(points, tenant)
-            if now == record:
+            current = _record(points, tenant)
+            if current == record:
                 raise Damaged(
                     f"the store's list of the tools of tenant {tenant!r} is damaged: import the tools again with "
                     "`toolroute tools import`, or give another store with --store"
                 ) from None
-            record = now  # A writer came between the two reads.
+            record = current  # A writer came between the two reads.
 
 
 def _record(points: Points, tenant: str) -> Mapping[str, Any]:
-    found = points.get(CATALOGUES, [point := point_id("manifest", tenant)])
-    return found[point].payload if found else {}
+    point = point_id("manifest", tenant)
+    records = points.get(CATALOGUES, [point])
+    return records[point].payload if point in records else {}
 
 
 def _read(points: Points, tenant: str, record: Mapping[str, Any]) -> Manifest:
     if not record:
         return Manifest(tenant=tenant)
-    parts, whole = tuple(record["parts"]), _Part()
+    parts = tuple(record["parts"])
+    content = _Part()
     for start in range(0, len(parts), _AT_ONCE):
         page = parts[start : start + _AT_ONCE]
-        found = points.get(PARTS, page)
+        records = points.get(PARTS, page)
         for part in page:
-            text = found[part].payload["text"]
+            text = records[part].payload["text"]
             if _part_id(tenant, text) != part:
                 raise ValueError("the content is not what was written")
-            _add(whole, _Part.model_validate_json(text))
-    tools = {listing: whole.tools.get(listing, {}) for listing in whole.listings}
+            content.add(_Part.model_validate_json(text))
     return Manifest(
         tenant=tenant,
-        tools=tools,
-        files=whole.files,
-        collection=whole.collection,
+        tools={listing: content.tools.get(listing, {}) for listing in content.listings},
+        files=content.files,
+        collection=content.collection,
         state=record["state"],
         past=tuple(record["past"]),
         parts=parts,
     )
 
 
-def _add(whole: _Part, part: _Part) -> None:
-    whole.listings += part.listings
-    whole.files |= part.files
-    whole.collection += part.collection
-    for listing, own in part.tools.items():
-        whole.tools[listing] = whole.tools.get(listing, {}) | own
-
-
 def to_replace(points: Points, tenant: str) -> tuple[Manifest, tuple[Draft, ...]]:
     """Return the tenant's listings for a writer, and the drafts of all writers. A damaged record counts as empty."""
     records = {record.id: record.payload for record in points.find(CATALOGUES, payload=_READ)}
-    drafts = tuple(draft for point, payload in records.items() if (draft := Draft.read(point, payload)))
-    record = records.get(point := point_id("manifest", tenant), {})
+    drafts = tuple(filter(None, map(Draft.read, records.keys(), records.values())))
+    point = point_id("manifest", tenant)
+    record = records.get(point, {})
     try:
         return owned(points, tenant, record), drafts
     except Damaged as error:
@@ -325,17 +380,18 @@ def visible(backend: Backend, tenant: str, entries: Entries | None = None) -> tu
         tenant: The tenant.
         entries: The entries of the configuration. None: all servers are seen.
     """
-    own = backend.read(tenant, lambda points: owned(points, tenant)).seen(entries)
-    return (own,) if tenant == SHARED else (own, shared(backend, own.tools))
+    manifest = backend.read(tenant, lambda points: owned(points, tenant)).seen(entries)
+    return (manifest,) if tenant == SHARED else (manifest, shared(backend, manifest.tools))
 
 
 def shared(backend: Backend, hidden: Container[str]) -> Manifest:
     """Return the servers that all tenants share, without the servers in `hidden`."""
     try:
-        found = backend.read(SHARED, lambda points: owned(points, SHARED)).seen(None)
+        manifest = backend.read(SHARED, lambda points: owned(points, SHARED)).seen(None)
     except InvalidConfig as error:
         return Manifest(tenant=SHARED, problem=str(error))
-    return replace(found, tools={server: own for server, own in found.tools.items() if server not in hidden})
+    visible_tools = {server: tools for server, tools in manifest.tools.items() if server not in hidden}
+    return replace(manifest, tools=visible_tools)
 
 
 def version(backend: Backend, tenant: str, entries: Entries | None = None) -> str:
@@ -346,9 +402,10 @@ def version(backend: Backend, tenant: str, entries: Entries | None = None) -> st
         tenant: The tenant.
         entries: The entries of the configuration. None: all servers are seen.
     """
-    own = backend.peek(CATALOGUES, {name: point_id("manifest", name) for name in (tenant, SHARED)}, "version")
+    records = {owner: point_id("manifest", owner) for owner in (tenant, SHARED)}
+    versions = backend.peek(CATALOGUES, records, "version")
     seen = "" if entries is None else json.dumps(entries, sort_keys=True)
-    return digest(f"{own.get(tenant, '')} {own.get(SHARED, '')} {seen}", 16)
+    return digest(f"{versions.get(tenant, '')} {versions.get(SHARED, '')} {seen}", 16)
 
 
 def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] | None:
@@ -363,10 +420,10 @@ def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] |
     points.create(PARTS)
     texts = after.texts()
     new = [part for part in texts if part not in before.parts]
+    written = int(time.time())
     for start in range(0, len(new), _AT_ONCE):
-        written = int(time.time())
-        page = {part: {"text": texts[part], "written": written} for part in new[start : start + _AT_ONCE]}
-        points.put(PARTS, page)
+        page = new[start : start + _AT_ONCE]
+        points.put(PARTS, {part: {"text": texts[part], "written": written} for part in page})
     record = replace(after, state=before.state, past=before.past).record(texts)
     swapped = points.swap(CATALOGUES, point_id("manifest", before.tenant), record, before.state)
     return tuple(texts) if swapped else None

@@ -4,7 +4,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -64,19 +64,18 @@ class Outcomes:
         collection = collection_of(_KIND, self._embedder())
 
         def ask(points: Points) -> tuple[str, list[Record]]:
-            named = _head(points, tenant).get("collection", collection)
-            return named, list(points.find(named, vectors=True))
+            stored_in = _head(points, tenant).get("collection", collection)
+            return stored_in, list(points.find(stored_in, vectors=True))
 
-        named, records = self._backend.read(tenant, ask, EXPERIENCE)
-        whole = [record for record in records if has_vector(record)]
-        found = {record.id: outcome for record in whole if (outcome := _outcome(record.payload)) is not None}
-        order = sorted(found, key=lambda point: (found[point].at, point))
-        vectors = {record.id: record.vector for record in records}
-        kept = tuple(found[point] for point in order)
-        rows = np.array([vectors[point] for point in order], np.float32).reshape(len(order), -1 if order else 0)
-        if named != collection and order:
-            kept, rows = self._moved(tenant, named, kept)
-        return StoredOutcomes(outcomes=kept, vectors=rows, damaged=len(records) - len(found))
+        stored_in, records = self._backend.read(tenant, ask, EXPERIENCE)
+        readable = list(_readable(records))
+        readable.sort(key=lambda row: (row[0].at, row[1].id))
+        outcomes = tuple(outcome for outcome, _ in readable)
+        rows = [record.vector for _, record in readable]
+        vectors = np.array(rows, np.float32).reshape(len(rows), -1 if rows else 0)
+        if stored_in != collection and outcomes:
+            outcomes, vectors = self._moved(tenant, stored_in, outcomes)
+        return StoredOutcomes(outcomes=outcomes, vectors=vectors, damaged=len(records) - len(readable))
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
         """Store Outcomes. From time to time, remove old ones and keep the newest MOST_TASKS of each person's.
@@ -87,17 +86,21 @@ class Outcomes:
             vectors: Their vectors, shape [outcomes, dimension].
             days: Days after which an Outcome is removed.
         """
-        collection, now = collection_of(_KIND, self._embedder()), time.time()
-        oldest = now - days * 86_400
-        young = [place for place, outcome in enumerate(outcomes) if outcome.at >= oldest]
+        collection = collection_of(_KIND, self._embedder())
+        at = time.time()
+        oldest = at - days * 86_400
+        young = [row for row, outcome in enumerate(outcomes) if outcome.at >= oldest]
         with self._backend.writing(tenant, EXPERIENCE) as points:
             head = _head(points, tenant)
-            added, looked = head.get("added", 0) + len(young), head.get("looked", now)
-            if due := added > _ADDED or now > looked + _LOOKED_S:
-                added, looked = 0, now
-            self._put(points, tenant, collection, [outcomes[place] for place in young], vectors[young])
+            added = head.get("added", 0) + len(young)
+            looked = head.get("looked", at)
+            is_due = added > _ADDED or at > looked + _LOOKED_S
+            if is_due:
+                added = 0
+                looked = at
+            self._put(points, tenant, collection, [outcomes[row] for row in young], vectors[young])
             points.put(_HEAD, {_id("head", tenant): {"collection": collection, "added": added, "looked": looked}})
-            if due:
+            if is_due:
                 _thin_out(points, collection, oldest)
 
     def forget(self, tenant: str, which: Callable[[Outcome], bool]) -> int:
@@ -107,10 +110,11 @@ class Outcomes:
         If an Outcome cannot be read, for example that of a newer toolroute, only its actor and its time are known.
         """
         with self._backend.writing(tenant, EXPERIENCE) as points:
-            named = _head(points, tenant).get("collection", _KIND)
-            gone = [r.id for r in points.find(named) if which(_outcome(r.payload) or _outline(r))]
+            collection = _head(points, tenant).get("collection", _KIND)
+            records = list(points.find(collection))
+            gone = [record.id for record in records if which(_outcome(record.payload) or _outline(record))]
             if gone:
-                points.delete(named, gone)
+                points.delete(collection, gone)
             return len(gone)
 
     def forget_all(self, tenant: str) -> int:
@@ -152,12 +156,8 @@ class Outcomes:
         points.create(_HEAD)
         points.create(collection, vectors.shape[1])
         for start in range(0, len(outcomes), _BATCH):
-            own = outcomes[start : start + _BATCH]
-            points.put(
-                collection,
-                {_point(tenant, outcome): _payload(outcome) for outcome in own},
-                vectors[start : start + _BATCH],
-            )
+            batch = {_point(tenant, outcome): _payload(outcome) for outcome in outcomes[start : start + _BATCH]}
+            points.put(collection, batch, vectors[start : start + _BATCH])
 
 
 def _head(points: Points, tenant: str) -> dict[str, Any]:
@@ -166,20 +166,32 @@ def _head(points: Points, tenant: str) -> dict[str, Any]:
     It has the collection of the Outcomes, the number `added` since the last cleaning, and the time when they were
     `looked` through.
     """
-    found = points.get(_HEAD, [_id("head", tenant)])
-    return next((record.payload for record in found.values()), {})
+    records = points.get(_HEAD, [_id("head", tenant)])
+    return next((record.payload for record in records.values()), {})
 
 
 def _thin_out(points: Points, collection: str, oldest: float) -> None:
     """Remove old Outcomes. If there are more than MOST_TASKS, also remove the oldest Outcomes of the person with the
     most.
     """
-    found = points.find(collection, payload=["at", "actor"])
-    ages = sorted((r.payload.get("at", 0.0), r.id, str(r.payload.get("actor", ""))) for r in found)
-    young = [row for row in ages if row[0] >= oldest]
-    kept = {young[place][1] for place in newest([actor for *_, actor in young], MOST_TASKS)}
-    if gone := [point for _, point, _ in ages if point not in kept]:
+    records = sorted(points.find(collection, payload=["at", "actor"]), key=_age)
+    young = [record for record in records if _age(record) >= (oldest, "")]
+    actors = [str(record.payload.get("actor", "")) for record in young]
+    kept = {young[row].id for row in newest(actors, MOST_TASKS)}
+    gone = [record.id for record in records if record.id not in kept]
+    if gone:
         points.delete(collection, gone)
+
+
+def _age(record: Record) -> tuple[float, str]:
+    return record.payload.get("at", 0.0), record.id
+
+
+def _readable(records: Iterable[Record]) -> Iterator[tuple[Outcome, Record]]:
+    for record in records:
+        outcome = _outcome(record.payload) if has_vector(record) else None
+        if outcome is not None:
+            yield outcome, record
 
 
 def _payload(outcome: Outcome) -> dict[str, Any]:
@@ -189,11 +201,12 @@ def _payload(outcome: Outcome) -> dict[str, Any]:
 def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
     """Return the Outcome of a point, or None if the record is damaged or has another form."""
     try:
-        record = json.loads(payload["outcome"])
-        claims = {name: record[name] and Claim(**record[name]) for name in ("words", "both")}
-        used = tuple(Use(**own) for own in record["used"])
-        offered = tuple(Offer(**own) for own in record["offered"])
-        return Outcome(**{**record, **claims, "used": used, "offered": offered})
+        fields = json.loads(payload["outcome"])
+        for name in ("words", "both"):
+            fields[name] = fields[name] and Claim(**fields[name])
+        fields["used"] = tuple(Use(**use) for use in fields["used"])
+        fields["offered"] = tuple(Offer(**offer) for offer in fields["offered"])
+        return Outcome(**fields)
     except (InvalidInput, *FAULTS):
         return None
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchestrator.store import listing_records
-from orchestrator.store.manifest import Definitions, Entries, owned
+from orchestrator.store.manifest import Definitions, Entries, listing_of, owned
 from orchestrator.store.points import Points
 
 
@@ -36,7 +36,7 @@ def read_snapshot(points: Points, tenant: str, entries: Entries | None, shared: 
     """
     listed = owned(points, tenant).seen(entries)
     connected = {**listed.entries, **(entries or {})}
-    listings = {listing_records.listing(server, entry): server for server, entry in connected.items()}
+    listings = {listing_of(server, entry): server for server, entry in connected.items()}
     offers = listing_records.offers(points, tenant, listings)
     return Snapshot(
         tools={**shared, **listed.tools},

@@ -1,6 +1,5 @@
 """Sources: several stores that are read as one catalogue, in parallel. A source that fails or is late does not affect
-the
-others.
+the others.
 
 The first source is the tenants' own. New tools and Outcomes are stored there. If several sources have a tool with the
 same key, the first source's definition counts.
@@ -11,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -87,8 +87,14 @@ class Merged(Stored):
     parts: tuple[Stored | None, ...]
 
 
+_NamedPart = tuple[str, Stored]
+"""The name of a source, and its tools."""
+_Place = tuple[int, int]
+"""The number of a source among those that answered, and the row of a tool."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     """A request to a source, in its own thread."""
 
     answer: "Future[Stored]"
@@ -97,8 +103,9 @@ class _Asked:
     @property
     def stands(self) -> bool:
         """True if a new request would not help: the request still runs, or it has just failed."""
-        failed = self.answer.done() and self.answer.exception() is not None
-        return not self.answer.done() or (failed and time.monotonic() < self.at + _AGAIN_S)
+        if not self.answer.done():
+            return True
+        return self.answer.exception() is not None and time.monotonic() < self.at + _AGAIN_S
 
 
 class Sources:
@@ -106,17 +113,18 @@ class Sources:
 
     def __init__(self, sources: Sequence[Source], deadline_s: float) -> None:
         if sources[0].tenant:
-            own = sources[0].tenant
+            tenant = sources[0].tenant
             raise InvalidInput(
-                f"the first source has tenant={own!r}, but new tools are stored in the first source: put it later in "
-                "the list, or remove its tenant"
+                f"the first source has tenant={tenant!r}, but new tools are stored in the first source: put it later "
+                "in the list, or remove its tenant"
             )
         self._stores = [source.store for source in sources if isinstance(source.store, Store)]
-        self._sources, self._deadline_s = tuple(sources), deadline_s
+        self._sources = tuple(sources)
+        self._deadline_s = deadline_s
         self.names = tuple(source.shown for source in sources)
         if len(set(self.names)) < len(self.names):
             raise InvalidInput(f"two of the sources {', '.join(self.names)} have the same name: rename or remove one")
-        self._asked: dict[tuple[int, str], _Asked] = {}
+        self._requests: dict[tuple[int, str], _Request] = {}
 
     def load(self, tenant: str) -> Merged:
         """Return the tools of all sources that answer in time. If none does, raise the error of the first source."""
@@ -130,106 +138,118 @@ class Sources:
     def is_current(self, tenant: str, version: str) -> bool:
         """Return True if a new request would certainly give the same tools. It never waits."""
         versions = version.split("|")
-        return all(self._stands(place, tenant, own) for place, own in enumerate(versions))
+        return all(self._is_current(number, tenant, part) for number, part in enumerate(versions))
 
-    def _stands(self, place: int, tenant: str, version: str) -> bool:
-        if (asked := self._asked.get((place, tenant))) is not None:
-            return asked.stands
-        return self._stores[place].is_current(self._sources[place].tenant or tenant, version)
+    def _is_current(self, number: int, tenant: str, version: str) -> bool:
+        request = self._requests.get((number, tenant))
+        if request is not None:
+            return request.stands
+        return self._stores[number].is_current(self._sources[number].tenant or tenant, version)
 
     def _read(self, tenant: str, earlier: Merged | None) -> Merged:
-        before = earlier.parts if earlier else (None,) * len(self._stores)
-        asked = [self._ask(place, tenant, part) for place, part in enumerate(before)]
-        parts, warnings, errors = list[Stored | None](), list[str](), list[ToolrouteError]()
-        for place, (one, part) in enumerate(zip(asked, before, strict=True)):
-            patience = _RENEWED_IN_S if earlier else self._sources[place].deadline_s or self._deadline_s
+        earlier_parts = earlier.parts if earlier else (None,) * len(self._stores)
+        requests = [self._ask(number, tenant, part) for number, part in enumerate(earlier_parts)]
+        parts: list[Stored | None] = []
+        warnings: list[str] = []
+        errors: list[ToolrouteError] = []
+        for number, request in enumerate(requests):
+            patience_s = _RENEWED_IN_S if earlier else self._sources[number].deadline_s or self._deadline_s
+            part = earlier_parts[number]
             try:
-                parts.append(one.answer.result(max(0.0, one.at + patience - time.monotonic())))
-                self._asked.pop((place, tenant), None)
+                part = request.answer.result(max(0.0, request.at + patience_s - time.monotonic()))
+                self._requests.pop((number, tenant), None)
             except Exception as error:  # A failure of one source does not affect the others.
-                late = isinstance(error, TimeoutError) and not str(error)
-                said = str(error) if isinstance(error, ToolrouteError | OSError) else type(error).__name__
-                why = f"no answer within {patience:g} seconds" if late else said
                 counts = "its earlier tools are used" if part else "its tools are missing"
-                warnings.append(f"source {self.names[place]}: {counts}: {why}")
+                warnings.append(f"source {self.names[number]}: {counts}: {_reason(error, patience_s)}")
                 errors.append(error if isinstance(error, ToolrouteError) else StoreUnavailable(warnings[-1]))
-                parts.append(part)
+            parts.append(part)
         if not any(parts):
             raise errors[0]
         return self._merged(tuple(parts), warnings, earlier)
 
-    def _ask(self, place: int, tenant: str, part: Stored | None) -> _Asked:
-        key = place, tenant
-        known = self._asked.get(key)
-        if known is None or not (known.stands or known.answer.exception() is None):  # A late answer counts now.
-            store, theirs = self._stores[place], self._sources[place].tenant or tenant
+    def _ask(self, number: int, tenant: str, part: Stored | None) -> _Request:
+        request = self._requests.get((number, tenant))
+        # A late answer counts now.
+        if request is None or not (request.stands or request.answer.exception() is None):
+            request = _Request(_in_a_thread(partial(self._read_source, number, tenant, part)), time.monotonic())
+            self._requests[number, tenant] = request
+        return request
 
-            def read() -> Stored:
-                if place > 0 and not store.exists:  # The first write creates the first source's store.
-                    raise StoreUnavailable("there is no store at this place")
-                return store.renewed(theirs, part) if part else store.load(theirs)
-
-            known = self._asked[key] = _Asked(_in_a_thread(read), time.monotonic())
-        return known
+    def _read_source(self, number: int, tenant: str, part: Stored | None) -> Stored:
+        store = self._stores[number]
+        tenant = self._sources[number].tenant or tenant
+        if number > 0 and not store.exists:  # The first write creates the first source's store.
+            raise StoreUnavailable("there is no store at this place")
+        return store.renewed(tenant, part) if part else store.load(tenant)
 
     def _merged(self, parts: tuple[Stored | None, ...], warnings: Sequence[str], earlier: Merged | None) -> Merged:
-        named = [(name, part) for name, part in zip(self.names, parts, strict=True) if part]
-        damaged = "; ".join([*(f"source {name}: {part.damaged}" for name, part in named if part.damaged), *warnings])
+        named_parts = [(name, part) for name, part in zip(self.names, parts, strict=True) if part]
+        problems = [f"source {name}: {part.damaged}" for name, part in named_parts if part.damaged]
+        damaged = "; ".join([*problems, *warnings])
         version = "|".join(part.version if part else "" for part in parts)
-        if earlier and all(now is before for now, before in zip(parts, earlier.parts, strict=True)):
+        if earlier and all(part is before for part, before in zip(parts, earlier.parts, strict=True)):
             same = (damaged, version) == (earlier.damaged, earlier.version)
             return earlier if same else replace(earlier, damaged=damaged, version=version)
-        rows, origins = _rows(named)
-        catalogue = Catalogue(named[place][1].tools[row] for place, row in rows.values())
-        vectors, note = self._vectors(named, [rows[tool.key] for tool in catalogue])
+        places = _places(named_parts)
+        catalogue = Catalogue(named_parts[number][1].tools[row] for number, row in places.values())
+        vectors, note = self._vectors(named_parts, [places[tool.key] for tool in catalogue])
         return Merged(
             catalogue=catalogue,
             vectors=vectors,
             version=version,
             note=note,
             damaged=damaged,
-            unlisted=frozenset[str]().union(*(part.unlisted for _, part in named)),
-            origins=origins,
+            unlisted=frozenset[str]().union(*(part.unlisted for _, part in named_parts)),
+            origins=_origins(named_parts, places),
             parts=parts,
         )
 
-    def _vectors(
-        self, named: Sequence[tuple[str, Stored]], rows: Sequence[tuple[int, int]]
-    ) -> tuple[Vectors | None, str]:
-        """Return the vectors of the tools at these rows. Otherwise return None and the reason why a source has no
-        usable
-        vectors.
+    def _vectors(self, named_parts: Sequence[_NamedPart], places: Sequence[_Place]) -> tuple[Vectors | None, str]:
+        """Return the vectors of the tools at these places. Otherwise return None and the reason why a source has no
+        usable vectors.
         """
-        filled = [(name, part) for name, part in named if len(part.catalogue)]
-        others = len({store.embedder.id for store in self._stores}) > 1
+        filled = [(name, part) for name, part in named_parts if len(part.catalogue)]
         lacking = [
             f"source {name}: {part.note or 'its vectors are from another embedder'}"
             for name, part in filled
             if part.vectors is None
         ]
-        if lacking or others or not filled:
-            return None, "; ".join(lacking) or ("the stores of the sources use different embedders" if others else "")
-        sizes = [len(part.catalogue) for _, part in named]
+        if lacking or not filled:
+            return None, "; ".join(lacking)
+        if len({store.embedder.id for store in self._stores}) > 1:
+            return None, "the stores of the sources use different embedders"
+        sizes = [len(part.catalogue) for _, part in named_parts]
         starts = np.cumsum([0, *sizes])
         together = np.concatenate([part.vectors for _, part in filled if part.vectors is not None])
-        return together[[starts[place] + row for place, row in rows]], ""
+        return together[[starts[number] + row for number, row in places]], ""
 
 
-def _rows(named: Sequence[tuple[str, Stored]]) -> tuple[dict[str, tuple[int, int]], Mapping[str, tuple[str, ...]]]:
-    """Return two mappings by key: the source and row of the definition that counts, and the names of the sources with
-    other definitions.
+def _reason(error: Exception, patience_s: float) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return f"no answer within {patience_s:g} seconds"
+    return str(error) if isinstance(error, ToolrouteError | OSError) else type(error).__name__
 
-    The second mapping begins with the source with the definition that counts.
-    """
-    rows, origins = dict[str, tuple[int, int]](), dict[str, tuple[str, ...]]()
-    for place, (name, part) in enumerate(named):
+
+def _places(named_parts: Sequence[_NamedPart]) -> dict[str, _Place]:
+    """Return the source and the row of the definition that counts, by key. The first source's definition counts."""
+    places: dict[str, _Place] = {}
+    for number, (_, part) in enumerate(named_parts):
         for row, tool in enumerate(part.tools):
-            first, own = rows.setdefault(tool.key, (place, row))
-            if first == place:
+            places.setdefault(tool.key, (number, row))
+    return places
+
+
+def _origins(named_parts: Sequence[_NamedPart], places: Mapping[str, _Place]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the sources with different definitions, by key. The one that counts is the first."""
+    origins: dict[str, tuple[str, ...]] = {}
+    for number, (name, part) in enumerate(named_parts):
+        for tool in part.tools:
+            first, row = places[tool.key]
+            if first == number:
                 origins[tool.key] = (name,)
-            elif named[first][1].tools[own].hash != tool.hash:
+            elif named_parts[first][1].tools[row].hash != tool.hash:
                 origins[tool.key] = (*origins[tool.key], name)
-    return rows, origins
+    return origins
 
 
 def _in_a_thread(work: Callable[[], Stored]) -> "Future[Stored]":

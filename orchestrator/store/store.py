@@ -25,7 +25,7 @@ from orchestrator.records.tool import Tool
 from orchestrator.store import listing_records, manifest
 from orchestrator.store.backend import EXPERIENCE, TOOLS, Backend, Damaged, without_credentials
 from orchestrator.store.listing_records import Failure
-from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest
+from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest, listing_of
 from orchestrator.store.outcomes import Outcomes
 from orchestrator.store.qdrant.backend import QdrantBackend
 from orchestrator.store.snapshot import Snapshot, read_snapshot
@@ -381,9 +381,7 @@ class Store:
         """
         check_tenant(tenant, shared=True)
         identities = entries or {}
-        tried = {
-            listing_records.listing(server, identities.get(server, "")): reason for server, reason in errors.items()
-        }
+        tried = {listing_of(server, identities.get(server, "")): reason for server, reason in errors.items()}
         with self.backend.writing(tenant) as points:
             listing_records.note_failures(points, tenant, tried)
 
@@ -398,12 +396,12 @@ class Store:
         """
         check_tenant(tenant)
         with self.backend.writing(tenant) as points:
-            listing_records.keep_offer(points, tenant, listing_records.listing(server, entry), offer)
+            listing_records.keep_offer(points, tenant, listing_of(server, entry), offer)
 
     def offers(self, tenant: str, entries: Entries) -> dict[str, str]:
         """Return the stored resources and prompts of the servers with these entries, as JSON text by server."""
         check_tenant(tenant)
-        listings = {listing_records.listing(server, entry): server for server, entry in entries.items()}
+        listings = {listing_of(server, entry): server for server, entry in entries.items()}
         found = self.backend.read(tenant, lambda points: listing_records.offers(points, tenant, listings))
         return {listings[listing]: offer for listing, offer in found.items()}
 
@@ -413,7 +411,7 @@ class Store:
         Servers that were imported, and servers that were listed more than a month ago, are missing.
         """
         entries, tried = self.entries(tenant), self._failures(tenant)
-        found = {name: tried.get(listing_records.listing(name, entry)) for name, entry in entries.items()}
+        found = {name: tried.get(listing_of(name, entry)) for name, entry in entries.items()}
         return {name: last[1] for name, last in found.items() if last and not last[0]}
 
     def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
@@ -425,7 +423,7 @@ class Store:
             within_s: The number of seconds.
         """
         since, failed = time.time() - within_s, self._failures(tenant)
-        found = {name: failed.get(listing_records.listing(name, entry), ("", 0.0)) for name, entry in entries.items()}
+        found = {name: failed.get(listing_of(name, entry), ("", 0.0)) for name, entry in entries.items()}
         return {name: error for name, (error, at) in found.items() if error and at > since}
 
     def accepted(self, tenant: str, server: str, entry: str) -> dict[str, Tool]:
@@ -437,7 +435,7 @@ class Store:
             entry: The identity of the entry that lists the server.
         """
         check_tenant(tenant, shared=True)
-        listing = listing_records.listing(server, entry[:OF_SERVER])
+        listing = listing_of(server, entry[:OF_SERVER])
         return self.backend.read(tenant, lambda points: listing_records.accepted(points, tenant, listing))
 
     def update_accepted(self, tenant: str, server: str, entry: str, change: listing_records.ChangeAccepted) -> None:
@@ -450,7 +448,7 @@ class Store:
             change: Gets the stored definitions by name, and returns the new ones. It may be called several times.
         """
         check_tenant(tenant, shared=True)
-        listing = listing_records.listing(server, entry[:OF_SERVER])
+        listing = listing_of(server, entry[:OF_SERVER])
         with self.backend.writing(tenant) as points:
             listing_records.update_accepted(points, tenant, listing, change)
 

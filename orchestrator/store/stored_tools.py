@@ -69,23 +69,24 @@ def read_stored(
         entries: The entries of the configuration that sees the tools.
     """
     owners = manifest.visible(backend, tenant, entries) if owners is None else owners
-    own = all(tool_points.fits(owner.collection) for owner in owners if owner.tools)
-    known, wanted = _known(earlier, vectors=own), dict[str, str]()
+    with_vectors = all(tool_points.fits(owner.collection) for owner in owners if owner.tools)
+    definitions = _earlier_definitions(earlier, vectors=with_vectors)
     problems = [owner.problem for owner in owners if owner.problem]
+    keys: dict[str, str] = {}
     for owner in owners:
-        points = {hash_: (point, key) for point, hash_, key in owner.points()}
-        wanted |= {hash_: key for hash_, (_, key) in points.items()}
-        new = {hash_: point for hash_, (point, _) in points.items() if hash_ not in known}
+        points = {hash_: point for point, hash_, _ in owner.points()}
+        keys |= {hash_: key for _, hash_, key in owner.points()}
+        new = {hash_: point for hash_, point in points.items() if hash_ not in definitions}
         try:
-            known |= _read(backend, owner, new, vectors=own)
+            definitions |= _read(backend, owner, new, vectors=with_vectors)
         except InvalidConfig as error:
             if owner.tenant == tenant:
                 raise
             problems.append(str(error))
-    catalogue = Catalogue(known[hash_][0] for hash_ in wanted if hash_ in known)
-    problems.append(damaged([key for hash_, key in wanted.items() if hash_ not in known]))
-    rows = [known[tool.hash][1] for tool in catalogue]
-    vectors = np.array(rows, np.float32) if own and rows else None
+    catalogue = Catalogue(definitions[hash_][0] for hash_ in keys if hash_ in definitions)
+    problems.append(damaged([key for hash_, key in keys.items() if hash_ not in definitions]))
+    rows = [definitions[tool.hash][1] for tool in catalogue]
+    vectors = np.array(rows, np.float32) if with_vectors and rows else None
     note = tool_points.mismatch(vectors) if rows else ""
     return Stored(
         catalogue=catalogue,
@@ -97,14 +98,15 @@ def read_stored(
     )
 
 
-def _known(earlier: Stored | None, *, vectors: bool) -> dict[str, _Definition]:
+def _earlier_definitions(earlier: Stored | None, *, vectors: bool) -> dict[str, _Definition]:
     """Return the earlier tools by hash, with their vectors. Empty if vectors are wanted and the earlier tools have
     none.
     """
     if earlier is None or (vectors and earlier.vectors is None):
         return {}
-    rows = earlier.vectors if vectors and earlier.vectors is not None else [None] * len(earlier.tools)
-    return {tool.hash: (tool, row) for tool, row in zip(earlier.tools, rows, strict=True)}
+    if not vectors or earlier.vectors is None:
+        return {tool.hash: (tool, None) for tool in earlier.tools}
+    return {tool.hash: (tool, row) for tool, row in zip(earlier.tools, earlier.vectors, strict=True)}
 
 
 def _read(backend: Backend, owner: Manifest, wanted: Mapping[str, str], *, vectors: bool) -> dict[str, _Definition]:
@@ -112,10 +114,13 @@ def _read(backend: Backend, owner: Manifest, wanted: Mapping[str, str], *, vecto
     if not wanted:
         return {}
     ids = list(wanted.values())
-    found = backend.read(owner.tenant, lambda points: points.get(owner.collection, ids, vectors=vectors))
-    tools = {hash_: (stored_tool(found[p].payload), found[p]) for hash_, p in wanted.items() if p in found}
-    return {
-        hash_: (tool, record.vector)
-        for hash_, (tool, record) in tools.items()
-        if tool and tool.hash == hash_ and (has_vector(record) or not vectors)
-    }
+    records = backend.read(owner.tenant, lambda points: points.get(owner.collection, ids, vectors=vectors))
+    definitions: dict[str, _Definition] = {}
+    for hash_, point in wanted.items():
+        record = records.get(point)
+        if record is None or (vectors and not has_vector(record)):
+            continue
+        tool = stored_tool(record.payload)
+        if tool is not None and tool.hash == hash_:
+            definitions[hash_] = tool, record.vector
+    return definitions
