@@ -110,20 +110,21 @@ async def test_a_store_that_fails_in_mid_flight_leaves_the_known_tools_with_a_wa
 ) -> None:
     monkeypatch.setattr("orchestrator.runtime.index_cache.PATIENCE_S", 0.2)
     Store(tmp_path / "store", embedder=shipped()).replace_server("org:1", "mail", MAIL)
-    (head,) = (tmp_path / "store").glob("tenants/*/tools/head.json")
-    healthy = head.read_text()
+    (file,) = (tmp_path / "store").glob("tenants/*/tools.sqlite")
+    healthy = tmp_path / "healthy"
     async with Router(store=tmp_path / "store") as router:
         ask = RouteRequest(query="send an email", tenant="org:1")
         good = await router.route(ask)
         assert good.warnings == ()
-        head.write_text("{")
+        file.rename(healthy)
+        file.write_bytes(b"something else" * 100)
         for _ in range(2):
             stale = await router.route(ask)
             assert [match.tool for match in stale.matches] == [match.tool for match in good.matches]
             assert any("may be out of date" in warning for warning in stale.warnings)
         other = await router.route(RouteRequest(query="send an email", tenant="org:2"))
         assert not any("cannot be read" in warning for warning in other.warnings)
-        head.write_text(healthy)
+        healthy.replace(file)
 
         async def healed() -> bool:
             return not (await router.route(ask)).warnings

@@ -359,7 +359,7 @@ def test_what_is_no_file_in_a_files_place_holds_nobody_up(name: str, odd: str, s
     file.unlink(missing_ok=True)
     ODD_FILES[odd](file)
     if name == "index.npz":
-        assert index_file.load(file, "", "", (), frozenset()) is None
+        assert index_file.load(file, "", (), frozenset()) is None
         return
     with pytest.raises(StoreUnavailable, match=rf"{name} is not a regular file.*repair it"):
         store.load("org:a")

@@ -193,8 +193,13 @@ class Index:
 
     @cached_property
     def sizes(self) -> "Sizes":
-        """The size of each definition [tools]."""
-        return Sizes.of(self.tools)
+        """The size of each definition [tools]. A definition of an earlier index is not counted again."""
+        hashes = self.documents.hashes
+        counted = self.documents.sizes
+        new = {hash_: tool for hash_, tool in zip(hashes, self.tools, strict=True) if hash_ not in counted}
+        counted.update(zip(new, sizes_of(list(new.values())), strict=True))
+        rows = np.array([counted[hash_] for hash_ in hashes], np.int64).reshape(-1, 2)
+        return Sizes(tokens=rows[:, 0].copy(), plain=rows[:, 1].copy())
 
 
 @dataclass(frozen=True)
@@ -209,20 +214,18 @@ class Sizes:
     tokens: NDArray[np.int64]
     plain: NDArray[np.int64]
 
-    @classmethod
-    def of(cls, tools: Sequence[Tool]) -> "Sizes":
-        """Count the definitions of these tools."""
-        tokens = []
-        plain = []
-        for tool, shape in zip(tools, export(tools, "openai"), strict=True):
-            text = compact(shape)
-            tokens.append(count_tokens(text))
-            plain.append(plain_size(text) + extra_size(tool))
-        return cls(tokens=np.array(tokens, np.int64), plain=np.array(plain, np.int64))
-
     @cached_property
     def tokens_total(self) -> int:
         return int(self.tokens.sum())
+
+
+def sizes_of(tools: Sequence[Tool]) -> list[tuple[int, int]]:
+    """Return the tokens of each definition for a model, and its bytes as JSON with labels and keywords."""
+    sizes = []
+    for tool, shape in zip(tools, export(tools, "openai"), strict=True):
+        text = compact(shape)
+        sizes.append((count_tokens(text), plain_size(text) + extra_size(tool)))
+    return sizes
 
 
 def extra_size(tool: Tool) -> int:

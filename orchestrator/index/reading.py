@@ -1,6 +1,6 @@
 """The reading of a catalogue: all that indexing takes from its texts, as values that a file can keep."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,11 +19,23 @@ class Documents:
     def __init__(self, tools: Sequence[Tool], earlier: "Documents | None" = None) -> None:
         """earlier: documents of tools that need not be read again."""
         self._tools = tools
-        self.known: dict[str, Document] = {}
+        self.hashes = [tool.hash for tool in tools]
+        """The hash of each tool's definition."""
+        known = {} if earlier is None else earlier.with_saved()
+        sizes = {} if earlier is None else earlier.sizes
+        self.known: dict[str, Document] = {hash_: known[hash_] for hash_ in self.hashes if hash_ in known}
         """The documents that were already read, by their tools' hashes."""
-        if earlier is not None:
-            hashes = earlier.known.keys() & {tool.hash for tool in tools}
-            self.known = {tool_hash: earlier.known[tool_hash] for tool_hash in hashes}
+        self.sizes: dict[str, tuple[int, int]] = {hash_: sizes[hash_] for hash_ in self.hashes if hash_ in sizes}
+        """The tokens and the bytes of the definitions that were already counted, by their hashes."""
+        self.saved: Callable[[], Mapping[str, Document]] | None = None
+        """Reads the documents in a file. Only the next version of the catalogue needs them."""
+
+    def with_saved(self) -> Mapping[str, Document]:
+        """Return the documents that were already read, with those in a file."""
+        if self.saved is not None:
+            self.known = {**self.saved(), **self.known}
+            self.saved = None
+        return self.known
 
     def __getitem__(self, place: int) -> Document:
         tool = self._tools[place]

@@ -159,22 +159,30 @@ class IndexCache:
             given = self._catalogue
             catalogue = given if isinstance(given, Catalogue) else Catalogue.read(given or "")
             return _Kept(Index(catalogue, self._capabilities).counted())
-        before = known.index if known else None
-        earlier = known.stored if known else None
-        if isinstance(self._store, Store):
-            version = self._store.version(tenant)
-            if known:
-                known.loading = True
-            if known and known.stored and known.stored.version == version:
-                return _Kept(known.index, known.stored, on_disk=known.on_disk)
-            if earlier is None and (kept := self._resumed(self._store, tenant, version)):
-                return kept
-            stored = self._store.renewed(tenant, earlier, version) if earlier else self._store.load(tenant, version)
-        else:
+        if not isinstance(self._store, Store):
+            earlier = known.stored if known else None
             stored = self._store.renewed(tenant, earlier) if earlier else self._store.load(tenant)
-        if known and earlier and stored.catalogue is earlier.catalogue:
+            return self._renewed(stored, known)
+        version = self._store.version(tenant)
+        if known is None:
+            known = self._resumed(self._store, tenant)
+        else:
+            known.loading = True
+        if known is None or known.stored is None:
+            return self._renewed(self._store.load(tenant, version), None)
+        if known.stored.version == version:
+            return _Kept(known.index, known.stored, on_disk=known.on_disk)
+        return self._renewed(self._store.renewed(tenant, known.stored, version), known)
+
+    def read(self, tenant: str) -> _Kept:
+        """Read the current tools from the store, or from the saved index. The call blocks."""
+        return self._read(tenant, None)
+
+    def _renewed(self, stored: Stored, known: _Kept | None) -> _Kept:
+        """Return an Index of the current tools. The known one is used again if no tool has changed."""
+        if known and known.stored and stored.catalogue is known.stored.catalogue:
             return _Kept(known.index, stored)
-        return _Kept(self._built(stored, before).counted(), stored)
+        return _Kept(self._built(stored, known.index if known else None).counted(), stored)
 
     def _built(self, stored: Stored, before: Index | None = None) -> Index:
         return Index(
@@ -187,13 +195,31 @@ class IndexCache:
             origins=stored.origins,
         )
 
-    def _resumed(self, store: Store, tenant: str, version: str) -> _Kept | None:
-        """Return the Index in a tenant's file, if it belongs to the tools that the store has now."""
-        if (file := store.index_file(tenant)) is None or not file.exists():
+    def _resumed(self, store: Store, tenant: str) -> _Kept | None:
+        """Return the Index in a tenant's file. It may be of an earlier version of the tools."""
+        file = store.index_file(tenant)
+        if file is None or not file.exists():
             return None
-        unlisted, embedder = frozenset(store.failures(tenant)), store.embedder.id
-        found = index_file.load(file, version, embedder, self._capabilities, unlisted)
-        return None if found is None else _Kept(found[1], found[0], on_disk=True)
+        unlisted = frozenset(store.failures(tenant))
+        resumed = index_file.load(file, store.embedder.id, self._capabilities, unlisted)
+        if resumed is None:
+            return None
+        stored, index = resumed
+        return _Kept(index, stored, on_disk=True)
+
+
+def save_index(store: Store, tenant: str) -> None:
+    """Store the Index of a tenant with many tools after a write, so that no later process has to build it.
+
+    Args:
+        store: The store.
+        tenant: The tenant.
+    """
+    if sum(store.servers(tenant).values()) < KEPT_FROM:
+        return
+    kept = IndexCache(None, store, (), 1).read(tenant)
+    if kept.stored is not None and not kept.on_disk:
+        _save(store, tenant, kept.stored, kept.index)
 
 
 def _save(store: Store, tenant: str, stored: Stored, index: Index) -> None:

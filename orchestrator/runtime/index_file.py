@@ -1,17 +1,24 @@
 """A tenant's index as a file, so that a new process need not read every tool's texts again.
 
-The file has NumPy arrays, and one of them is JSON in UTF-8, so nothing in it can run. It is valid for one version of
-the tenant's tools, one embedder and this code. Otherwise, or if it is damaged, it is ignored.
+The file has NumPy arrays, and two of them are JSON in UTF-8, so nothing in it can run:
+
+    head        {"key": "...", "version": "...", "tools": [[...]], "terms": ["refund", ...], ...}
+    documents   compressed: [[["give", "money"], "refund", ["charge"], false, false], ...], one row for each tool
+    terms, fields, twins, sizes, vectors, deprecation_factor
+
+It is valid for one embedder and this code. Otherwise, or if it is damaged, it is ignored. A file of an earlier version
+of the tools serves as the index from which the new one is made.
 """
 
 import gc
 import json
 import os
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import astuple
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,6 +29,8 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.regular import regular
 from orchestrator.index.always import Capability
 from orchestrator.index.bm25 import Corpus
+from orchestrator.index.documents import Document
+from orchestrator.index.flags import cleaned
 from orchestrator.index.index import Index, Sizes
 from orchestrator.index.reading import FIELD_WEIGHTS, Reading
 from orchestrator.records.relation import Relation
@@ -48,7 +57,8 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
     """
     reading, sizes = index.reading, index.sizes
     head = {
-        "key": _key(stored.version, embedder),
+        "key": _key(embedder),
+        "version": stored.version,
         "tools": [_row(tool) for tool in stored.tools],
         "terms": list(reading.corpus.ids),
         "words": sorted(reading.words),
@@ -58,6 +68,7 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
     fields = np.bincount(reading.corpus.runs, minlength=len(stored.tools) * len(FIELD_WEIGHTS))
     arrays: dict[str, Any] = {
         "head": np.frombuffer(json.dumps(head).encode(), np.uint8),
+        "documents": np.frombuffer(_packed(index.documents.all()), np.uint8),
         "terms": reading.corpus.terms.astype(np.uint32),
         "fields": fields.astype(np.uint32),
         "twins": reading.write_variants,
@@ -85,13 +96,12 @@ def make_room(file: Path) -> None:
 
 
 def load(
-    file: Path, version: str, embedder: str, capabilities: Sequence[Capability], unlisted: frozenset[str]
+    file: Path, embedder: str, capabilities: Sequence[Capability], unlisted: frozenset[str]
 ) -> tuple[Stored, Index] | None:
-    """Return the stored tools and their Index. Return None if the file has another version or cannot be read.
+    """Return the stored tools and their Index. Return None if the file cannot be read or is of another embedder.
 
     Args:
         file: The path of the file.
-        version: The version of the tools in the store.
         embedder: The id of the embedder.
         capabilities: The always-available capabilities.
         unlisted: The servers that could not be listed.
@@ -103,15 +113,54 @@ def load(
             np.load(source, allow_pickle=False) as arrays,
         ):
             head = json.loads(arrays["head"].tobytes())
-            if head["key"] != _key(version, embedder):
+            if head["key"] != _key(embedder):
                 return None
-            catalogue, reading = Catalogue([_tool(row) for row in head["tools"]]), _reading(head, arrays)
+            catalogue = Catalogue([_tool(row) for row in head["tools"]])
+            reading = _reading(head, arrays)
             vectors = arrays.get("vectors")
             index = Index(catalogue, capabilities, vectors, absent=unlisted, reading=reading)
             index.sizes = Sizes(*arrays["sizes"])
+            rows = zip(*arrays["sizes"].tolist(), strict=True)
+            index.documents.sizes = dict(zip(index.documents.hashes, rows, strict=True))
+            index.documents.saved = partial(_unpacked, arrays["documents"].tobytes(), catalogue.tools, reading)
     except Exception:  # The file may have any content, and zip and NumPy raise many kinds of errors.
         return None
-    return Stored(catalogue=catalogue, vectors=vectors, version=version, unlisted=unlisted), index
+    return Stored(catalogue=catalogue, vectors=vectors, version=head["version"], unlisted=unlisted), index
+
+
+def _packed(documents: Sequence[Document]) -> bytes:
+    """Return what the other arrays do not have of these documents."""
+    rows = [
+        [sorted(document.words), document.action, document.thing, document.reads, document.outdated]
+        for document in documents
+    ]
+    return zlib.compress(json.dumps(rows).encode(), 1)
+
+
+def _unpacked(packed: bytes, tools: Sequence[Tool], reading: Reading) -> dict[str, Document]:
+    """Return the documents of these tools by hash."""
+    corpus = reading.corpus
+    names = list(corpus.ids)
+    terms = [names[number] for number in corpus.terms.tolist()]
+    kinds = len(corpus.weights)
+    ends = np.bincount(corpus.runs, minlength=len(tools) * kinds).cumsum().tolist()
+    starts = [0, *ends]
+    documents: dict[str, Document] = {}
+    for position, (tool, row) in enumerate(zip(tools, json.loads(zlib.decompress(packed)), strict=True)):
+        words, action, thing, reads, outdated = row
+        suspicions = reading.suspicions.get(position, ())
+        fields = range(position * kinds, (position + 1) * kinds)
+        documents[tool.hash] = Document(
+            tool=cleaned(tool) if suspicions else tool,
+            suspicions=suspicions,
+            terms=tuple(tuple(terms[starts[field] : starts[field + 1]]) for field in fields),
+            words=frozenset(words),
+            action=action,
+            thing=tuple(thing),
+            reads=reads,
+            outdated=outdated,
+        )
+    return documents
 
 
 def _reading(head: Mapping[str, Any], arrays: Any) -> Reading:
@@ -159,8 +208,8 @@ def _annotations(*hints: bool | None) -> Annotations:
     return Annotations(**dict(zip(Annotations.__dataclass_fields__, hints, strict=True)))
 
 
-def _key(version: str, embedder: str) -> str:
-    return f"{version} {embedder} {_code()}"
+def _key(embedder: str) -> str:
+    return f"{embedder} {_code()}"
 
 
 @cache

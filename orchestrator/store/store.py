@@ -6,10 +6,14 @@ Finally the writer deletes the points that the manifest no longer names. On a se
 another writer may be about to name a young one.
 """
 
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from platformdirs import user_cache_path
 
@@ -39,6 +43,9 @@ __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
 
 _ATTEMPTS = 5
 _REMEMBERED = 10_000
+_KEPT_IN_MEMORY = 256
+"""The number of tenants whose lists of tools stay in memory until a write."""
+_Value = TypeVar("_Value")
 
 
 class Store:
@@ -91,8 +98,8 @@ class Store:
         self._entries = entries
         self._known: dict[str, tuple[str, str]] = {}
         """By tenant: the stamp of the store at the last read, and the version of the tools that it gave."""
-        self._snapshots: dict[str, tuple[str, Snapshot]] = {}
-        """By tenant: the stamp of the store, and the snapshot that was read then."""
+        self._snapshots: _Remembered[Snapshot] = _Remembered()
+        self._manifests: _Remembered[tuple[Manifest, ...]] = _Remembered()
 
     def __str__(self) -> str:
         """Return the location without credentials."""
@@ -117,6 +124,7 @@ class Store:
         self._entries = entries
         self._known.clear()
         self._snapshots.clear()
+        self._manifests.clear()
 
     def close(self) -> None:
         """Close the client. A later call opens it again. A store in memory is then empty."""
@@ -210,16 +218,11 @@ class Store:
             StoreUnavailable: The store cannot be read.
         """
         check_tenant(tenant)
-        stamp = self._stamp(tenant)
-        kept = self._snapshots.get(tenant)
-        if kept is not None and stamp and kept[0] == stamp:
-            return kept[1]
+        return self._snapshots.get(tenant, self._stamp(tenant), partial(self._read_snapshot, tenant))
+
+    def _read_snapshot(self, tenant: str) -> Snapshot:
         shared = manifest.shared(self.backend, ()).tools
-        snapshot = self.backend.read(tenant, lambda points: read_snapshot(points, tenant, self._entries, shared))
-        if len(self._snapshots) >= _REMEMBERED:
-            self._snapshots.clear()
-        self._snapshots[tenant] = stamp, snapshot
-        return snapshot
+        return self.backend.read(tenant, lambda points: read_snapshot(points, tenant, self._entries, shared))
 
     def failures(self, tenant: str) -> dict[str, str]:
         """Return the reason of the last failed listing, by server. Servers that were listed are left out."""
@@ -253,7 +256,8 @@ class Store:
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
-        return manifest.visible(self.backend, tenant, self._entries)
+        read = partial(manifest.visible, self.backend, tenant, self._entries)
+        return self._manifests.get(tenant, self._stamp(tenant), read)
 
     def _load(self, tenant: str, earlier: Stored | None, version: str) -> Stored:
         for attempt in range(_ATTEMPTS):
@@ -527,3 +531,35 @@ def _definitions(server: str, tools: Sequence[Tool]) -> dict[str, str]:
             f"tool {wrong.key!r} does not belong to server {server!r}: give each server its own tools"
         )
     return {tool.name: tool.hash for tool in tools}
+
+
+class _Remembered(Generic[_Value]):
+    """What was read of the tenants that were used last, each with the stamp of the store at that time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: OrderedDict[str, tuple[str, _Value]] = OrderedDict()
+
+    def get(self, tenant: str, stamp: str, read: Callable[[], _Value]) -> _Value:
+        """Return what was read at this stamp. Without a stamp, it is read each time.
+
+        Args:
+            tenant: The tenant.
+            stamp: The stamp, from before the call.
+            read: Reads the value.
+        """
+        with self._lock:
+            remembered = self._values.get(tenant)
+        if remembered is not None and stamp and remembered[0] == stamp:
+            return remembered[1]
+        value = read()
+        with self._lock:
+            self._values[tenant] = stamp, value
+            self._values.move_to_end(tenant)
+            if len(self._values) > _KEPT_IN_MEMORY:
+                self._values.popitem(last=False)
+        return value
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()

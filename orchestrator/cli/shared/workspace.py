@@ -244,8 +244,12 @@ def store_tools(store: "Store", tenant: str, tools: "Catalogue") -> "dict[str, C
         tools: The new tools.
     """
     by_server = {server: tools.of_server(server) for server in tools.places}
+    from orchestrator.runtime.index_cache import save_index
+
     with progress("storing tools") as show:
-        return store.replace_servers(tenant, by_server, show)
+        changes = store.replace_servers(tenant, by_server, show)
+    save_index(store, tenant)
+    return changes
 
 
 @asynccontextmanager

@@ -50,6 +50,7 @@ async def sync_tools(
     from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.server_requests import Host
     from orchestrator.mcp.sync import keep_offer, sync
+    from orchestrator.runtime.index_cache import save_index
 
     if file and workspace.config:
         raise InvalidInput(f"{file} and --config {workspace.config}: give one file that names all servers")
@@ -71,6 +72,7 @@ async def sync_tools(
         audited("configuration", tenant, server=row.server, result="failed" if row.error else "synced")
     left = await _remove_left_over(store, tenant, servers, prune=prune)
     stored = (await asyncio.to_thread(store.load, tenant)).tools
+    await asyncio.to_thread(save_index, store, tenant)
     synced = {row.server for row in report.servers}
     warn_of_flagged([tool for tool in stored if tool.server in synced])
     summary = report.to_json()
