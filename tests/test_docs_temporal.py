@@ -18,11 +18,10 @@ from tests.running import plugin_over
 from tests.temporal import working
 
 TEXT = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*/temporal*.md"))
-[WORKFLOW, FOLLOW, START], [PLUGIN] = python_of("docs/how-to/temporal.md"), python_of("docs/how-to/temporal-tools.md")
-[SERVED, CALLER], [SCHEDULED, STORED] = (
-    python_of("docs/how-to/temporal-nexus.md"),
-    python_of("docs/how-to/temporal-operating.md"),
-)
+[WORKFLOW, FOLLOW, START] = python_of("docs/how-to/temporal.md")
+[PLUGIN, WORKER] = python_of("docs/how-to/temporal-tools.md")
+[SERVED, CALLER] = python_of("docs/how-to/temporal-nexus.md")
+[SCHEDULED, STORED] = python_of("docs/how-to/temporal-operating.md")
 
 
 async def test_the_workflow_of_the_page_runs(
@@ -68,6 +67,14 @@ def test_the_durable_agents_of_the_page_are_those_of_the_tests(tmp_path: Path, m
     monkeypatch.setenv("OPENAI_API_KEY", "any")
     page = _as_module(python_of("docs/how-to/durable-agents.md")[0], tmp_path, monkeypatch)
     assert {"PydanticDesk", "OpenAIDesk"} <= {*page} & {*vars(durable_agents)}
+
+
+async def test_the_worker_of_the_page_is_made(
+    temporal_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await Client.connect(temporal_address, plugins=[plugin_over()])
+    worker = _as_module(WORKER, tmp_path, monkeypatch)["worker_of"](client)
+    assert worker.task_queue == "desk"
 
 
 async def test_the_schedule_of_the_page_is_made(
