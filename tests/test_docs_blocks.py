@@ -10,7 +10,8 @@ import click
 import pytest
 
 from orchestrator.cli import cli
-from orchestrator.client_setup.products import CLIENTS, ClientFile
+from orchestrator.client_setup.client_file import ClientFile
+from orchestrator.client_setup.products import CLIENTS
 from tests.pages import ROOT, printed, python_of
 from tests.test_docs_links import PAGES
 

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from dataclasses import fields, is_dataclass
 from importlib import import_module
@@ -14,6 +15,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import orchestrator
+from orchestrator.common.extras import PACKAGES, install_command
 from tests.check_types import build_wheel
 
 ROOT = Path(__file__).parents[1]
@@ -95,3 +97,9 @@ def test_the_sdist_has_the_changelog_and_no_tests(tmp_path: Path) -> None:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert "CHANGELOG.md" in names
     assert not [name for name in names if name.startswith("tests")]
+
+
+def test_errors_name_the_packages_of_each_extra() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {name: tuple(packages) for name, packages in project["optional-dependencies"].items()} == PACKAGES
+    assert install_command("s3") == "pip install 'aioboto3>=13' 'types-aioboto3[s3]>=13'"

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 
+from orchestrator.common.extras import install_command
 from orchestrator.errors import MissingExtra
 
 ESTIMATE = "estimate"
@@ -45,7 +46,7 @@ def exact_counter() -> Counter:
     try:
         from rs_bpe import openai
     except ImportError as error:
-        raise MissingExtra("exact token counts need an extra: pip install 'toolroute[tokens]'") from error
+        raise MissingExtra(f"exact token counts need a package: {install_command('tokens')}") from error
     encoding = openai.o200k_base()
     return lambda text: len(encoding.encode(text))
 

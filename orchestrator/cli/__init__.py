@@ -69,8 +69,9 @@ def _export(variable: str) -> None:
     try:
         export(collector_timeout())
     except ImportError:
-        packages = 'pip install "opentelemetry-sdk>=1.40" "opentelemetry-exporter-otlp-proto-http>=1.40"'
-        remedy = f"{packages}, or set OTEL_SDK_DISABLED=true"
+        from orchestrator.common.extras import install_command
+
+        remedy = f"{install_command('otel')}, or set OTEL_SDK_DISABLED=true"
         click.echo(f"toolroute: {variable} is set and nothing is sent there: {remedy}", err=True)
 
 

@@ -11,6 +11,7 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import digest
+from orchestrator.common.extras import install_command
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import nearly
 from orchestrator.common.tenant import LOCAL
@@ -246,7 +247,7 @@ def own_tool(name: str, description: str | None, schema: Mapping[str, Any] | Non
 
 def missing(extra: str, error: ImportError) -> MissingExtra:
     """Return the error of an integration that needs a missing framework."""
-    return MissingExtra(f"{error}: install it with pip install 'toolroute[{extra}]'")
+    return MissingExtra(f"{error}: install it with {install_command(extra)}")
 
 
 def told(on_decision: OnDecision | None, decision: Decision) -> None:

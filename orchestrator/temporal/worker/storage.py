@@ -5,6 +5,7 @@ drivers.
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from orchestrator.common.extras import install_command
 from orchestrator.errors import InvalidConfig, MissingExtra
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def external_storage(url: str) -> "ExternalStorage":
 
     Raises:
         InvalidConfig: The URL is malformed.
-        MissingExtra: The package for this kind of bucket is not installed: `toolroute[s3]` or `toolroute[gcs]`.
+        MissingExtra: The package for this kind of bucket is not installed: the extra `s3` or `gcs`.
     """
     parts = urlsplit(url)
     if parts.scheme not in KINDS or not parts.netloc or parts.path.strip("/"):
@@ -40,7 +41,7 @@ def external_storage(url: str) -> "ExternalStorage":
         driver = _s3(parts.netloc) if parts.scheme == "s3" else _gcs(parts.netloc)
     except ImportError as error:
         extra = KINDS[parts.scheme]
-        raise MissingExtra(f"{url}: {error}; install it with pip install 'toolroute[{extra}]'") from error
+        raise MissingExtra(f"{url}: {error}; install it with {install_command(extra)}") from error
     from temporalio.converter import ExternalStorage
 
     return ExternalStorage(drivers=[driver])

@@ -10,6 +10,7 @@ from datetime import timedelta
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
+from orchestrator.common.fields import SHORTEST_S
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput, ToolChanged, ToolrouteError
 from orchestrator.planning.budget import Budget, Grant, Verdict
@@ -176,11 +177,11 @@ class Steps:
             if step.id not in self.words:  # A run that continued as new may have the answer already.
                 await workflow.wait_condition(lambda: self._stopping() or step.id in self.words, timeout=timeout)
         except TimeoutError:
-            why = (
-                f"the approved digest ({shown}) belongs to another call"
-                if shown
-                else "nobody approved the call in time"
-            )
+            why = "nobody approved the call in time"
+            if shown:
+                why = f"the approved digest ({shown}) belongs to another call"
+            elif self.request.approval_timeout_s <= SHORTEST_S:
+                why = "the call needs approval, and nobody could be asked"
             ended = _end(step, StepStatus.NEEDS_APPROVAL, why)
             return replace(ended, arguments=arguments, digest=digest)
         if self.words.get(step.id) is False:
