@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from orchestrator.store.store import Store as Store
     from orchestrator.temporal.worker.executors import Executor as Executor, HttpExecutor as HttpExecutor
     from orchestrator.temporal.worker.executors import Registered as Registered
+    from orchestrator.temporal.worker.openapi_executor import OpenApiExecutor as OpenApiExecutor
     from orchestrator.temporal.workflow.nexus import ToolrouteService as ToolrouteService
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin as OrchestratorPlugin
     from orchestrator.temporal.client.run_client import failed_result as failed_result
@@ -111,6 +112,7 @@ else:  # Hidden from type checkers: with a `__getattr__` they would accept every
         "store.sources": "Source",
         "store.store": "Store",
         "temporal.worker.executors": "Executor HttpExecutor Registered",
+        "temporal.worker.openapi_executor": "OpenApiExecutor",
         "temporal.workflow.nexus": "ToolrouteService",
         "temporal.worker.plugin": "OrchestratorPlugin",
         "temporal.client.run_client": "failed_result",

@@ -24,8 +24,8 @@ About Action Annotations AnswerInvalid Appended Approval Approve BudgetReport Bu
 CatalogueChanged CatalogueVersion Checkpoint Choice Claim CompleteRequest Completion Connections Decision Delta Edge
 Embedder EmbedderUnavailable Entity Executor Filled Fit Fusion Gate Gives HttpExecutor InvalidArguments
 InvalidCatalogue InvalidConfig InvalidInput Kind Limits Match McpConfig MissingExtra ModelFailed ModelRefused
-ModelUnavailable Models NamedServer Near NoCredit Offer Options OrchestratorPlugin Outcome OutcomeUnknown
-PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider Purpose Registered Rejected Related
+ModelUnavailable Models NamedServer Near NoCredit Offer OpenApiExecutor Options OrchestratorPlugin Outcome
+OutcomeUnknown PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider Purpose Registered Rejected Related
 Relation ResolvedCall ResultPage RouteHint RouteRequest Router RunRequest RunResult Select ServerUnavailable Source
 Stage State Step StepOutcome StepProgress StepStatus StepsFailed Store StoreBusy StoreUnavailable Task Tokens Tool
 ToolCall ToolChanged ToolFailed ToolResult ToolRouter ToolrouteError ToolrouteService Turn Unauthorised Unavailable

@@ -95,6 +95,22 @@ class Catalogue:
         """
         return cls(read_tools(path, server))
 
+    @classmethod
+    def from_openapi(cls, document: Mapping[str, Any] | str | Path, server: str = "") -> "Catalogue":
+        """Return the operations of an OpenAPI description as tools. `OpenApiExecutor` calls them.
+
+        Args:
+            document: The decoded document, or the path of a JSON or YAML file.
+            server: The name of the tools' server. Default: the document's title.
+
+        Raises:
+            InvalidCatalogue: The document is no OpenAPI description.
+        """
+        from orchestrator.catalogue.openapi import OpenApi
+
+        api = OpenApi(document)
+        return cls([tool_from(operation.tool, server or api.server) for operation in api.operations.values()])
+
     def __repr__(self) -> str:
         count = len(self.tools)
         first = ", ".join(tool.key for tool in self.tools[:3])

@@ -2,6 +2,7 @@
 
 tools.jsonl       {"server": "stripe", "name": "refund_charge", "description": "..."}      one tool per line
 tools.json        [{...}, {...}], {"tools": [{...}, {...}]}, or a single tool
+openapi.json      {"openapi": "3.1.0", "paths": {...}}, an OpenAPI description
 relations.jsonl   {"from": "stripe:refund_charge", "to": "stripe:get_charge", "type": "needs"}
 """
 
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.catalogue.formats import tool_from, tool_to_json
+from orchestrator.catalogue.openapi import OpenApi, is_openapi
 from orchestrator.common.json_input import numbered_lines, read_json, reading
 from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidCatalogue
@@ -36,7 +38,7 @@ def read_tools(path: str | Path, server: str | None = "") -> list[Tool]:
     origins: dict[str, str] = {}
     for file in _files(Path(path)):
         default = _server_name(file) if server is None else server
-        for origin, record in _records(file, _text(file)):
+        for origin, record in _records(file, _text(file), server):
             with reading(origin, error=InvalidCatalogue):
                 tool = tool_from(record, default)
                 if server is None and not tool.server:
@@ -126,14 +128,14 @@ def _text(path: Path) -> str:
         return read_text(path, pipes=True)
 
 
-def _records(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+def _records(path: Path, text: str, server: str | None) -> Iterator[tuple[str, Any]]:
     """Yield the records of a file, each with its origin. A file of lines has a whole object on its first line."""
     first, _, rest = text.strip().partition("\n")
     is_object = first.startswith("{") and first.rstrip().endswith("}")
     if not first or (rest and is_object):
         yield from _lines(path, text)
     else:
-        yield from _document(path, text)
+        yield from _document(path, text, server)
 
 
 def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
@@ -143,9 +145,15 @@ def _lines(path: Path, text: str) -> Iterator[tuple[str, Any]]:
         yield f"{path}:{number}", record
 
 
-def _document(path: Path, text: str) -> Iterator[tuple[str, Any]]:
+def _document(path: Path, text: str, server: str | None) -> Iterator[tuple[str, Any]]:
     with reading(path, error=InvalidCatalogue):
-        records = _listed(read_json(text))
+        value = read_json(text)
+    if is_openapi(value):
+        api = OpenApi(value)
+        for operation in api.operations.values():
+            yield f"{path}: {operation.name}", {**operation.tool, "server": server or api.server}
+        return
+    records = _listed(value)
     if records is None:
         form = 'give a JSON list of tools, an object with the list under "tools", or one tool per line'
         raise InvalidCatalogue(f"{path}: no tools found; {form}")

@@ -212,22 +212,45 @@ class HttpExecutor(Executor):
                 raise InvalidConfig(
                     f"headers[{name!r}]: give ASCII text without line breaks, and without blanks at its ends"
                 )
-        self._secrets = Secrets([*setting_secrets(self._headers), *url_secrets(url)])
+        self.secrets = Secrets([*setting_secrets(self._headers), *url_secrets(url)])
         self._client: Any = None
 
     async def execute(self, call: ToolCall) -> ToolResult:
         """Send the call and return the reply."""
+        body = {"tool": call.tool.key, "arguments": call.arguments, "tenant": call.tenant}
+        return await self.request(call, "post", self.url, json=body)
+
+    async def request(
+        self,
+        call: ToolCall,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        json: Any = None,
+    ) -> ToolResult:
+        """Send a request for a call, and return the reply.
+
+        Args:
+            call: The call.
+            method: The HTTP method.
+            url: The address.
+            headers: Further headers.
+            params: The parameters in the address.
+            json: The body. None: no body.
+        """
         import httpx2
 
         from orchestrator.common.bounded_http import AnswerTooLong, AsyncBoundedClient
 
         if self._client is None:
             self._client = AsyncBoundedClient(timeout=httpx2.Timeout(self.timeout_s, connect=5.0))
-        body = {"tool": call.tool.key, "arguments": call.arguments, "tenant": call.tenant}
         key = quote(call.idempotency_key, safe=":/")
+        sent = {**self._headers, **(headers or {}), "Idempotency-Key": key}
         try:
-            with LogFilter(self._secrets):
-                reply = await self._client.post(self.url, json=body, headers={**self._headers, "Idempotency-Key": key})
+            with LogFilter(self.secrets):
+                reply = await self._client.request(method, url, headers=sent, params=params or None, json=json)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise ServerUnavailable(f"{call.tool.key}: {address(self.url)} cannot be reached ({error})") from error
         except AnswerTooLong as error:
@@ -240,7 +263,7 @@ class HttpExecutor(Executor):
 
     def _read(self, key: str, reply: Any) -> ToolResult:
         """Return the reply as a result. A 503 without Retry-After may come from a proxy that lost the answer."""
-        status, text = reply.status_code, self._secrets.redact(reply.text)
+        status, text = reply.status_code, self.secrets.redact(reply.text)
         known = 429 if status == 503 and "retry-after" in reply.headers else status
         if known in _STATUSES:
             kind, why = _STATUSES[known]

@@ -1,0 +1,270 @@
+"""Operations of an OpenAPI description (2.0, 3.0 and 3.1) as tools.
+
+    paths:
+      /repos/{owner}/issues:
+        post:                                 the tool `issues_create`
+          operationId: issues/create
+          summary: Create an issue
+          parameters: [{name: owner, in: path, required: true, schema: {type: string}}]
+          requestBody: {content: {application/json: {schema: {properties: {title: {type: string}}}}}}
+
+The parameters and the fields of the body become the parameters of the tool. A body that is no object becomes the
+parameter `body`. GET and HEAD only read, and DELETE destroys.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from orchestrator.common.json_input import read_json, reading
+from orchestrator.common.regular import read_text
+from orchestrator.errors import InvalidCatalogue
+
+_METHODS = ("get", "put", "post", "delete", "patch", "head", "options")
+_HINTS = {
+    "get": {"readOnlyHint": True},
+    "head": {"readOnlyHint": True},
+    "options": {"readOnlyHint": True},
+    "put": {"idempotentHint": True},
+    "delete": {"destructiveHint": True},
+}
+_SCHEMA_FIELDS = ("type", "format", "enum", "items", "default", "minimum", "maximum", "pattern")
+"""The fields of a parameter of OpenAPI 2.0 that are its schema."""
+_MAX_REFERENCES = 50
+_WHOLE_BODY = "body"
+
+Location = Literal["path", "query", "header", "cookie", "body"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One operation.
+
+    Attributes:
+        name: The name of the tool.
+        method: The HTTP method, in lower case.
+        path: The path, with `{NAME}` for parameters.
+        locations: Where each parameter of the tool goes.
+        has_whole_body: The parameter `body` is the whole body, and not a field of it.
+        security: The alternatives of security schemes that the operation needs. Empty: none.
+        tool: The tool as a record in MCP's form.
+    """
+
+    name: str
+    method: str
+    path: str
+    locations: Mapping[str, Location]
+    has_whole_body: bool
+    security: tuple[tuple[str, ...], ...]
+    tool: Mapping[str, Any] = field(repr=False)
+
+
+class OpenApi:
+    """An OpenAPI description.
+
+    Args:
+        document: The decoded document, or the path of a JSON or YAML file.
+
+    Raises:
+        InvalidCatalogue: The document is no OpenAPI description.
+    """
+
+    def __init__(self, document: Mapping[str, Any] | str | Path) -> None:
+        self.document = document if isinstance(document, Mapping) else read_document(document)
+        if not is_openapi(self.document):
+            raise InvalidCatalogue('no OpenAPI description: it needs "openapi" or "swagger", and "paths"')
+        registry: Registry[Any] = Registry().with_resource("", DRAFT202012.create_resource(self.document))
+        self._resolver = registry.resolver("")
+        self.operations = {operation.name: operation for operation in self._operations()}
+
+    @property
+    def server(self) -> str:
+        """The title as the name of a server."""
+        title = _mapping(self.document.get("info")).get("title", "")
+        return re.sub(r"[^a-z0-9]+", "-", str(title).lower()).strip("-") or "openapi"
+
+    @property
+    def url(self) -> str:
+        """The address of the API. Empty if the document has none."""
+        servers = self.document.get("servers")
+        if isinstance(servers, list) and servers:
+            return str(_mapping(servers[0]).get("url", ""))
+        host = self.document.get("host")
+        if not host:
+            return ""
+        schemes = self.document.get("schemes") or ["https"]
+        scheme = "https" if "https" in schemes else schemes[0]
+        return f"{scheme}://{host}{self.document.get('basePath', '')}"
+
+    @property
+    def security_schemes(self) -> Mapping[str, Any]:
+        """The security schemes by name."""
+        components = _mapping(self.document.get("components")).get("securitySchemes")
+        return _mapping(components or self.document.get("securityDefinitions"))
+
+    def _operations(self) -> Iterator[Operation]:
+        names: Counter[str] = Counter()
+        for path, item in self.document["paths"].items():
+            item = _mapping(self._resolved(item))
+            for method in _METHODS:
+                if isinstance(item.get(method), Mapping):
+                    name = _name(str(path), method, item[method])
+                    names[name] += 1
+                    if names[name] > 1:
+                        name = f"{name}_{names[name]}"
+                    yield self._operation(name, str(path), method, item[method], item.get("parameters") or [])
+
+    def _operation(
+        self, name: str, path: str, method: str, operation: Mapping[str, Any], shared: list[Any]
+    ) -> Operation:
+        with reading(f"operation {method.upper()} {path}", error=InvalidCatalogue):
+            inputs = _Inputs()
+            for parameter in [*shared, *(operation.get("parameters") or [])]:
+                self._add_parameter(inputs, _mapping(self._resolved(parameter)))
+            self._add_body(inputs, _mapping(self._resolved(operation.get("requestBody"))))
+        texts = dict.fromkeys(str(operation[key]).strip() for key in ("summary", "description") if operation.get(key))
+        tool = {
+            "name": name,
+            "title": str(operation.get("summary") or ""),
+            "description": "\n\n".join(texts),
+            "inputSchema": self._with_definitions(inputs.schema()),
+            "annotations": _HINTS.get(method, {}),
+            "kind": "integration",
+            "labels": {"method": method.upper(), "path": path},
+        }
+        requirements = operation.get("security", self.document.get("security")) or []
+        return Operation(
+            name=name,
+            method=method,
+            path=path,
+            locations=inputs.locations,
+            has_whole_body=inputs.has_whole_body,
+            security=tuple(tuple(requirement) for requirement in requirements),
+            tool=tool,
+        )
+
+    def _add_parameter(self, inputs: "_Inputs", parameter: Mapping[str, Any]) -> None:
+        location = str(parameter.get("in", ""))
+        if location == "body":
+            self._add_schema(inputs, parameter.get("schema"), bool(parameter.get("required")))
+            return
+        name = str(parameter.get("name", ""))
+        if isinstance(parameter.get("schema"), Mapping):
+            schema = dict(parameter["schema"])
+        else:
+            schema = {key: parameter[key] for key in _SCHEMA_FIELDS if key in parameter}
+        if parameter.get("description"):
+            schema["description"] = parameter["description"]
+        known: dict[str, Location] = {"path": "path", "query": "query", "header": "header", "formData": "body"}
+        if name and location in known:  # A cookie belongs to a browser.
+            inputs.add(name, schema, known[location], bool(parameter.get("required")))
+
+    def _add_body(self, inputs: "_Inputs", body: Mapping[str, Any]) -> None:
+        content = _mapping(body.get("content"))
+        for kind, media in content.items():
+            if "json" in kind or kind == "application/x-www-form-urlencoded":
+                self._add_schema(inputs, _mapping(media).get("schema"), bool(body.get("required")))
+                return
+
+    def _add_schema(self, inputs: "_Inputs", schema: Any, is_required: bool) -> None:
+        """Add the fields of a body, or the whole body if it is no object with fields of its own."""
+        body = _mapping(self._resolved(schema))
+        properties = _mapping(body.get("properties"))
+        if not properties or not properties.keys().isdisjoint(inputs.locations) or _WHOLE_BODY in inputs.locations:
+            if schema is not None:
+                inputs.add(_WHOLE_BODY, dict(_mapping(schema)), "body", is_required)
+                inputs.has_whole_body = True
+            return
+        required = body.get("required") or []
+        for name, field_schema in properties.items():
+            inputs.add(name, dict(_mapping(field_schema)), "body", is_required and name in required)
+
+    def _resolved(self, value: Any) -> Any:
+        """Return a value with its own reference followed. References to other documents are not followed."""
+        for _ in range(_MAX_REFERENCES):
+            if not isinstance(value, Mapping) or not isinstance(value.get("$ref"), str):
+                return value
+            try:
+                value = self._resolver.lookup(value["$ref"]).contents
+            except Unresolvable:
+                return {}
+        return {}
+
+    def _with_definitions(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schema with the definitions to which it refers."""
+        definitions: dict[str, Any] = {}
+        schema = self._moved(schema, definitions)
+        return {**schema, "$defs": definitions} if definitions else schema
+
+    def _moved(self, part: Any, definitions: dict[str, Any]) -> Any:
+        if isinstance(part, list):
+            return [self._moved(item, definitions) for item in part]
+        if not isinstance(part, Mapping):
+            return part
+        reference = part.get("$ref")
+        if not isinstance(reference, str):
+            return {key: self._moved(value, definitions) for key, value in part.items()}
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "_", reference.removeprefix("#").strip("/"))
+        if name not in definitions:
+            definitions[name] = True  # The definition may refer to itself.
+            definitions[name] = self._moved(self._resolved(part), definitions)
+        return {"$ref": f"#/$defs/{name}"}
+
+
+class _Inputs:
+    """The parameters of a tool, collected from the parameters and the body of an operation."""
+
+    def __init__(self) -> None:
+        self.locations: dict[str, Location] = {}
+        self.has_whole_body = False
+        self._properties: dict[str, Any] = {}
+        self._required: list[str] = []
+
+    def add(self, name: str, schema: dict[str, Any], location: Location, is_required: bool) -> None:
+        self.locations[name] = location
+        self._properties[name] = schema
+        if is_required or location == "path":
+            self._required.append(name)
+
+    def schema(self) -> dict[str, Any]:
+        schema: dict[str, Any] = {"type": "object", "properties": self._properties}
+        if self._required:
+            schema["required"] = list(dict.fromkeys(self._required))
+        return schema
+
+
+def _name(path: str, method: str, operation: Mapping[str, Any]) -> str:
+    stated = str(operation.get("operationId") or f"{method}{path}")
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", stated).strip("_")
+
+
+def is_openapi(value: Any) -> bool:
+    """Return True for a decoded OpenAPI description."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("paths"), Mapping):
+        return False
+    return "openapi" in value or "swagger" in value
+
+
+def read_document(path: str | Path) -> Mapping[str, Any]:
+    """Return the content of a JSON or YAML file."""
+    import yaml
+
+    with reading(path, "give an OpenAPI description as JSON or YAML", InvalidCatalogue):
+        text = read_text(path, pipes=True)
+        if text.lstrip().startswith("{"):
+            return _mapping(read_json(text))
+        try:
+            return _mapping(yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise ValueError(f"not YAML ({str(error).splitlines()[0]})") from None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

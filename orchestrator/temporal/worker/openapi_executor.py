@@ -1,0 +1,118 @@
+"""Carries out calls of the tools that `Catalogue.from_openapi` makes of an OpenAPI description."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from orchestrator.catalogue.openapi import OpenApi, Operation
+from orchestrator.errors import InvalidConfig, UnknownTool
+from orchestrator.mcp.config.launch import Expansion, environment
+from orchestrator.records.call import ToolCall, ToolResult
+from orchestrator.temporal.worker.executors import HttpExecutor
+
+
+class OpenApiExecutor(HttpExecutor):
+    """Sends each call as the operation of an OpenAPI description.
+
+    Args:
+        document: The decoded document, or the path of a JSON or YAML file.
+        url: The address of the API. Default: the first one in the document.
+        credentials: The secret of each security scheme by its name in the document. `${NAME}` is replaced by a
+            variable. For HTTP basic, give `USER:PASSWORD`.
+        timeout_s: Seconds for one request.
+
+    Raises:
+        InvalidCatalogue: The document is no OpenAPI description.
+        InvalidConfig: The address is missing, a scheme is not in the document, or a variable is missing.
+
+    Examples:
+        >>> from orchestrator import Catalogue, OpenApiExecutor
+        >>> api = {"openapi": "3.1.0", "info": {"title": "Shop"}, "servers": [{"url": "https://shop.example"}],
+        ...        "paths": {"/orders/{id}": {"get": {"operationId": "get_order", "summary": "Get an order"}}}}
+        >>> Catalogue.from_openapi(api)
+        Catalogue(1 tool: shop:get_order)
+        >>> executors = {"shop:*": OpenApiExecutor(api)}
+    """
+
+    def __init__(
+        self,
+        document: Mapping[str, Any] | str | Path,
+        *,
+        url: str = "",
+        credentials: Mapping[str, str] | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        self._api = OpenApi(document)
+        self._credentials: dict[str, str] = {}
+        text = Expansion(environment())
+        for scheme, secret in (credentials or {}).items():
+            if scheme not in self._api.security_schemes:
+                known = ", ".join(self._api.security_schemes) or "none"
+                raise InvalidConfig(f"credentials[{scheme!r}]: the document has no such scheme; its schemes: {known}")
+            self._credentials[scheme] = text.of(f"credentials.{scheme}", secret)
+        text.check("OpenApiExecutor")
+        base = url or self._api.url
+        if not base:
+            raise InvalidConfig("the document names no server: give url=")
+        super().__init__(base.rstrip("/"), timeout_s=timeout_s)
+        self.secrets.add(self._credentials.values())
+
+    async def execute(self, call: ToolCall) -> ToolResult:
+        """Send the operation and return the reply."""
+        operation = self._api.operations.get(call.tool.name)
+        if operation is None:
+            raise UnknownTool(f"{call.tool.key}: the OpenAPI description has no operation of this name")
+        path = operation.path
+        parameters: dict[str, Any] = {}
+        headers: dict[str, str] = {}
+        body: dict[str, Any] = {}
+        for name, value in call.arguments.items():
+            location = operation.locations.get(name, "body")
+            if location == "path":
+                path = path.replace(f"{{{name}}}", _path_part(value))
+            elif location == "query":
+                parameters[name] = value
+            elif location == "header":
+                headers[name] = str(value)
+            else:
+                body[name] = value
+        self._authorise(operation, headers, parameters)
+        return await self.request(
+            call,
+            operation.method,
+            f"{self.url}{path}",
+            headers=headers,
+            params=parameters,
+            json=body.get("body") if operation.has_whole_body else body or None,
+        )
+
+    def _authorise(self, operation: Operation, headers: dict[str, str], parameters: dict[str, Any]) -> None:
+        """Add the credentials of the first alternative for which all are there."""
+        for schemes in operation.security:
+            if all(scheme in self._credentials for scheme in schemes):
+                for scheme in schemes:
+                    self._add_credential(scheme, headers, parameters)
+                return
+
+    def _add_credential(self, name: str, headers: dict[str, str], parameters: dict[str, Any]) -> None:
+        scheme = self._api.security_schemes[name]
+        secret = self._credentials[name]
+        kind = str(scheme.get("type", "")).lower()
+        if kind == "apikey" and scheme.get("in") == "query":
+            parameters[scheme["name"]] = secret
+        elif kind == "apikey" and scheme.get("in") == "header":
+            headers[scheme["name"]] = secret
+        elif kind == "basic" or str(scheme.get("scheme", "")).lower() == "basic":
+            headers["Authorization"] = f"Basic {b64encode(secret.encode()).decode()}"
+        else:  # HTTP bearer, OAuth 2 and OpenID Connect.
+            headers["Authorization"] = f"Bearer {secret}"
+
+
+def _path_part(value: Any) -> str:
+    """Return a value as one part of a path. It cannot lead to another path."""
+    text = quote(str(value), safe="")
+    if text in ("", ".", ".."):
+        return text.replace(".", "%2E")
+    return text

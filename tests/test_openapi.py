@@ -1,0 +1,156 @@
+"""An OpenAPI description becomes tools, and calls of these become its operations with its security scheme."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from orchestrator import Catalogue, Router, ToolCall
+from orchestrator.errors import InvalidCatalogue, InvalidConfig
+from orchestrator.temporal.worker.executors import Executors
+from orchestrator.temporal.worker.openapi_executor import OpenApiExecutor
+from tests.loopback import served
+
+ISSUE = {"type": "object", "required": ["title"], "properties": {"title": {"type": "string"}, "of": {"$ref": "#/x/Of"}}}
+API: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Issue Desk"},
+    "security": [{"key": []}],
+    "x": {"Of": {"type": "object", "properties": {"next": {"$ref": "#/x/Of"}}}},
+    "components": {
+        "parameters": {"owner": {"name": "owner", "in": "path", "required": True, "schema": {"type": "string"}}},
+        "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}, "web": {"type": "oauth2"}},
+        "schemas": {"Issue": ISSUE},
+    },
+    "paths": {
+        "/repos/{owner}/issues": {
+            "parameters": [{"$ref": "#/components/parameters/owner"}],
+            "get": {
+                "operationId": "issues/list",
+                "summary": "List the issues",
+                "description": "Of one owner.",
+                "parameters": [{"name": "page", "in": "query", "schema": {"type": "integer"}}],
+            },
+            "post": {
+                "operationId": "issues/create",
+                "summary": "Create an issue",
+                "security": [{"web": []}],
+                "requestBody": {
+                    "required": True,
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Issue"}}},
+                },
+            },
+            "delete": {
+                "summary": "Delete all issues",
+                "requestBody": {
+                    "content": {"application/json": {"schema": {"type": "array", "items": {"type": "integer"}}}}
+                },
+            },
+        },
+    },
+}
+OLDER = {
+    "swagger": "2.0",
+    "info": {"title": "Pets"},
+    "host": "pets.example",
+    "basePath": "/v2",
+    "paths": {
+        "/pets": {
+            "post": {
+                "parameters": [
+                    {"name": "kind", "in": "query", "type": "string", "enum": ["cat"]},
+                    {"name": "pet", "in": "body", "schema": {"properties": {"name": {"type": "string"}}}},
+                ]
+            }
+        }
+    },
+}
+
+
+class Api:
+    """A loopback API that answers with what it was sent."""
+
+    url = ""
+
+    async def answer(self, request: Request) -> JSONResponse:
+        body = await request.body()
+        sent = {name: request.headers[name] for name in ("x-key", "authorization") if name in request.headers}
+        path = f"{request.method} {request.scope['raw_path'].decode()}"
+        return JSONResponse({"path": path, "query": str(request.query_params), "body": body.decode(), **sent})
+
+    async def call(self, tool: str, credentials: dict[str, str], **arguments: Any) -> Any:
+        executor = OpenApiExecutor(API, url=self.url, credentials=credentials)
+        chosen = Catalogue.from_openapi(API)[f"issue-desk:{tool}"]
+        result = await Executors({"issue-desk:*": executor}).execute(
+            ToolCall(tenant="local", tool=chosen, arguments=arguments)
+        )
+        await executor.aclose()
+        return result.structured
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    found = Api()
+    route = Route("/{path:path}", found.answer, methods=["GET", "POST", "DELETE"])
+    with served(Starlette(routes=[route])) as address:
+        found.url = address
+        yield found
+
+
+def test_operations_become_tools_with_one_schema_each() -> None:
+    catalogue = Catalogue.from_openapi(API)
+    listing = catalogue["issue-desk:issues_list"]
+    assert listing.description == "List the issues\n\nOf one owner."
+    assert listing.annotations.read_only
+    creation = catalogue["issue-desk:issues_create"].input_schema or {}
+    assert list(creation["properties"]) == ["owner", "title", "of"]
+    assert creation["required"] == ["owner", "title"]
+    assert creation["$defs"]["x_Of"]["properties"]["next"] == {"$ref": "#/$defs/x_Of"}
+    assert catalogue["issue-desk:delete_repos_owner_issues"].annotations.destructive
+
+
+def test_a_description_of_version_2_has_its_address_and_fields() -> None:
+    (tool,) = Catalogue.from_openapi(OLDER, server="zoo")
+    assert tool.key == "zoo:post_pets"
+    assert list((tool.input_schema or {})["properties"]) == ["kind", "name"]
+    assert OpenApiExecutor(OLDER).url == "https://pets.example/v2"
+
+
+def test_a_file_with_a_description_is_a_catalogue(tmp_path: Path) -> None:
+    path = tmp_path / "openapi.json"
+    path.write_text(json.dumps(API))
+    with Router(Catalogue.read(path)) as router:
+        assert router.route_sync("create an issue").matches[0].tool.key == "issue-desk:issues_create"
+
+
+async def test_a_call_fills_path_query_and_headers(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESK_KEY", "s3cret-key")
+    answer = await api.call("issues_list", {"key": "${DESK_KEY}"}, owner="../a b", page=2)
+    assert answer["path"] == "GET /repos/..%2Fa%20b/issues"
+    assert answer["query"] == "page=2"
+    assert answer["x-key"] == "***"
+
+
+async def test_a_call_sends_the_body_and_its_own_scheme(api: Api) -> None:
+    answer = await api.call("issues_create", {"web": "token-1234"}, owner="a", title="Broken")
+    assert json.loads(answer["body"]) == {"title": "Broken"}
+    assert answer["authorization"] == "Bearer ***"
+    answer = await api.call("delete_repos_owner_issues", {}, owner="a", body=[1, 2])
+    assert json.loads(answer["body"]) == [1, 2]
+
+
+def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(InvalidCatalogue, match="no OpenAPI description"):
+        Catalogue.from_openapi({"paths": {}})
+    with pytest.raises(InvalidConfig, match="no such scheme; its schemes: key, web"):
+        OpenApiExecutor(API, url="https://a.example", credentials={"token": "x"})
+    with pytest.raises(InvalidConfig, match="names no server"):
+        OpenApiExecutor(API)
+    with pytest.raises(InvalidConfig, match="NO_SUCH_KEY"):
+        OpenApiExecutor(API, url="https://a.example", credentials={"key": "${NO_SUCH_KEY}"})
