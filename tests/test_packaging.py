@@ -25,11 +25,11 @@ CatalogueChanged CatalogueVersion Checkpoint Choice Claim CompleteRequest Comple
 Embedder EmbedderUnavailable Entity Executor Filled Fit Fusion Gate Gives HttpExecutor InvalidArguments
 InvalidCatalogue InvalidConfig InvalidInput Kind Limits Match McpConfig MissingExtra ModelFailed ModelRefused
 ModelUnavailable Models NamedServer Near NoCredit Offer OpenApiExecutor Options OrchestratorPlugin Outcome
-OutcomeUnknown PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider Purpose Registered Rejected Related
-Relation ResolvedCall ResultPage RouteHint RouteRequest Router RunRequest RunResult Select ServerUnavailable Source
-Stage State Step StepOutcome StepProgress StepStatus StepsFailed Store StoreBusy StoreUnavailable Task Tokens Tool
-ToolCall ToolChanged ToolFailed ToolResult ToolRouter ToolrouteError ToolrouteService Turn Unauthorised Unavailable
-UnknownSetting UnknownTenant UnknownTool Usage Use Vectors failed_result preset schedule_sync
+OutcomeUnknown PayloadTooLarge Pipeline PipelineStage Plan PlanRequest Progress Provider Purpose Registered Rejected
+Related Relation ResolvedCall ResultPage RouteHint RouteRequest Router RunRequest RunResult Select ServerUnavailable
+Source Stage State Step StepOutcome StepProgress StepStatus StepsFailed Store StoreBusy StoreUnavailable Task Tokens
+Tool ToolCall ToolChanged ToolFailed ToolResult ToolRouter ToolrouteError ToolrouteService Turn Unauthorised
+Unavailable UnknownSetting UnknownTenant UnknownTool Usage Use Vectors failed_result preset schedule_sync
 """
 
 
