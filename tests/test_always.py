@@ -62,7 +62,7 @@ def test_a_clause_may_ask_for_several_and_a_phrase_that_may_mean_something_else_
 
 def active(*tools: Tool, capabilities: Sequence[Capability] = DEFAULT_CAPABILITIES) -> list[str]:
     index = Index(Catalogue(tools), capabilities)
-    return [index.catalogue.tools[position].key for position in index.always._own]
+    return [index.keys[position] for position in index.always.tools]
 
 
 def test_a_bare_name_means_the_built_in_tool_else_the_only_one_of_the_users_own() -> None:

@@ -132,7 +132,7 @@ async def test_a_preset_goes_by_its_name_and_an_unknown_one_is_refused_with_thos
 def state(**scores: float) -> State:
     """Return a State with these probabilities. `p3=0.5` is the tool at position 3."""
     own = {int(name[1:]): score for name, score in scores.items()}
-    task: Any = SimpleNamespace(compute=at_once, index=SimpleNamespace(catalogue=range(10)))
+    task: Any = SimpleNamespace(compute=at_once, index=SimpleNamespace(tools=range(10)))
     return State(task=task, scores=own, confidence=max(own.values(), default=0.0))
 
 

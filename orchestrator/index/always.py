@@ -91,6 +91,7 @@ class AlwaysIndex:
 
     Attributes:
         is_empty: Whether the catalogue has no capability.
+        tools: The positions of the capabilities' tools.
     """
 
     def __init__(
@@ -115,6 +116,7 @@ class AlwaysIndex:
             if key is not None:
                 self._add(catalogue.positions[key], capability)
         self.is_empty = not self._by_first
+        self.tools = list(self._stems_of)
 
     def _add(self, position: int, capability: Capability) -> None:
         stems = self._stems_of.setdefault(position, set())
