@@ -10,6 +10,7 @@ from orchestrator.common.endpoints import address
 from orchestrator.common.tenant import LOCAL
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.calibration import Calibration, Fit
+from orchestrator.index.embed import OpenAIEmbedder
 from orchestrator.options import Options, stores_of
 from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.records.decision import Decision
@@ -130,7 +131,8 @@ def _check_embedder(embedder: object) -> None:
     if not isinstance(identifier, str) or not identifier:
         raise InvalidInput(f"embedder {kind} has no id: give it an attribute `id`, a text that names the model")
     dimension = getattr(embedder, "dimension", None)
-    if not isinstance(dimension, int) or dimension < 1:
+    # An endpoint's dimension comes from its first answer.
+    if not isinstance(dimension, int) or (dimension < 1 and not isinstance(embedder, OpenAIEmbedder)):
         raise InvalidInput(f"embedder {kind} has no dimension: give it an attribute `dimension`, the vectors' length")
     if not hasattr(embedder, "remote"):
         raise InvalidInput(f"embedder {kind} has no `remote`: give it an attribute, True if it calls an endpoint")
