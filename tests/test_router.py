@@ -410,6 +410,23 @@ async def test_warm_loads_all_that_a_first_route_takes(caplog: pytest.LogCapture
         await Router(store="http://127.0.0.1:9").warm("org:a")
 
 
+class SlowEmbedder(BrokenEmbedder):
+    """An embedder behind an endpoint that takes longer for the tools than a route waits."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        time.sleep(1 if len(texts) > 5 else 0)
+        return np.ones((len(texts), self.dimension), np.float32)
+
+
+async def test_warm_returns_when_the_tools_are_embedded() -> None:
+    options = Options(semantic_timeout_s=0.3)
+    async with Router(sample(), embedder=SlowEmbedder(remote=True), options=options) as router:
+        await router.warm()
+        decision = await router.route("refund charge ch_3PqX", route_hint="semantic")
+    assert decision.semantic_ran
+    assert not [warning for warning in decision.warnings if KEYWORD_ALONE in warning]
+
+
 def test_reprs_fit_on_a_line(router: Router) -> None:
     decision = router.route_sync("refund charge ch_3PqX and then send a very long report about it to everybody")
     first = decision.matches[0]
