@@ -108,7 +108,7 @@ def test_an_import_outlasts_a_server_that_fails_or_hangs(front: QdrantFront, cap
     tools = [tool for number in range(40) for _, own in many for tool in _renamed(own, number)]
     changes = store.replace_servers("local", by_server(tools), trouble)
     assert sum(len(own.new) for own in changes.values()) == len(tools) > 512
-    assert len(store.load("local").tools) == len(tools)
+    assert len(Store(front.url, embedder=shipped(), timeout_s=120).load("local").tools) == len(tools)
     assert "retrying" in caplog.text
 
 
@@ -135,3 +135,39 @@ def test_a_wrong_address_gets_the_remedy_that_fits(front: QdrantFront) -> None:
     front.stalled = True
     with pytest.raises(StoreUnavailable, match=r"no answer within 1 s; check whether the server is overloaded"):
         Store(front.url, embedder=shipped(), timeout_s=1).load("local")
+
+
+def test_a_new_process_waits_as_long_as_the_server_asks(front: QdrantFront, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 3_600)
+    front.failing = 2
+    front.retry_after = "0.01"
+    Store(front.url, embedder=shipped(), timeout_s=30).replace_server("local", "mail", MAIL)
+    assert len(Store(front.url, embedder=shipped(), timeout_s=30).load("local").tools) == 2
+
+
+def test_the_reads_of_a_command_are_repeated(front: QdrantFront, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
+    front.failing = 2
+    assert Store(front.url, embedder=shipped(), timeout_s=30, repeat_reads=True).load("local").tools == ()
+
+
+def test_a_command_fails_a_minute_after_the_last_answer(front: QdrantFront, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(retries, "LIMIT_S", 0.2)
+    store = Store(front.url, embedder=shipped(), timeout_s=30, repeat_reads=True)
+    front.failing = 10_000
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable, match="HTTP status 503"):
+            store.load("local")
+    assert len(front.requests) < 100
+
+
+def test_a_full_disk_is_named_and_not_repeated(front: QdrantFront, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(front.url, embedder=shipped(), timeout_s=30)
+    store.replace_server("local", "mail", MAIL)
+    full = b'{"status": {"error": "Service internal error: No space left on device"}}'
+    monkeypatch.setattr("tests.qdrant_front.Engine.answer", lambda *_: (500, full))
+    front.requests.clear()
+    with pytest.raises(StoreUnavailable, match=r"No space left on device; free space on the server's disk"):
+        store.replace_server("local", "mail", MAIL[:1])
+    assert len(front.requests) == 1
