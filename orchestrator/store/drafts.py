@@ -58,7 +58,8 @@ def note(points: Points, name: str, changes: Sequence[tuple[str, Collection[tupl
     written: dict[str, dict[str, Any]] = {}
     for collection, tools in changes:
         listed = sorted(tools) if len(tools) <= _LISTED else None
-        written[str(uuid.uuid4())] = {"draft": at, "collection": collection, "tools": json.dumps(listed)}
+        draft_id = str(uuid.uuid4())
+        written[draft_id] = {"draft": at, "collection": collection, "tools": json.dumps(listed)}
     points.create(name)
     points.put(name, written)
     return list(written)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from pydantic import TypeAdapter, ValidationError
 
 from orchestrator.records.tool import Tool
-from orchestrator.store.manifest import CATALOGUES, Entries
+from orchestrator.store.manifest import CATALOGUES, Entries, entry_of, server_of
 from orchestrator.store.points import Points
 from orchestrator.store.tool_records import point_id, stored_tool, tool_payload
 
@@ -43,12 +43,13 @@ def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, st
         tenant: The tenant.
         entries: The entries of the configuration. None: all servers are seen.
     """
+    results = failures(points, tenant)
     reasons: dict[str, str] = {}
-    oldest_first = sorted(failures(points, tenant).items(), key=lambda item: item[1][1])
-    for name, (reason, _) in oldest_first:
-        server, _, entry = name.partition(":")
+    for name in sorted(results, key=lambda name: results[name][1]):  # The last result of a server counts.
+        server = server_of(name)
+        entry = entry_of(name)
         if entries is None or not entry or entries.get(server) == entry:
-            reasons[server] = reason
+            reasons[server] = results[name][0]
     return {server: reason for server, reason in reasons.items() if reason}
 
 

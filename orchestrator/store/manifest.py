@@ -254,11 +254,13 @@ def _rank(listing: str, entries: Entries | None) -> _Rank:
 def _move_file(tools: dict[str, Definitions], files: dict[str, tuple[str, ...]], listing: str, file: str) -> None:
     """Note that a file has the entry of this listing. A listing that no file has any more is removed."""
     server = server_of(listing)
-    for other in list(tools):
-        if other != server and server_of(other) == server and file in files.get(other, ()):
-            files[other] = _without(files[other], file)
-            if not files[other]:
-                del tools[other]
+    of_server = [other for other in tools if other.startswith(f"{server}:")]
+    for other in of_server:
+        if file not in files.get(other, ()):
+            continue
+        files[other] = _without(files[other], file)
+        if not files[other]:
+            del tools[other]
     files[listing] = (*_without(files.get(listing, ()), file), file)
 
 
@@ -424,9 +426,11 @@ def swap(points: Points, before: Manifest, after: Manifest) -> tuple[str, ...] |
     for start in range(0, len(new), _AT_ONCE):
         page = new[start : start + _AT_ONCE]
         points.put(PARTS, {part: {"text": texts[part], "written": written} for part in page})
-    record = replace(after, state=before.state, past=before.past).record(texts)
-    swapped = points.swap(CATALOGUES, point_id("manifest", before.tenant), record, before.state)
-    return tuple(texts) if swapped else None
+    successor = replace(after, state=before.state, past=before.past)
+    point = point_id("manifest", before.tenant)
+    if not points.swap(CATALOGUES, point, successor.record(texts), before.state):
+        return None
+    return tuple(texts)
 
 
 def forget(backend: Backend, tenant: str) -> None:

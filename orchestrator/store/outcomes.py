@@ -62,14 +62,10 @@ class Outcomes:
         texts.
         """
         collection = collection_of(_KIND, self._embedder())
-
-        def ask(points: Points) -> tuple[str, list[Record]]:
+        with self._backend.reading(tenant, EXPERIENCE) as points:
             stored_in = _head(points, tenant).get("collection", collection)
-            return stored_in, list(points.find(stored_in, vectors=True))
-
-        stored_in, records = self._backend.read(tenant, ask, EXPERIENCE)
-        readable = list(_readable(records))
-        readable.sort(key=lambda row: (row[0].at, row[1].id))
+            records = list(points.find(stored_in, vectors=True))
+        readable = sorted(_readable(records), key=_by_time)
         outcomes = tuple(outcome for outcome, _ in readable)
         rows = [record.vector for _, record in readable]
         vectors = np.array(rows, np.float32).reshape(len(rows), -1 if rows else 0)
@@ -177,10 +173,15 @@ def _thin_out(points: Points, collection: str, oldest: float) -> None:
     records = sorted(points.find(collection, payload=["at", "actor"]), key=_age)
     young = [record for record in records if _age(record) >= (oldest, "")]
     actors = [str(record.payload.get("actor", "")) for record in young]
-    kept = {young[row].id for row in newest(actors, MOST_TASKS)}
-    gone = [record.id for record in records if record.id not in kept]
+    staying = {young[row].id for row in newest(actors, MOST_TASKS)}
+    gone = [record.id for record in records if record.id not in staying]
     if gone:
         points.delete(collection, gone)
+
+
+def _by_time(row: tuple[Outcome, Record]) -> tuple[float, str]:
+    outcome, record = row
+    return outcome.at, record.id
 
 
 def _age(record: Record) -> tuple[float, str]:

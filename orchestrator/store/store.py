@@ -189,8 +189,11 @@ class Store:
         """Return the number of tools of each of the tenant's servers, by name. Servers that all tenants share are
         included, unless `own` is True.
         """
-        owners = [owner for owner in self._visible(tenant) if owner.tenant == tenant or not own]
-        return dict(sorted((server, len(tools)) for owner in owners for server, tools in owner.tools.items()))
+        counts: dict[str, int] = {}
+        for owner in self._visible(tenant):
+            if owner.tenant == tenant or not own:
+                counts |= {server: len(tools) for server, tools in owner.tools.items()}
+        return dict(sorted(counts.items()))
 
     def entries(self, tenant: str) -> dict[str, str]:
         """Return the identity of the entry (`ServerSpec.identity`) that listed each of the tenant's own servers, if
@@ -203,8 +206,9 @@ class Store:
         files with the entry.
         """
         check_tenant(tenant, shared=True)
-        own = self.backend.read(tenant, lambda points: manifest.owned(points, tenant))
-        return {one: (len(tools), own.files.get(one, ())) for one, tools in own.tools.items() if ":" in one}
+        owner = self.backend.read(tenant, lambda points: manifest.owned(points, tenant))
+        listings = {name: tools for name, tools in owner.tools.items() if ":" in name}
+        return {name: (len(tools), owner.files.get(name, ())) for name, tools in listings.items()}
 
     def snapshot(self, tenant: str) -> Snapshot:
         """Return what one request of the gateway asks about a tenant, from one read.
@@ -250,9 +254,13 @@ class Store:
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
         """Return the tools of one server, without reading the others. Tools with damaged records are left out."""
         owner = next((owner for owner in self._visible(tenant) if server in owner.tools), Manifest(tenant=tenant))
-        points = [tool_id(owner.tenant, key_of(server, n), hash_) for n, hash_ in owner.tools.get(server, {}).items()]
-        found = self.backend.read(owner.tenant, lambda opened: opened.get(owner.collection, points)) if points else {}
-        return tuple(tool for record in found.values() if (tool := stored_tool(record.payload)))
+        definitions = owner.tools.get(server, {})
+        if not definitions:
+            return ()
+        ids = [tool_id(owner.tenant, key_of(server, name), hash_) for name, hash_ in definitions.items()]
+        records = self.backend.read(owner.tenant, lambda points: points.get(owner.collection, ids))
+        tools = (stored_tool(records[point].payload) for point in ids if point in records)
+        return tuple(tool for tool in tools if tool is not None)
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
@@ -414,9 +422,13 @@ class Store:
 
         Servers that were imported, and servers that were listed more than a month ago, are missing.
         """
-        entries, tried = self.entries(tenant), self._failures(tenant)
-        found = {name: tried.get(listing_of(name, entry)) for name, entry in entries.items()}
-        return {name: last[1] for name, last in found.items() if last and not last[0]}
+        results = self._failures(tenant)
+        times: dict[str, float] = {}
+        for server, entry in self.entries(tenant).items():
+            reason, at = results.get(listing_of(server, entry), ("never", 0.0))
+            if not reason:
+                times[server] = at
+        return times
 
     def failed_lately(self, tenant: str, entries: Entries, within_s: float) -> dict[str, str]:
         """Return the reasons of listings that failed in the last seconds, by server, if the same entry was used.
@@ -426,9 +438,14 @@ class Store:
             entries: The identity of the entry, by server.
             within_s: The number of seconds.
         """
-        since, failed = time.time() - within_s, self._failures(tenant)
-        found = {name: failed.get(listing_of(name, entry), ("", 0.0)) for name, entry in entries.items()}
-        return {name: error for name, (error, at) in found.items() if error and at > since}
+        since = time.time() - within_s
+        results = self._failures(tenant)
+        reasons: dict[str, str] = {}
+        for server, entry in entries.items():
+            reason, at = results.get(listing_of(server, entry), ("", 0.0))
+            if reason and at > since:
+                reasons[server] = reason
+        return reasons
 
     def accepted(self, tenant: str, server: str, entry: str) -> dict[str, Tool]:
         """Return the accepted definitions, by name, of tools that have another definition now or are gone.

@@ -92,7 +92,8 @@ class ToolPoints:
             page = points.get(collection, ids[start : start + _CHUNK], payload=["tool", "written"], vectors=local)
             for point, record in page.items():
                 tool = wanted[point]
-                stays = (tool.key, tool.hash) in named or record.payload.get("written", 0.0) >= young_since
+                is_named = (tool.key, tool.hash) in named
+                stays = is_named or record.payload.get("written", 0.0) >= young_since
                 if stays and _is_intact(record, tool, with_vector=local):
                     intact.add(point)
         return [point for point in ids if point not in intact]

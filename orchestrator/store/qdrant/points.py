@@ -117,9 +117,11 @@ class QdrantPoints(Points):
         size = 1 if vectors is None else vectors.shape[1]
         most = max(1, _FLOATS // size)
         for start in range(0, len(ids), most):
-            rows = slice(start, start + most)
-            part = {point: points[point] for point in ids[rows]}
-            self._put_part(name, part, None if vectors is None else vectors[rows])
+            self._put_rows(name, points, vectors, slice(start, start + most))
+
+    def _put_rows(self, name: str, points: New, vectors: Vectors | None, rows: slice) -> None:
+        part = {point: points[point] for point in list(points)[rows]}
+        self._put_part(name, part, None if vectors is None else vectors[rows])
 
     def _put_part(self, name: str, points: New, vectors: Vectors | None) -> None:
         """Write points in one request, or in two if the server refuses their number."""
@@ -128,10 +130,9 @@ class QdrantPoints(Points):
         except Refused as error:
             if error.status_code not in _TOO_MANY or len(points) == 1:
                 raise
-            ids = list(points)
-            for rows in (slice(len(ids) // 2), slice(len(ids) // 2, None)):
-                part = {point: points[point] for point in ids[rows]}
-                self._put_part(name, part, None if vectors is None else vectors[rows])
+            half = len(points) // 2
+            self._put_rows(name, points, vectors, slice(half))
+            self._put_rows(name, points, vectors, slice(half, None))
 
     def swap(self, name: str, point: str, payload: Payload, before: str | None) -> bool:
         """Write a point only if its `state` has not changed. Needs Qdrant 1.16 or later.
