@@ -292,10 +292,11 @@ def test_a_configuration_that_is_no_file_is_refused_at_once(kind: str, tmp_path:
         path.symlink_to(kind)
     with pytest.raises(InvalidConfig, match=r"mcp\.json: "):
         McpConfig.read(path)
+    if kind == "/proc/kmsg":  # It is a regular file, with any text or none.
+        return
     with_variables = ServerSpec.model_validate({"command": "x", "envFile": str(path)})
-    if kind != "/proc/kmsg":  # It is a regular file, with any text or none.
-        with pytest.raises(InvalidConfig, match="envFile"):
-            with_variables.launch({})
+    with pytest.raises(InvalidConfig, match="envFile"):
+        with_variables.launch({})
     with pytest.raises(InvalidCatalogue, match=r"mcp\.json: "):
         Catalogue.read(path)
 
@@ -305,3 +306,15 @@ def test_json_without_an_end_is_named(tmp_path: Path) -> None:
     path.write_text("[" * 1_000_000)
     with pytest.raises(InvalidConfig, match="not JSON"):
         McpConfig.read(path)
+
+
+def test_a_file_that_the_server_creates_makes_no_new_server(tmp_path: Path) -> None:
+    entry = {"command": "x", "args": ["--db-path", "notes.db"], "cwd": str(tmp_path)}
+    before = one(entry).identity
+    (tmp_path / "notes.db").touch()
+    assert one(entry).identity == before
+
+
+def test_a_header_with_a_blank_at_its_end_is_named() -> None:
+    with pytest.raises(InvalidConfig, match=r"headers\.X-Team begins or ends with a blank"):
+        one({"url": "https://a.example", "headers": {"X-Team": "blue "}}).launch({})

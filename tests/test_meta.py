@@ -52,3 +52,10 @@ async def test_an_offer_has_the_meta_of_tools_and_resources() -> None:
         offer = await offers.get()
     assert offer.tools["meta"]["_meta"] == {"ui": {"resourceUri": "ui://memo/view"}, "example.com/key": "***"}
     assert offer.resources[0]["_meta"] == {"of": "memo://first"}
+
+
+async def test_a_server_learns_that_apps_pass_through() -> None:
+    async with Connections(TALKING, host=Host()) as servers:
+        received = json.loads((await servers.call("talking:meta")).text)
+    capabilities = received["io.modelcontextprotocol/clientCapabilities"]
+    assert list(capabilities["extensions"]) == ["io.modelcontextprotocol/ui"]

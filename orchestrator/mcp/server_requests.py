@@ -20,6 +20,10 @@ logger = logging.getLogger(__name__)
 ANSWER_S = 600.0
 """Seconds that a server waits for the answer to its question. A person answers, so the call's timeout is too short."""
 
+_APPS = "io.modelcontextprotocol/ui"
+_APP_TYPE = "text/html;profile=mcp-app"
+"""The extension that passes through toolroute as it is: only metadata and resources belong to it. Extensions with their
+own requests or kinds of results are not declared, because toolroute would not pass these on."""
 _SET_LEVEL_S = 1.0
 """Seconds that a call waits for the answer to `logging/setLevel`. Some servers never answer it."""
 
@@ -134,6 +138,7 @@ class ServerRequests:
         if self.host is None:
             return {}
         from mcp import types
+        from mcp.client import advertise
 
         async def elicit(_: Any, params: "types.ElicitRequestParams") -> Any:
             return await self._ask(types.ElicitRequest(params=params))
@@ -150,6 +155,7 @@ class ServerRequests:
             "sampling_callback": sample,
             "sampling_capabilities": tools,
             "list_roots_callback": roots,
+            "extensions": [advertise(_APPS, {"mimeTypes": [_APP_TYPE]})],
         }
 
     async def _ask(self, request: "InputRequest") -> "InputResponse | ErrorData":

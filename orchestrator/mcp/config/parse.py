@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -204,17 +205,18 @@ class ServerSpec(BaseModel):
         references, and on arguments and the address without secrets. A new token does not make a new server. If an
         argument is a relative file or folder, the working folder counts.
         """
-        hidden = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
-        given = {**self.env, **self.headers}
-        named = {
-            name: [found["name"] or found["file"] for found in VARIABLE.finditer(text)] for name, text in given.items()
-        }
-        named = {**{name: [name] for name in self.env_pass}, **named}  # As `"env": {"NAME": "${NAME}"}`.
-        meant = [hidden.redact(text) for text in (self.command, *self.args, self.url)]
+        secrets = Secrets([*argument_secrets([self.command, *self.args]), *url_secrets(self.url)])
+        start = [secrets.redact(text) for text in (self.command, *self.args, self.url)]
+        variables = {name: [name] for name in self.env_pass}  # As `"env": {"NAME": "${NAME}"}`.
+        for name, text in {**self.env, **self.headers}.items():
+            variables[name] = [match["name"] or match["file"] for match in VARIABLE.finditer(text)]
+        folder = self.cwd
+        if self.command:
+            base = Path(self.cwd or "").expanduser().absolute()
+            if _names_a_file(base, (self.command, *self.args, self.env_file)):
+                folder = str(base)
+        server = json.dumps([start, folder, self.env_file, variables], sort_keys=True)
         chosen = [self.only_tools and sorted(self.only_tools), sorted(self.disabled_tools), self.trust_annotations]
-        base, words = Path(self.cwd or "").expanduser().absolute(), (self.command, *self.args, self.env_file)
-        here = self.command and any(not Path(word).is_absolute() and _exists(base / word) for word in words if word)
-        server = json.dumps([meant, str(base) if here else self.cwd, self.env_file, named], sort_keys=True)
         return digest(server, OF_SERVER) + digest(json.dumps(chosen), 8)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
@@ -238,6 +240,8 @@ class ServerSpec(BaseModel):
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
                 raise InvalidConfig(f"{where}: headers.{name} has characters that are not allowed in a header")
+            if value != value.strip():
+                raise InvalidConfig(f"{where}: headers.{name} begins or ends with a blank: remove the blank")
         if env_file:
             env = {**read_env_file(env_file, f"{where}: envFile {self.env_file!r}"), **env}
         env = {**{name: environ[name] for name in self.env_pass if name in environ}, **env}
@@ -375,6 +379,15 @@ class McpConfig:
         if name in self.off:
             return f'server {name!r} is switched off in {self.source}: leave out its "disabled" or "enabled"'
         return f"no server {name!r} in {self.source}; its servers: {', '.join(self.servers) or 'none'}"
+
+
+@lru_cache(maxsize=4_096)
+def _names_a_file(folder: Path, words: tuple[str, ...]) -> bool:
+    """Return True if one of the words is a relative path of a file or folder in this folder.
+
+    It is found out once in a process, because a server may create the file that its arguments name.
+    """
+    return any(word and not Path(word).is_absolute() and _exists(folder / word) for word in words)
 
 
 def _exists(path: Path) -> bool:
