@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,26 @@ from orchestrator.index.calibration import CONFIDENCE, GATE, Calibration, Logist
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
-from research.examples import Collected, Example, Part, Rows, collect, collect_abroad, collect_small, collect_tasks
-from research.sources import SETS
+from research.examples import (
+    Collected,
+    Example,
+    Part,
+    Rows,
+    collect,
+    collect_abroad,
+    collect_further,
+    collect_korean,
+    collect_nothing,
+    collect_small,
+    collect_tasks,
+)
+from research.sources import FURTHER, KOREAN, SETS
 
 REMOVED = 0.02
 """How much a query without its relevant tools weighs against the real one; one that no tool answers weighs in full
 (docs/decisions/confidence.md)."""
 RIDGE = 1.0
-CARE = 0.15
+CARE = 0.75
 """Taken off the gate's fitted log-odds: if it opens wrongly, the other leg does not count
 (docs/decisions/confidence.md)."""
 
@@ -193,27 +206,53 @@ def _record(columns: Iterable[str], weights: Rows, bias: float) -> dict[str, obj
     return {"weights": rounded, "bias": round(bias, 5)}
 
 
-def left_out_maps(data: Path, embedder: Embedder) -> dict[str, Calibration]:
+Collection = Mapping[str, Sequence[Collected]]
+"""The collected sets by the name of their source, which is left out as a whole."""
+
+
+def collect_all(data: Path, embedder: Embedder, vendors: Path | None = None) -> Collection:
+    """Return everything to which the maps are fitted.
+
+    Args:
+        data: The folder that holds bench/.
+        embedder: The embedder.
+        vendors: The folder that `research.vendors` made.
+    """
+    bench = data / "bench"
+    collection: dict[str, list[Collected]] = {}
+    for name in SETS:
+        collection[name] = [collect(bench / name, embedder), collect_small(bench / name, embedder)]
+    for name in FURTHER:
+        further = collect_further(bench / name, embedder, vendors=name == "vendor_dev")
+        collection[name] = [further, collect_nothing(bench / name, embedder)]
+    collection[KOREAN] = [collect_korean(bench / KOREAN, embedder), collect_nothing(bench / KOREAN, embedder)]
+    if vendors is not None:
+        collection["vendors"] = [collect_further(vendors / "fitted", embedder, vendors=True)]
+    collection["own"] = [*collect_tasks(data, embedder), *collect_abroad(data, embedder)]
+    return collection
+
+
+def sets_of(collection: Collection, left_out: str | None = None) -> list[Collected]:
+    """Return the sets of all sources but one."""
+    kept = [several for name, several in collection.items() if name != left_out]
+    return list(chain.from_iterable(kept))
+
+
+def left_out_maps(data: Path, embedder: Embedder, vendors: Path | None = None) -> dict[str, Calibration]:
     """For each set the maps that the others give, with the tasks of our own."""
-    folders = [data / "bench" / name for name in SETS]
-    sets, small = ([way(folder, embedder) for folder in folders] for way in (collect, collect_small))
-    own = [*collect_tasks(data, embedder), *collect_abroad(data, embedder)]
-    return {
-        name: from_json(fit_all([*sets[:place], *sets[place + 1 :], *small[:place], *small[place + 1 :], *own]))
-        for place, name in enumerate(SETS)
-    }
+    collection = collect_all(data, embedder, vendors)
+    return {name: from_json(fit_all(sets_of(collection, name))) for name in (*SETS, *FURTHER)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
+    parser.add_argument("--vendors", type=Path, help="the folder that `python -m research.vendors` made")
     parser.add_argument("--out", type=Path, default=Path("orchestrator/data/calibration.json"))
-    parser.add_argument("--leave-out", choices=SETS)
+    parser.add_argument("--leave-out", choices=(*SETS, *FURTHER))
     arguments = parser.parse_args()
     embedder = embedder_for(Options())
-    folders = [arguments.data / "bench" / name for name in SETS if name != arguments.leave_out]
-    sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
-    sets += [*collect_tasks(arguments.data, embedder), *collect_abroad(arguments.data, embedder)]
+    sets = sets_of(collect_all(arguments.data, embedder, arguments.vendors), arguments.leave_out)
     maps = {**fit_all(sets), "about": {"embedder": embedder.id, "sets": [collected.name for collected in sets]}}
     arguments.out.write_text(json.dumps(maps, indent=1) + "\n", encoding="utf-8")
 

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.index.calibration import CONFIDENCE, GATE, UNKNOWN_NO_TOOL_SIMILARITY, Calibration, from_json
-from orchestrator.index.embed import Embedder, no_tool_of, unfamiliar_to
+from orchestrator.index.embed import Embedder, contrast_of, no_tool_of, unfamiliar_to
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, rows_of
 from orchestrator.index.index import Index
 from orchestrator.pipeline.scoring import ClauseScores, Search
 from orchestrator.pipeline.understand import Understood, understand
+from research.sources import rows
 from research.strays import stray
 from research.tasks import abroad, tasks
 
@@ -28,11 +29,15 @@ SMALL = 0.3
 TASKS, TASKS_CLAIMS = 0.3, 0.11
 """How much each file of tasks of our own weighs against a set, where the tools' chances are fitted, and where the gate
 and the confidence are (docs/decisions/models.md)."""
+VENDORS = 2.0
+"""How much a set weighs that stands for several vendors' servers. Most other sets are pooled functions."""
+NOTHING_CLAIMS = 0.3
+"""How much the requests that no tool fits weigh against a set of the same number, for the gate and the confidence."""
 ABROAD_CLAIMS = 0.11
 """How much each language weighs where the confidence is fitted; the tools' chances are not fitted to them."""
 SMALL_CATALOGUES = 40
-MOST_QUERIES = 800
-"""Every nth query of a set is read, so that there are as many, and fewer than twice that; the maps have 23 weights."""
+MOST_QUERIES = 310
+"""Every nth query of a set is read, so that there are at most as many. The maps have 26 weights."""
 
 Rows = NDArray[np.float64]
 
@@ -112,10 +117,36 @@ def collect(folder: Path, embedder: Embedder, asked: Sequence[dict[str, Any]] | 
     return Collected(folder.name, _examples(Index(Catalogue.read(folder)), records, embedder))
 
 
+def collect_further(folder: Path, embedder: Embedder, *, vendors: bool) -> Collected:
+    """Return the features of a further set.
+
+    Args:
+        folder: The set.
+        embedder: The embedder.
+        vendors: The set stands for several vendors' servers.
+    """
+    weight = VENDORS if vendors else 1.0
+    return replace(collect(folder, embedder), weight=weight, claims=weight)
+
+
+def collect_korean(folder: Path, embedder: Embedder) -> Collected:
+    """Return the features of a set in another language, to which the tools' chances are not fitted."""
+    return replace(collect(folder, embedder), weight=0, claims=ABROAD_CLAIMS)
+
+
+def collect_nothing(folder: Path, embedder: Embedder) -> Collected:
+    """Return the features of a set's requests that no tool fits. The tools that would fit are left out."""
+    records = list(rows(folder / "none.jsonl"))
+    fitting = {key_of(*split_key(key)) for record in records for key in record.get("without", ())}
+    catalogue = Catalogue([tool for tool in Catalogue.read(folder).tools if tool.key not in fitting])
+    asked = [{"query": record["query"], "relevant": []} for record in records]
+    return Collected(f"{folder.name} (nothing fits)", _examples(Index(catalogue), asked, embedder), 0, NOTHING_CLAIMS)
+
+
 def sampled(folder: Path) -> list[dict[str, Any]]:
     """The labelled queries that are read of a set, evenly spaced."""
     records = _records(folder)
-    return records[:: max(1, len(records) // MOST_QUERIES)]
+    return records[:: -(-len(records) // MOST_QUERIES)]
 
 
 def collect_small(folder: Path, embedder: Embedder) -> Collected:
@@ -186,7 +217,7 @@ def _example(
 ) -> Example:
     """Return the candidates of one search, among all tools or among those allowed."""
     search = Search(index=index, understood=understood, calibration=neutral(), width=WIDTH, allowed=allowed)
-    found = search.by_meaning(index.semantic(embedder), vectors, no_tool_of(embedder))
+    found = search.by_meaning(index.semantic(embedder), vectors, no_tool_of(embedder), contrast_of(embedder))
     whole = found.whole
     keys = [index.catalogue.tools[position].key for position in whole.positions.tolist()]
     return Example(

@@ -18,6 +18,10 @@ SETS = (
     "toolbench_stable",
 )
 """The development sets whose labels name tools."""
+FURTHER = ("vendor_dev", "acebench_en")
+"""Further sets to which the maps are fitted: vendors' tests of their own servers, and functions."""
+KOREAN = "functionchat_ko"
+"""A set in Korean. Only the confidence is fitted to it."""
 
 WRITTEN = Path(__file__).parent / "written"
 """What people say, written for toolroute and labelled with the tools that it takes."""

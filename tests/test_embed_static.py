@@ -32,6 +32,13 @@ def test_texts_that_say_nothing_are_zero_and_none_is_none() -> None:
     assert embed_tools(shipped(), []).shape == (0, shipped().dimension)
 
 
+def test_a_model_without_contrast_is_whole(tmp_path: Path) -> None:
+    assert StaticEmbedder(smaller_model(tmp_path / "model")).contrast is None
+    contrast = shipped().contrast
+    assert contrast is not None
+    assert contrast.shape == (shipped().dimension, shipped().dimension)
+
+
 @pytest.mark.parametrize("broken", ["config.json", "tokenizer.json", "model.safetensors"])
 def test_a_folder_that_is_no_model_is_told(broken: str, tmp_path: Path) -> None:
     folder = smaller_model(tmp_path / "model")

@@ -46,6 +46,17 @@ def test_a_misspelt_word_is_read_as_the_one_of_the_catalogue_and_the_text_stays(
     assert found.texts == ["refund the customer 'custmer'"]
 
 
+@pytest.mark.parametrize("value", ["019f95241e00773f88b464388b37965a", "2026-12-04", "4915123577723"])
+def test_an_identifier_is_neither_searched_nor_embedded(value: str) -> None:
+    found = understand(f"cancel cart {value}", known=terms("cancel a cart"))
+    assert found.texts == ["cancel cart "]
+    assert set(found.terms) == {"cancel", "cart"}
+
+
+def test_a_number_of_the_catalogue_is_searched() -> None:
+    assert set(understand("open base64 file 7", known=terms("base64 file")).terms) == {"open", "base64", "file"}
+
+
 def test_what_is_left_out_has_no_terms_unless_it_is_all_there_is() -> None:
     found = understand("list the objects, don't delete any")
     assert (set(found.terms), found.left_out, found.asks_nothing) == ({"list", "object"}, ("don't delete any",), False)

@@ -65,13 +65,18 @@ def supported(chances: Probabilities, factors: Probabilities | float) -> Probabi
     return chances * factors / (1 - chances + chances * factors)
 
 
+FITTED = 0.8
+"""The weight of the map that was fitted on both legs' features. With .5, one leg that is sure and wrong leads more
+often: hit@1 of the nine development sets is .7525 instead of .7531, of sister tools .662 instead of .700."""
+
+
 def vote(keyword: Probabilities, semantic: Probabilities) -> Probabilities:
     """Return 0.6 * max + 0.4 * min of the legs' probabilities, so that agreement never loses to a single vote."""
     return 0.6 * np.maximum(keyword, semantic) + 0.4 * np.minimum(keyword, semantic)
 
 
 def blend(keyword: Probabilities, semantic: Probabilities, fitted: Probabilities) -> Probabilities:
-    """Return the mean, in log-odds, of the vote and of the map fitted on both legs' features.
+    """Return the weighted mean, in log-odds, of the vote and of the map fitted on both legs' features.
 
     The map alone prefers the leg that its training queries favoured. The vote alone does not use the features.
 
@@ -80,7 +85,7 @@ def blend(keyword: Probabilities, semantic: Probabilities, fitted: Probabilities
         semantic: The probabilities by the semantic leg.
         fitted: The probabilities by the map.
     """
-    odds = (log_odds(vote(keyword, semantic), 1e-5) + log_odds(fitted, 1e-5)) / 2
+    odds = (1 - FITTED) * log_odds(vote(keyword, semantic), 1e-5) + FITTED * log_odds(fitted, 1e-5)
     return np.asarray(1 / (1 + np.exp(-odds)))
 
 

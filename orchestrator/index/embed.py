@@ -30,6 +30,8 @@ Vectors = NDArray[np.float32]
 """A float32 array of shape [texts, dimension]. Each row has length 1, or is zero if the text has no known word."""
 
 _PARTS = ("config.json", "model.safetensors", "tokenizer.json")
+_CONTRAST = "contrast.npy"
+"""The file of the contrast matrix in a model's folder. It is optional, and `python -m research.contrast` makes it."""
 _CONTINUES = "##"
 """The start of a token that continues a word, in a WordPiece vocabulary."""
 _WORD = re.compile(r"(?<![A-Za-z0-9_])[^\W\d_]+(?![A-Za-z0-9_])")
@@ -160,6 +162,11 @@ def no_tool_of(embedder: Embedder) -> NDArray[np.float32] | None:
     return embedder.no_tool if isinstance(embedder, StaticEmbedder) else None
 
 
+def contrast_of(embedder: Embedder) -> NDArray[np.float32] | None:
+    """Return the embedder's contrast matrix [dimension, dimension], or None if it has none."""
+    return embedder.contrast if isinstance(embedder, StaticEmbedder) else None
+
+
 def unfamiliar_to(embedder: Embedder, text: str) -> float | None:
     """Return the share of a text that the embedder hardly knows, or None for an embedder that does not show tokens."""
     return embedder.unfamiliar(text) if isinstance(embedder, StaticEmbedder) else None
@@ -167,6 +174,13 @@ def unfamiliar_to(embedder: Embedder, text: str) -> float | None:
 
 def _read_model(folder: Path) -> tuple[bytes, bytes]:
     return (folder / "model.safetensors").read_bytes(), (folder / "tokenizer.json").read_bytes()
+
+
+def _read_contrast(folder: Path) -> NDArray[np.float32] | None:
+    file = folder / _CONTRAST
+    if not file.exists():
+        return None
+    return np.asarray(np.load(file, allow_pickle=False), np.float32)
 
 
 def _static_id(model: bytes, tokenizer: bytes) -> str:
@@ -177,8 +191,12 @@ def _static_id(model: bytes, tokenizer: bytes) -> str:
 class StaticEmbedder:
     """A static model in model2vec's folder format: the weighted sum of a vector per token, scaled to length 1.
 
-    It opens on first use. A query takes about 0.1 ms and no network. `no_tool` is the embedding of requests that need
-    no tool [dimension], or None if its config.json has no such text.
+    It opens on first use. A query takes about 0.1 ms and no network.
+
+    Attributes:
+        no_tool: The embedding of requests that need no tool [dimension], or None if its config.json has no such text.
+        contrast: The matrix that tells the tools of one server apart: `query @ contrast @ tool` is the log-odds of a
+            tool among its sisters, up to a constant [dimension, dimension]. None if the folder has no `contrast.npy`.
     """
 
     remote = False
@@ -188,6 +206,7 @@ class StaticEmbedder:
             config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
             model, tokenizer = _read_model(folder)
             self._load(model, tokenizer)
+            self.contrast = _read_contrast(folder)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             raise InvalidConfig(f"{folder} is not a model2vec folder ({error}): it needs {', '.join(_PARTS)}") from None
         talk = config.get("no_tool") if isinstance(config, dict) else None

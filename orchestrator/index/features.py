@@ -53,6 +53,9 @@ SEMANTIC = (
     "cos_best_clause",
     "cos_server",
     "cos_clause_rank",
+    "contrast_behind_best",
+    "contrast_margin",
+    "contrast_in_server",
 )
 _LEAST = 1e-9
 """The least divisor, for queries whose words no tool has."""
@@ -161,6 +164,7 @@ def semantic_features(
     index: SemanticIndex,
     cosines: NDArray[np.float32],
     candidates: CandidateSet,
+    contrasted: NDArray[np.float32],
     among: NDArray[np.bool_] | None = None,
 ) -> Rows:
     """Return the SEMANTIC features of the candidates.
@@ -169,6 +173,7 @@ def semantic_features(
         index: The index.
         cosines: Cosines, shape [parts, tools].
         candidates: The candidates.
+        contrasted: The vectors whose products with the tools' vectors tell sister tools apart [parts, dimension].
         among: True for each searched tool [tools].
     """
     if not len(candidates):
@@ -188,6 +193,8 @@ def semantic_features(
         best_clause[candidates.whole] = behind.max(axis=0)
         clause_rank = log_rank.copy()
         clause_rank[candidates.whole] = _best_rank(behind)
+    contrast = _contrast(index, contrasted, candidates)
+    contrast_ranking = _ranking(contrast, candidates)
     columns: dict[str, Column] = {
         "cos": cosine,
         "cos_behind_best": behind_best,
@@ -197,8 +204,31 @@ def semantic_features(
         "cos_best_clause": best_clause,
         "cos_server": _behind_best_server(index, exact, candidates, among),
         "cos_clause_rank": clause_rank,
+        "contrast_behind_best": contrast - candidates.per_row(contrast_ranking.best),
+        "contrast_margin": contrast_ranking.margins,
+        "contrast_in_server": _behind_best_of_server(index, contrast, candidates),
     }
     return _matrix(columns, SEMANTIC)
+
+
+def _contrast(index: SemanticIndex, contrasted: NDArray[np.float32], candidates: CandidateSet) -> Column:
+    """Return the product of each candidate's vector with the contrasted vector of its part."""
+    vectors = index.vectors[candidates.positions]
+    column = np.empty(len(candidates))
+    for part, rows in enumerate(candidates.rows):
+        column[rows] = vectors[rows] @ contrasted[part]
+    return column
+
+
+def _behind_best_of_server(index: SemanticIndex, values: Column, candidates: CandidateSet) -> Column:
+    """Return each value less the best one of its server in its part."""
+    servers, server_row = np.unique(index.server_of[candidates.positions], return_inverse=True)
+    column = values.copy()
+    for rows in candidates.rows:
+        best = np.full(len(servers), -np.inf)
+        np.maximum.at(best, server_row[rows], values[rows])
+        column[rows] -= best[server_row[rows]]
+    return column
 
 
 def _behind_best_server(

@@ -52,6 +52,10 @@ NEARER, STEEPER, LEAST_ASKED = 0.5, 6.0, 0.2
 which the doubt begins, its slope, and the smallest factor on the odds. Chosen on our own tasks and the development
 sets."""
 
+UNCONTRASTED = 20.0
+"""The factor on cosines for an embedder without a contrast matrix. The matrix is fitted from this multiple of the
+identity."""
+
 Chances = NDArray[np.float64]
 """The probability of each tool to be right for each part alone, shape [parts, tools]."""
 
@@ -148,11 +152,13 @@ class _Meaning(NamedTuple):
     Attributes:
         semantic: The semantic side of the index.
         cosines: The cosine of each tool with each part [parts, tools].
+        contrasted: The vectors whose products with the tools' vectors tell sister tools apart [parts, dimension].
         no_tool: The cosine of each part with requests that need no tool [parts], or None.
     """
 
     semantic: SemanticIndex
     cosines: NDArray[np.float32]
+    contrasted: NDArray[np.float32]
     no_tool: NDArray[Any] | None
 
 
@@ -236,6 +242,7 @@ class Search:
         semantic: SemanticIndex,
         vectors: NDArray[np.float32],
         no_tool: NDArray[np.float32] | None = None,
+        contrast: NDArray[np.float32] | None = None,
         *,
         words: bool = True,
     ) -> Candidates:
@@ -245,6 +252,7 @@ class Search:
             semantic: The semantic side of the index.
             vectors: Embeddings of the whole task and its parts [1 + parts, dimension].
             no_tool: The embedding of requests that need no tool.
+            contrast: The embedder's contrast matrix. Without one, cosines on the same scale take its place.
             words: Include the keyword leg.
         """
         cosines = semantic.score(vectors, self.allowed)
@@ -258,6 +266,7 @@ class Search:
         meaning = _Meaning(
             semantic=semantic,
             cosines=cosines,
+            contrasted=vectors * UNCONTRASTED if contrast is None else vectors @ contrast,
             no_tool=None if no_tool is None else vectors @ no_tool,
         )
         return self._describe(CandidateSet(parts, len(self.understood.parts)), meaning, words=words)
@@ -343,7 +352,7 @@ class Search:
         keyword = supported(calibration.keyword(rows, queries) * overlap, factor)
         if meaning is None:
             return _Evidence(rows=rows, overlap=overlap, keyword=keyword, semantic=None, chances=keyword)
-        by_meaning = semantic_features(meaning.semantic, meaning.cosines, candidates, self.allowed)
+        by_meaning = semantic_features(meaning.semantic, meaning.cosines, candidates, meaning.contrasted, self.allowed)
         rows = np.concatenate([rows, by_meaning], axis=1)
         semantic = supported(calibration.semantic(by_meaning, queries), factor)
         chances = semantic

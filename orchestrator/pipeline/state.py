@@ -58,6 +58,7 @@ class Task:
         calibration: The maps from features to probabilities.
         embed: Embeds texts. Each call may go to an endpoint.
         no_tool: Returns the embedding of requests that need no tool, or None if the embedder has none.
+        contrast: Returns the embedder's matrix that tells sister tools apart, or None if the embedder has none.
         unfamiliar_to: Returns the share of a text's tokens that the embedder hardly knows, or None.
         leans: Whether the task is understood only with the earlier turns of the conversation.
         remote: Whether embedding is a call to an endpoint.
@@ -80,6 +81,7 @@ class Task:
     calibration: Calibration
     embed: Embed
     no_tool: Callable[[], NDArray[np.float32] | None] = lambda: None
+    contrast: Callable[[], NDArray[np.float32] | None] = lambda: None
     unfamiliar_to: Callable[[str], float | None] = lambda _: None
     leans: bool = False
     remote: bool = False

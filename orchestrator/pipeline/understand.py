@@ -20,6 +20,10 @@ _FOLDERS = re.compile(r"(?<![^\s\"'`(])[~.]{0,2}/(?:[\w.-]+/)*(?=[\w.-])")
 """The folders of a path are removed, because they do not describe the tool and change the vector of a short part: "...
 the git status of repo_path /tmp/x/repo" was bound to `git_show`."""
 
+_IDENTIFIER = re.compile(r"(?<![^\W_])(?=[\w-]*\d)(?=[\w-]*[^\W_]{6}|(?:[\w-]*\d){3})[\w-]{6,}")
+"""An identifier, a date or a long number, such as 019f95241e00 or 2026-12-04. It is a value, and its pieces have
+vectors of other words: 8 % of the tasks of the development sets have one."""
+
 _NO_WORDS: frozenset[str] = frozenset()
 
 
@@ -90,11 +94,14 @@ class Understood:
 
     @property
     def texts(self) -> list[str]:
-        """The texts to embed: the whole task, its parts, the earlier texts. A path is replaced by its last name."""
+        """The texts to embed: the whole task, its parts, the earlier texts, without identifiers.
+
+        A path is replaced by its last name.
+        """
         whole = _respelt(self.asked, self.corrected)
         parts = [part.meant for part in self.parts]
         earlier = [text for text, _ in self.earlier]
-        return [_FOLDERS.sub("", spelt_out(text)) for text in (whole, *parts, *earlier)]
+        return [_IDENTIFIER.sub("", _FOLDERS.sub("", spelt_out(text))) for text in (whole, *parts, *earlier)]
 
 
 def understand(
@@ -120,10 +127,10 @@ def understand(
     text = clean(query)
     asked, left_out = split_left_out(text)
     corrected = {} if known is None else corrections(_plain_words(asked), known)
-    whole = _clause(asked, corrected, actions)
-    words, weights, pairs = _with_earlier(whole, earlier)
+    whole = _clause(asked, corrected, known, actions)
+    words, weights, pairs = _with_earlier(whole, earlier, known)
     parts = split_clauses(asked, actions)
-    clauses = [_clause(part, corrected, actions) for part in parts] if len(parts) > 1 else []
+    clauses = [_clause(part, corrected, known, actions) for part in parts] if len(parts) > 1 else []
     return Understood(
         text=text,
         asked=asked,
@@ -134,19 +141,19 @@ def understand(
         earlier=tuple(earlier),
         corrected=corrected,
         left_out=left_out,
-        needs=tuple(replace(_clause(need, {}, actions), acts=True) for need in needs),
+        needs=tuple(replace(_clause(need, {}, known, actions), acts=True) for need in needs),
     )
 
 
 def _with_earlier(
-    whole: Clause, earlier: Sequence[tuple[str, float]]
+    whole: Clause, earlier: Sequence[tuple[str, float]], known: Container[str] | None
 ) -> tuple[list[tuple[str, str]], dict[str, float], dict[Pair, float]]:
     """Return the words, weights and pairs of a task with those of the earlier texts that it leans on."""
-    words = _words(whole.meant)
+    words = _words(whole.meant, known)
     weights = dict(whole.terms)
     pairs = dict(whole.pairs)
     for text, weight in earlier:
-        earlier_words = _words(clean(text))
+        earlier_words = _words(clean(text), known)
         earlier_terms = [term for term, _ in earlier_words]
         earlier_weights = {term: weight * count**0.5 for term, count in Counter(earlier_terms).items()}
         words += earlier_words
@@ -155,9 +162,11 @@ def _with_earlier(
     return words, weights, pairs
 
 
-def _clause(text: str, corrected: Mapping[str, str], actions: frozenset[str]) -> Clause:
+def _clause(
+    text: str, corrected: Mapping[str, str], known: Container[str] | None, actions: frozenset[str]
+) -> Clause:
     meant = _respelt(text, corrected)
-    terms_in_order = [term for term, _ in _words(meant)]
+    terms_in_order = [term for term, _ in _words(meant, known)]
     weights = _weights(meant, terms_in_order)
     return Clause(
         text=text,
@@ -201,9 +210,18 @@ def _respelt(text: str, corrected: Mapping[str, str]) -> str:
     return "".join([*parts, text[end:]])
 
 
-def _words(text: str) -> list[tuple[str, str]]:
-    """Return the terms, each with its word. If the task has only stop words ("who am i"), they are used."""
+def _words(text: str, known: Container[str] | None) -> list[tuple[str, str]]:
+    """Return the terms, each with its word. If the task has only stop words ("who am i"), they are used.
+
+    Numbers and identifiers that the catalogue does not have are values. They do not count as unknown words.
+    """
     pairs = terms_and_words(text)
+    if known is not None:
+        pairs = [(term, word) for term, word in pairs if term in known or not _has_digit(term)]
     if pairs:
         return pairs
     return [(word, word) for word in islice(split_words(text[:MAX_CUT]), MAX_STOP_WORDS)]
+
+
+def _has_digit(term: str) -> bool:
+    return not term.isalpha() and any(character.isdigit() for character in term)

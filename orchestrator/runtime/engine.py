@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.index.calibration import Calibration
-from orchestrator.index.embed import no_tool_of, unfamiliar_to
+from orchestrator.index.embed import contrast_of, no_tool_of, unfamiliar_to
 from orchestrator.index.index import Index
 from orchestrator.options import Options
 from orchestrator.pipeline.conversation import earlier_texts
@@ -145,6 +145,7 @@ class RouteEngine:
             calibration=self.calibration if past is None else past.claims.on(self.calibration),
             embed=lambda texts: embedding.vectors(index, texts),
             no_tool=lambda: no_tool_of(embedding.embedder),
+            contrast=lambda: contrast_of(embedding.embedder),
             unfamiliar_to=lambda text: unfamiliar_to(embedding.embedder, text),
             leans=bool(earlier),
             remote=past is not None and embedding.embedder.remote,

@@ -22,7 +22,9 @@ def keyword(state: State) -> State:
     search = search_of(state)
     candidates = words = search.by_keyword()
     if state.vectors is not None and state.task.index.vectors is not None:
-        candidates = search.by_meaning(state.task.index.vectors, state.vectors, state.task.no_tool())
+        candidates = search.by_meaning(
+            state.task.index.vectors, state.vectors, state.task.no_tool(), state.task.contrast()
+        )
     return replace(state, candidates=candidates, gate_confidence=words.gate_confidence)
 
 

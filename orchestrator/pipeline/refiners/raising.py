@@ -124,7 +124,8 @@ def lift_named(state: State) -> State:
     if not lifted:
         return state
     is_lifted = np.isin(state.candidates.whole.positions, list(lifted))
-    confidence = max(state.confidence, state.candidates.confidence(is_lifted))
+    # A server's name says which server, and not which tool: the mean is right more often than the larger one.
+    confidence = (state.confidence + state.candidates.confidence(is_lifted)) / 2
     names: dict[str, str] = {}
     for mention in state.explicit.wanting:
         names.setdefault(mention.server, mention.said)
