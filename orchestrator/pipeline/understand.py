@@ -162,9 +162,7 @@ def _with_earlier(
     return words, weights, pairs
 
 
-def _clause(
-    text: str, corrected: Mapping[str, str], known: Container[str] | None, actions: frozenset[str]
-) -> Clause:
+def _clause(text: str, corrected: Mapping[str, str], known: Container[str] | None, actions: frozenset[str]) -> Clause:
     meant = _respelt(text, corrected)
     terms_in_order = [term for term, _ in _words(meant, known)]
     weights = _weights(meant, terms_in_order)
