@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -501,3 +502,8 @@ async def test_one_tenants_long_tasks_delay_no_other_tenant() -> None:
         answered = sum(task.done() for task in waiting)
         await asyncio.gather(*waiting)
     assert answered < 8
+
+
+def test_a_pickled_router_says_why_not() -> None:
+    with pytest.raises(TypeError, match="a Router cannot be pickled, because it has open stores and threads"):
+        pickle.dumps(Router(sample()))

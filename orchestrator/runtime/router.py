@@ -5,11 +5,10 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 from uuid import uuid4
 
 import numpy as np
@@ -149,9 +148,15 @@ class Router:
 
         Close only the Router from which it was made.
         """
-        other = copy(self)
-        other.engine = self.engine.with_catalogue(catalogue)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), engine=self.engine.with_catalogue(catalogue))
         return other
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Router cannot be pickled, because it has open stores and threads: make one in each process, from the "
+            "same catalogue, store and Options"
+        )
 
     def _opened(self, place: Store | str | Path, embedding: Embedding, entries: Mapping[str, str] | None) -> Store:
         """Return a given Store, or open the place. Only the first one is restricted to the entries."""

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -206,7 +207,9 @@ class HttpExecutor(Executor):
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> None:
         if not url.startswith(("http://", "https://")):
             raise InvalidConfig(f"url={url!r}: give an address that starts with http:// or https://")
-        self.url, self.timeout_s, self._headers = url, timeout_s, dict(headers or {})
+        self.url = url
+        self.timeout_s = timeout_s
+        self._headers = dict(headers or {})
         for name, value in self._headers.items():
             if not (name + value).isascii() or not value.isprintable() or value != value.strip():
                 raise InvalidConfig(
@@ -292,18 +295,20 @@ class _FunctionExecutor(Executor):
         self._turns = turns
 
     async def execute(self, call: ToolCall) -> ToolResult:
-        given: tuple[Any, ...] = (call,) if self._whole_call else ()
-        named = {} if self._whole_call else call.arguments
-        function = self._function
-        called = getattr(type(function), "__call__", None)  # noqa: B004  (of an object called like a function)
-        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
-            return as_result(await function(*given, **named))
-        return await self._in_thread(call, *given, **named)
+        run = self._bound(call)
+        called = getattr(type(self._function), "__call__", None)  # noqa: B004  (of an object called like a function)
+        if inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(called):
+            return as_result(await run())
+        return await self._in_thread(call, run)
 
-    async def _in_thread(self, call: ToolCall, /, *given: Any, **named: Any) -> ToolResult:
+    def _bound(self, call: ToolCall) -> Callable[[], Any]:
+        """Return the function with its input: the whole call, or the arguments by name."""
+        return partial(self._function, call) if self._whole_call else partial(self._function, **call.arguments)
+
+    async def _in_thread(self, call: ToolCall, run: Callable[[], Any]) -> ToolResult:
         """Return the function's answer. The thread reads it too, because a generator computes while it is read."""
         give_back = self._turns.take(call.tenant)
-        work = self._threads.begin(lambda: as_result(self._function(*given, **named)))
+        work = self._threads.begin(lambda: as_result(run()))
         work.add_done_callback(lambda _: give_back())
         return await asyncio.wrap_future(work)
 
@@ -338,7 +343,8 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
 
 
 def _executor(name: str, given: Registered, threads: Threads, turns: Turns) -> Executor:
-    is_kind, (server, tool) = name in tuple(Kind), split_key(name)
+    is_kind = name in tuple(Kind)
+    server, tool = split_key(name)
     is_key = bool(tool.strip()) and (tool == "*" or key_of(server, tool) == name)
     if not is_kind and (not is_key or nearly(name, Kind)):
         kinds = ", ".join(Kind)

@@ -111,7 +111,8 @@ class Resources:
         """Write a line for the call into the audit log, if TOOLROUTE_AUDIT names one. The caller sets its fields in the
         dict.
         """
-        began, line = time.monotonic(), dict[str, Any](approval=f"policy {call.approve}" if call.approve else "")
+        began = time.monotonic()
+        line: dict[str, Any] = {"approval": f"policy {call.approve}" if call.approve else ""}
         try:
             yield line
         except BaseException as error:
@@ -119,9 +120,17 @@ class Resources:
             raise
         finally:
             if self._audit is not None:
-                given = {"arguments": arguments_digest(call.arguments), "ms": (time.monotonic() - began) * 1000, **line}
-                about: dict[str, Any] = {"tenant": call.tenant, "server": call.tool.server, "tool": call.tool.key}
-                self._audit.note(Entry(event="call", actor=f"run {run}", **about, **given))
+                entry = Entry(
+                    event="call",
+                    actor=f"run {run}",
+                    tenant=call.tenant,
+                    server=call.tool.server,
+                    tool=call.tool.key,
+                    arguments=arguments_digest(call.arguments),
+                    ms=(time.monotonic() - began) * 1000,
+                    **line,
+                )
+                self._audit.note(entry)
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -240,14 +249,17 @@ class Resources:
         Afterwards, up to `warm` servers that the matches probably need begin to connect. If the configuration cannot be
         read in time, the Decision gets a warning, and a later call reports the error.
         """
-        if self._mcp_servers is None or not any(match.tool.kind is Kind.MCP for match in decision.matches):
+        has_mcp_tool = any(match.tool.kind is Kind.MCP for match in decision.matches)
+        if self._mcp_servers is None or not has_mcp_tool:
             return decision
         self._begin_to_warm(decision)
         labels, warnings = await self._limits_at_hand(decision.tenant)
-        if (connections := self._tenants.get(decision.tenant)) is not None:
-            warnings = (*warnings, *connections.refusals(sorted({match.tool.server for match in decision.matches})))
-        matches = tuple(replace(match, tool=_limited(match.tool, labels)) for match in decision.matches)
-        return replace(decision, matches=matches, warnings=(*decision.warnings, *warnings))
+        connections = self._tenants.get(decision.tenant)
+        if connections is not None:
+            servers = {match.tool.server for match in decision.matches}
+            warnings = (*warnings, *connections.refusals(sorted(servers)))
+        matches = [replace(match, tool=_limited(match.tool, labels)) for match in decision.matches]
+        return replace(decision, matches=tuple(matches), warnings=(*decision.warnings, *warnings))
 
     async def of_catalogue(self, call: ToolCall) -> ToolCall:
         """Return the call with the tool from the tenant's catalogue, because a caller may have invented a definition.

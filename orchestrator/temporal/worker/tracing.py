@@ -31,7 +31,12 @@ def interceptors(config: Mapping[str, Any]) -> list[Any]:
         return []
     from temporalio.contrib.opentelemetry import OpenTelemetryInterceptor, OpenTelemetryPlugin, TracingInterceptor
 
-    theirs = config["client"].config(active_config=True) if "client" in config else {}
-    given = [one for place in (config, theirs) for kind in _LINKING for one in place.get(kind) or ()]
+    configs = [config]
+    if "client" in config:
+        configs.append(config["client"].config(active_config=True))
     linking = (OpenTelemetryInterceptor, OpenTelemetryPlugin, TracingInterceptor)
-    return [] if any(isinstance(one, linking) for one in given) else [TracingInterceptor()]
+    for place in configs:
+        for kind in _LINKING:
+            if any(isinstance(part, linking) for part in place.get(kind) or ()):
+                return []
+    return [TracingInterceptor()]

@@ -102,7 +102,8 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
     """
     size = check_size(f"the arguments of {call.tool.key!r}", call.arguments)
     await _room(size)
-    limits, chosen = ToolLimits.of(call.tool), chosen or Config()
+    limits = ToolLimits.of(call.tool)
+    chosen = chosen or Config()
     settings: Config = {"retry_policy": CALL_RETRY, "summary": call.tool.key[:200], **fair(call.tenant, config)}
     if is_child(call.tool):
         settings.update(chosen)
@@ -176,7 +177,8 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
 
     It has no time limit, unless the tool's own limits or the caller's options set one.
     """
-    name, own = call.tool.labels.get("workflow", call.tool.name), _config_of(limits)
+    name = call.tool.labels.get("workflow", call.tool.name)
+    own = _config_of(limits)
     try:
         answer = await workflow.execute_child_workflow(
             name,

@@ -33,8 +33,12 @@ MAX_INPUT_BYTES = 1024 * 1024
 """The maximum size of an activity's input. Above the server's limit of 2 MiB, the workflow is terminated."""
 MAX_PAYLOAD_BYTES = 1_990_000
 """The maximum size of a run's result, or of its Checkpoint, for the same reason."""
-MAX_TASK_BYTES, MAX_PLAN_BYTES, MAX_RESULTS_BYTES = 128 * 1024, 512 * 1024, 512 * 1024
-"""The maximum sizes of a run's task, of all its steps' arguments, and of all their results, so that its result fits."""
+MAX_TASK_BYTES = 128 * 1024
+"""The maximum size of a run's task."""
+MAX_PLAN_BYTES = 512 * 1024
+"""The maximum size of the arguments of all steps of a run."""
+MAX_RESULTS_BYTES = 512 * 1024
+"""The maximum size of the results of all steps of a run, so that the run's result fits into a payload."""
 
 _CLIENT_REQUESTS = (RunRequest, Limits, RouteRequest, Approval)
 _SPARE_LEVELS = 30
@@ -187,9 +191,10 @@ def hold_bytes(result: ToolResult, limit: int = MAX_RESULT_BYTES) -> ToolResult:
     structured = plain(result.structured)
     if structured is not None and _size(kept) + _size(structured) > limit:
         structured = None
-    lost_structured = structured is None and result.structured is not None
-    truncated = result.truncated or kept != text or lost_structured
-    if kept != text:
+    is_cut = kept != text
+    is_removed = structured is None and result.structured is not None
+    truncated = result.truncated or is_cut or is_removed
+    if is_cut:
         kept = f"{kept}\n[cut: {len(text) - len(kept):,} of {len(text):,} characters left out]"
     return replace(result, text=kept, structured=structured, truncated=truncated)
 

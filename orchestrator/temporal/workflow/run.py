@@ -41,9 +41,12 @@ class Run:
         stopping: Callable[[int], bool] = lambda _: False,
     ) -> None:
         done = request.checkpoint
-        self._request, self._router, self._stopping = request, router, stopping
+        self._request = request
+        self._router = router
+        self._stopping = stopping
         self._config = call_config(request, call_options)
-        self._phase, self._reason = "routing", ""
+        self._phase = "routing"
+        self._reason = ""
         self._decisions: tuple[Decision, ...] = (done.decision, *done.extra_routes) if done else ()
         self._steps: Steps | None = None
         self._budget = Budget(
@@ -135,16 +138,24 @@ class Run:
 
     async def _record(self, plan: Plan, steps: Steps, outcomes: tuple[StepOutcome, ...]) -> list[str]:
         """Record the called tools once per run. Return the reason if that failed."""
-        ends = {StepStatus.DONE: True, StepStatus.FAILED: False}
-        used = tuple(Use(tool=end.tool, ok=ends[end.status]) for end in outcomes if end.tool and end.status in ends)
+        counted = (StepStatus.DONE, StepStatus.FAILED)
+        used = [
+            Use(tool=outcome.tool, ok=outcome.status is StepStatus.DONE)
+            for outcome in outcomes
+            if outcome.tool and outcome.status in counted
+        ]
         if not used:
             return []
-        chosen = plan.model != NO_MODEL or any(steps.words.values())
-        name = f"{workflow.info().workflow_id}:{plan.id}"
-        ok, actor = not any(end.status in _WENT_WRONG for end in outcomes), self._request.actor
+        went_wrong = any(outcome.status in _WENT_WRONG for outcome in outcomes)
         try:
             await self._router.record(
-                self._decisions[0], used, ok=ok, actor=actor, name=name, source="run", chosen=chosen
+                self._decisions[0],
+                used,
+                ok=not went_wrong,
+                actor=self._request.actor,
+                name=f"{workflow.info().workflow_id}:{plan.id}",
+                source="run",
+                chosen=plan.model != NO_MODEL or any(steps.words.values()),
             )
         except FailureError as error:
             return [f"the outcome was not recorded: {described(error)[:MAX_REASON]}"]

@@ -18,7 +18,7 @@ from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, Step
-from orchestrator.records.run import Approval, RunRequest, StepOutcome, StepProgress, StepStatus
+from orchestrator.records.run import Approval, Checkpoint, RunRequest, StepOutcome, StepProgress, StepStatus
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.worker.tracing import step_ended
 from orchestrator.temporal.workflow.call import (
@@ -56,15 +56,26 @@ class Steps:
     stopping: Callable[[int], bool]
 
     def __post_init__(self) -> None:
-        done = self.request.checkpoint
-        self._started, self._slots = 0, asyncio.Semaphore(self.request.parallel_steps)
-        self.asked = dict(done.asked) if done else {}
+        self._started = 0
+        self._slots = asyncio.Semaphore(self.request.parallel_steps)
         self._present: dict[str, Tool] = {}
-        self.outcomes = {outcome.step: outcome for outcome in done.outcomes} if done else {}
-        self.filled = dict(done.filled) if done else {}
-        self.words = dict(done.approvals) if done else {}
-        self.decided_by = dict(done.decided_by) if done else {}
-        self._status: dict[str, StepStatus] = {name: outcome.status for name, outcome in self.outcomes.items()}
+        self.outcomes: dict[str, StepOutcome] = {}
+        self.asked: dict[str, str] = {}
+        self.filled: dict[str, Filled] = {}
+        self.words: dict[str, bool] = {}
+        self.decided_by: dict[str, str] = {}
+        self._status: dict[str, StepStatus] = {}
+        if self.request.checkpoint:
+            self._continue_from(self.request.checkpoint)
+
+    def _continue_from(self, done: Checkpoint) -> None:
+        self.asked.update(done.asked)
+        self.filled.update(done.filled)
+        self.words.update(done.approvals)
+        self.decided_by.update(done.decided_by)
+        for outcome in done.outcomes:
+            self.outcomes[outcome.step] = outcome
+            self._status[outcome.step] = outcome.status
 
     async def carry_out(self) -> None:
         """Carry out all steps. If the run stops, only the steps that run are finished."""
@@ -127,13 +138,17 @@ class Steps:
         return next((found for decision in self.decisions if (found := decision.tool(step.tool))), None)
 
     def _unready(self, step: Step) -> StepOutcome | None:
-        failed = [name for name in step.depends_on if self.outcomes[name].status is not StepStatus.DONE]
-        if failed:
-            ends = ", ".join(f"{name} has the status {self.outcomes[name].status}" for name in failed)
-            return _end(step, StepStatus.SKIPPED, f"a step that this step needs was not done: {ends}")
+        undone = []
+        for name in step.depends_on:
+            status = self.outcomes[name].status
+            if status is not StepStatus.DONE:
+                undone.append(f"{name} has the status {status}")
+        if undone:
+            reason = f"a step that this step needs was not done: {', '.join(undone)}"
+            return _end(step, StepStatus.SKIPPED, reason)
         if step.missing:
-            needed = ", ".join(f"{step.id}.{name}" for name in step.missing)
-            return _end(step, StepStatus.NEEDS_INPUT, f"missing: {needed}")
+            missing = [f"{step.id}.{name}" for name in step.missing]
+            return _end(step, StepStatus.NEEDS_INPUT, f"missing: {', '.join(missing)}")
         return None
 
     async def _allowed(self, step: Step, tool: Tool) -> StepOutcome | None:
@@ -231,14 +246,19 @@ class Steps:
         call = replace(self._as_call(step, tool), max_result_tokens=max(1, left))
         try:
             result = await call_tool(call, self.config)
-            ended = _end(step, StepStatus.FAILED, result.text) if result.is_error else _end(step, StepStatus.DONE)
+            ended = _end(step, StepStatus.DONE)
+            if result.is_error:
+                ended = _end(step, StepStatus.FAILED, result.text)
             ended = replace(ended, result=result)
         except (FailureError, ToolrouteError, asyncio.CancelledError) as error:
             if why_failed(error)[0] == ToolChanged.__name__:
                 raise _Changed from error
             ended = _broken(step, call, error)
-        tokens = step.argument_tokens + (ended.result.tokens if ended.result else 0)
-        return replace(ended, tokens=tokens, arguments=call.arguments if step.late else {}), tokens
+        tokens = step.argument_tokens
+        if ended.result:
+            tokens += ended.result.tokens
+        arguments = call.arguments if step.late else {}
+        return replace(ended, tokens=tokens, arguments=arguments), tokens
 
     def _as_call(self, step: Step, tool: Tool) -> ToolCall:
         return ToolCall(

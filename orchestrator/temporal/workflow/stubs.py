@@ -60,11 +60,12 @@ class ActivityStubs:
         # Temporal refuses a wrong name with a TypeError, and the workflow would then hang.
         for options in (self.route_options, self.semantic_options, self.plan_options, self.call_options):
             check_settings(options or {}, Config.__annotations__)
+        plan_options = self.plan_options or Config()
         self._route: Config = {**DEFAULT, **(self.route_options or {})}
-        self._semantic: Config = {**(self.semantic_options or {})}
-        self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **(self.plan_options or {})}
-        self._complete: Config = {**MODEL_CALL, **(self.plan_options or {})}
-        self._call: Config = {**(self.call_options or {})}
+        self._semantic = self.semantic_options or Config()
+        self._plan: Config = {**MODEL_CALL, "retry_policy": PATIENT, **plan_options}
+        self._complete: Config = {**MODEL_CALL, **plan_options}
+        self._call = self.call_options or Config()
 
     @named
     async def route(
