@@ -284,7 +284,7 @@ async def test_a_text_takes_settings_by_name_and_is_locals(router: Router) -> No
         Router(sample(), x=3)  # type: ignore[call-arg]
     with pytest.raises(InvalidInput, match="not allowed with a RouteRequest"):
         await router.route(request("create an issue"), limit=3)
-    with pytest.raises(InvalidInput, match="one of catalogue, store and stores"):
+    with pytest.raises(InvalidInput, match="a Router needs tools"):
         Router()
 
 
