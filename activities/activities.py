@@ -29,7 +29,15 @@ from orchestrator.errors import (
 from orchestrator.llm.complete import complete
 from orchestrator.llm.plan import make_plan
 from orchestrator.records import durable_names as names
-from orchestrator.records.call import ChangePolicy, PageRequest, Present, ResultPage, SyncRequest, ToolCall, ToolResult
+from orchestrator.records.call import (
+    ChangePolicy,
+    PageRequest,
+    Present,
+    ResultPage,
+    SyncRequest,
+    ToolCall,
+    ToolResult,
+)
 from orchestrator.records.completion import CompleteRequest, Completion
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import RecordRequest
@@ -71,7 +79,8 @@ class Activities:
     async def route(self, given: RawValue) -> Decision:
         """Return the Decision for a RouteRequest."""
         async with working(given, RouteRequest) as request:
-            request.validate()  # A worker serves many tenants, so a request without a tenant is an error.
+            # A worker serves many tenants, so a request without a tenant is an error.
+            request.validate()
             await self.resources.list_servers(request.tenant)
             decision = await (await self.resources.router()).route(request)
             await self.resources.check_executors(request.tenant)
@@ -84,8 +93,14 @@ class Activities:
             if activity.info().attempt > MODEL_TRIES:
                 lost = f"{MODEL_TRIES} attempts lost their worker or ran out of time"
                 request = replace(request, without_model=lost)
-            made = await make_plan(self.resources.models(), request, give_up=_gives_up, within_s=time_limit())
-            check_size("the arguments of the plan's steps", [step.arguments for step in made.steps], MAX_PLAN_BYTES)
+            made = await make_plan(
+                self.resources.models(), request, give_up=_gives_up, within_s=time_limit()
+            )
+            check_size(
+                "the arguments of the plan's steps",
+                [step.arguments for step in made.steps],
+                MAX_PLAN_BYTES,
+            )
             return made
 
     @activity.defn(name=names.COMPLETE)
@@ -108,7 +123,10 @@ class Activities:
         async with working(given, ToolCall) as call:
             with self.resources.audited(call, activity.info().workflow_id or "") as line:
                 answer = await self._called(call)
-                line |= {"result": TOOL_ERROR if answer.is_error else "ok", "bytes": len(answer.text)}
+                line |= {
+                    "result": TOOL_ERROR if answer.is_error else "ok",
+                    "bytes": len(answer.text),
+                }
                 return answer
 
     async def _called(self, call: ToolCall) -> ToolResult:
@@ -122,7 +140,10 @@ class Activities:
         confirm = partial(_confirm, call, self.resources.changes(), attempt)
         try:
             return await self.resources.execute(
-                replace(call, deadline_s=deadline_s), confirm, activity.info().task_queue, must_run=attempt.maximum > 0
+                replace(call, deadline_s=deadline_s),
+                confirm,
+                activity.info().task_queue,
+                must_run=attempt.maximum > 0,
             )
         except NoTurn:
             raise
@@ -141,7 +162,9 @@ class Activities:
         It fails if the arguments do not fit the tool, or if no executor exists for it.
         """
         async with working(given, ToolCall) as call:
-            tool = await self.resources.present(replace(call, deadline_s=call.deadline_s or time_limit()))
+            tool = await self.resources.present(
+                replace(call, deadline_s=call.deadline_s or time_limit())
+            )
             return Present(tool=None if tool.hash == call.tool.hash else tool)
 
     @activity.defn(name=names.READ_RESULT)
@@ -201,11 +224,15 @@ async def _confirm(call: ToolCall, policy: ChangePolicy, attempt: Attempt, live:
 
 
 def _sent_already(call: ToolCall) -> OutcomeUnknown:
-    return OutcomeUnknown(f"{call.tool.key}: an earlier attempt was lost; the call is not sent again", final=True)
+    return OutcomeUnknown(
+        f"{call.tool.key}: an earlier attempt was lost; the call is not sent again", final=True
+    )
 
 
 def _no_attempt_left(call: ToolCall) -> ServerUnavailable:
     """Return the error of a call whose last attempt ended without an answer, for example with its worker."""
-    error = ServerUnavailable(f"{call.tool.key}: none of {call.attempts} attempts brought an answer")
+    error = ServerUnavailable(
+        f"{call.tool.key}: none of {call.attempts} attempts brought an answer"
+    )
     error.retry = False
     return error

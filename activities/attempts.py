@@ -84,7 +84,9 @@ class Attempt:
             return None
         growth = policy.backoff_coefficient ** min(self.number - 1, _MOST_COUNTED)
         seconds = policy.initial_interval.total_seconds() * growth
-        longest = policy.maximum_interval.total_seconds() if policy.maximum_interval else MOST_WAIT_S
+        longest = (
+            policy.maximum_interval.total_seconds() if policy.maximum_interval else MOST_WAIT_S
+        )
         return timedelta(seconds=min(seconds, longest))
 
 

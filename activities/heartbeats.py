@@ -105,7 +105,9 @@ class _Heart:
             self._pulses.add(pulse)
             if not self._watched:
                 self._watched = True
-                threading.Thread(target=lambda: asyncio.run(self._look()), name="toolroute heart", daemon=True).start()
+                threading.Thread(
+                    target=lambda: asyncio.run(self._look()), name="toolroute heart", daemon=True
+                ).start()
 
     def forget(self, pulse: _Pulse) -> None:
         with self._lock:
@@ -144,7 +146,9 @@ class _Heart:
 _HEART = _Heart()
 
 _OURS = (str(Path(__file__).parent), str(Path(errors.__file__).parent))
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+_LIBRARIES = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
 
 
 def users_frame(innermost: FrameType | None) -> FrameType | None:
@@ -168,7 +172,10 @@ def users_frame(innermost: FrameType | None) -> FrameType | None:
 def _frames_in_loop(innermost: FrameType | None) -> Sequence[FrameType]:
     """Return the frames of the callback that a loop runs, innermost first."""
     frames = []
-    while innermost is not None and Path(innermost.f_code.co_filename).parts[-2:] != ("asyncio", "events.py"):
+    while innermost is not None and Path(innermost.f_code.co_filename).parts[-2:] != (
+        "asyncio",
+        "events.py",
+    ):
         frames.append(innermost)
         innermost = innermost.f_back
     return frames if innermost is not None else []

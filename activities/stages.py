@@ -41,7 +41,9 @@ class StageActivities:
         return await self._find(request, None, names.MATCH_ALWAYS_AVAILABLE)
 
     @activity.defn(name=names.DETECT_EXPLICIT_SERVER)
-    async def detect_explicit_server(self, request: RawValue, before: RawValue = NOTHING) -> Findings:
+    async def detect_explicit_server(
+        self, request: RawValue, before: RawValue = NOTHING
+    ) -> Findings:
         """Return the Findings with the servers that a RouteRequest names."""
         return await self._find(request, before, names.DETECT_EXPLICIT_SERVER)
 
@@ -56,7 +58,9 @@ class StageActivities:
         return await self._find(request, before, names.SEMANTIC_FALLBACK)
 
     @activity.defn(name=names.MERGE)
-    async def merge(self, request: RawValue, before: RawValue = NOTHING, keyword_alone: str = "") -> Decision:
+    async def merge(
+        self, request: RawValue, before: RawValue = NOTHING, keyword_alone: str = ""
+    ) -> Decision:
         """Return the Decision for a RouteRequest.
 
         Args:

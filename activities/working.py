@@ -49,7 +49,9 @@ async def working(given: RawValue, kind: type[Record]) -> AsyncIterator[Record]:
             next_retry_delay=attempt.until_turn(),
         ) from None
     except ToolrouteError as error:
-        raise _failure(error, attempt, again=_helps_again(error, call) and _is_left(attempt, call)) from _short(error)
+        raise _failure(
+            error, attempt, again=_helps_again(error, call) and _is_left(attempt, call)
+        ) from _short(error)
     except ApplicationError as error:
         may_repeat = _replayable(call) and _is_left(attempt, call)
         raise _as_given(error, may_repeat, attempt) from _short(error.__cause__)
@@ -74,7 +76,9 @@ def _is_left(attempt: Attempt, call: ToolCall | None) -> bool:
 
 
 def _helps_again(error: ToolrouteError, call: ToolCall | None) -> bool:
-    return error.retry or (_replayable(call) and isinstance(error, OutcomeUnknown) and not error.final)
+    return error.retry or (
+        _replayable(call) and isinstance(error, OutcomeUnknown) and not error.final
+    )
 
 
 def time_limit() -> float | None:
@@ -128,7 +132,9 @@ def _delay(error: Exception, attempt: Attempt) -> timedelta | None:
 
 def _cut(text: str) -> str:
     left_out = len(text) - MAX_MESSAGE
-    return text if left_out <= 0 else f"{text[:MAX_MESSAGE]} [cut: {left_out:,} characters left out]"
+    return (
+        text if left_out <= 0 else f"{text[:MAX_MESSAGE]} [cut: {left_out:,} characters left out]"
+    )
 
 
 def _short(error: BaseException | None) -> BaseException | None:

@@ -16,7 +16,16 @@ from orchestrator.mcp.listing.offers import Offer
 from orchestrator.records.tool import Match
 from orchestrator.server.search_answer import matches_shown
 
-SETS = ("azure_mcp", "bfcl", "metatool", "restbench", "seal_tools", "toolalpaca", "toolbench_stable", "api_bank")
+SETS = (
+    "azure_mcp",
+    "bfcl",
+    "metatool",
+    "restbench",
+    "seal_tools",
+    "toolalpaca",
+    "toolbench_stable",
+    "api_bank",
+)
 NONE: dict[str, Offer] = {}
 
 
@@ -28,7 +37,9 @@ def whole(match: Match) -> dict[str, object]:
 
 
 async def measure(data: Path, queries: int, limit: int) -> None:
-    print("| set | whole definitions (tokens, mean) | first whole, others a line | ratio |\n| --- | --- | --- | --- |")
+    print(
+        "| set | whole definitions (tokens, mean) | first whole, others a line | ratio |\n| --- | --- | --- | --- |"
+    )
     for name in SETS:
         given = read_set(data / "bench" / name)
         before, after = list[int](), list[int]()
@@ -36,7 +47,9 @@ async def measure(data: Path, queries: int, limit: int) -> None:
             for query in given.queries[:queries]:
                 found = list((await router.route(query.text, limit=limit)).matches)
                 before.append(count_tokens(compact([whole(match) for match in found])))
-                after.append(count_tokens(compact(matches_shown(found, NONE, (), first_complete=True))))
+                after.append(
+                    count_tokens(compact(matches_shown(found, NONE, (), first_complete=True)))
+                )
         old, new = statistics.mean(before), statistics.mean(after)
         print(f"| {name} | {old:,.0f} | {new:,.0f} | {new / old:.2f} |")
 

@@ -106,7 +106,10 @@ def table(decisions: list[Decision], tools: list[Tool]) -> str:
         "one list that grows, `delta.tools()`": one_list,
         'appended, `delta.items("additional_tools")`': items,
     }
-    lines = ["| tools of each turn | prompt tokens | cached | read again |", "| --- | --- | --- | --- |"]
+    lines = [
+        "| tools of each turn | prompt tokens | cached | read again |",
+        "| --- | --- | --- | --- |",
+    ]
     for name, request in ways.items():
         total, cached = measured(request, decisions)
         lines.append(f"| {name} | {total:,} | {cached / total:.0%} | {total - cached:,} |")

@@ -48,12 +48,18 @@ def calls_of(work: Callable[[], object]) -> int:
 def counted(copies: int) -> dict[str, int]:
     """Return the calls by route hint, among this number of copies of the sample tools, each on its own servers."""
     tools = read_tools(SAMPLE)
-    many = [replace(own, server=f"{own.server}{n or ''}", hash="") for n in range(copies) for own in tools]
+    many = [
+        replace(own, server=f"{own.server}{n or ''}", hash="")
+        for n in range(copies)
+        for own in tools
+    ]
     router, loop = Router(Catalogue(many)), asyncio.new_event_loop()
 
     def route(hint: RouteHint) -> None:
         for task in TASKS:
-            loop.run_until_complete(router.route(RouteRequest(query=task, tenant="local", route_hint=hint)))
+            loop.run_until_complete(
+                router.route(RouteRequest(query=task, tenant="local", route_hint=hint))
+            )
 
     found = {}
     for hint in (RouteHint.KEYWORD, RouteHint.SEMANTIC):

@@ -41,7 +41,11 @@ def real_servers(folder: Path) -> dict[str, tuple[dict[str, Any], str, dict[str,
     if node_servers_installed:
         memory = node_entry("memory", MEMORY_FILE_PATH=str(folder / "memory.json"))
         servers["everything"] = (node_entry("everything"), "echo", {"message": "hello"})
-        servers["filesystem"] = (node_entry("filesystem", str(folder)), "list_directory", {"path": str(folder)})
+        servers["filesystem"] = (
+            node_entry("filesystem", str(folder)),
+            "list_directory",
+            {"path": str(folder)},
+        )
         servers["memory"] = (memory, "read_graph", {})
     return servers
 
@@ -58,7 +62,11 @@ async def knowing(folder: Path) -> None:
     store = Store(folder / "store", embedder=lambda: embedder_for(Options()))
     for number in range(50):
         tools = [
-            Tool(server=f"server{number}", name=f"tool_{position}", description=f"Task {position} of part {number}")
+            Tool(
+                server=f"server{number}",
+                name=f"tool_{position}",
+                description=f"Task {position} of part {number}",
+            )
             for position in range(20)
         ]
         store.replace_server(TENANT, f"server{number}", tools)
@@ -71,20 +79,26 @@ async def knowing(folder: Path) -> None:
     listing: list[float] = []
     counts: list[int] = []
     for _ in range(3):
-        async with Connections({"mcpServers": {name: spec for name, (spec, _, _) in servers.items()}}) as pool:
+        async with Connections(
+            {"mcpServers": {name: spec for name, (spec, _, _) in servers.items()}}
+        ) as pool:
             with timed(listing):
                 listed = await asyncio.gather(*map(pool.tools, servers))
             counts.append(sum(map(len, listed)))
     print("| known how | servers | tools | ms (median) |\n| --- | --- | --- | --- |")
     print(f"| from the store (a folder) | 50 | 1,000 | {statistics.median(cold):.0f} |")
-    print(f"| connected and listed | {len(servers)} | {counts[0]} | {statistics.median(listing):.0f} |\n")
+    print(
+        f"| connected and listed | {len(servers)} | {counts[0]} | {statistics.median(listing):.0f} |\n"
+    )
 
 
 async def calling(folder: Path, calls: int) -> None:
     """Return table 2. The two ways take turns, so that a busy machine slows both. The ratio is the median of their
     ratios.
     """
-    print("| server | first call, bare (ms) | first call, pool | warm p50, bare | warm p50, pool | ratio |")
+    print(
+        "| server | first call, bare (ms) | first call, pool | warm p50, bare | warm p50, pool | ratio |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     for name, (spec, tool, arguments) in real_servers(folder).items():
         first_bare: list[float] = []
@@ -96,7 +110,9 @@ async def calling(folder: Path, calls: int) -> None:
             await _pooled(name, spec, tool, arguments, first_pool)
         await _bare(spec, tool, arguments, [], (name, calls, warm_bare, warm_pool))
         bare, pool = statistics.median(warm_bare), statistics.median(warm_pool)
-        ratio = statistics.median(pooled / alone for pooled, alone in zip(warm_pool, warm_bare, strict=True))
+        ratio = statistics.median(
+            pooled / alone for pooled, alone in zip(warm_pool, warm_bare, strict=True)
+        )
         firsts = f"{statistics.median(first_bare):.0f} | {statistics.median(first_pool):.0f}"
         print(f"| {name} | {firsts} | {bare:.2f} | {pool:.2f} | {ratio:.2f} |")
     print()
@@ -109,7 +125,9 @@ async def _bare(
     first: list[float],
     turns: tuple[str, int, list[float], list[float]] | None = None,
 ) -> None:
-    parameters = StdioServerParameters(command=spec["command"], args=spec["args"], env=spec.get("env"))
+    parameters = StdioServerParameters(
+        command=spec["command"], args=spec["args"], env=spec.get("env")
+    )
     with open("/dev/null", "w") as nothing:  # noqa: ASYNC230, PTH123
         begin = time.perf_counter()
         async with Client(stdio_client(parameters, errlog=nothing)) as client:
@@ -134,7 +152,9 @@ async def _in_turns(calls: int, *ways: tuple[Callable[[], Awaitable[Any]], list[
                 await call()
 
 
-async def _pooled(name: str, spec: dict[str, Any], tool: str, arguments: dict[str, Any], first: list[float]) -> None:
+async def _pooled(
+    name: str, spec: dict[str, Any], tool: str, arguments: dict[str, Any], first: list[float]
+) -> None:
     async with Connections({"mcpServers": {name: spec}}) as pool:
         with timed(first):
             await pool.call(f"{name}:{tool}", arguments)
@@ -170,7 +190,9 @@ async def lazily(folder: Path) -> None:
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for error in errors:
         print(error, file=sys.stderr)
-    print(f"| {len(specs)} | {len(todo)} | {first} | {calls} | {len(opened)} | {len(errors)} | {seconds:.1f} |")
+    print(
+        f"| {len(specs)} | {len(todo)} | {first} | {calls} | {len(opened)} | {len(errors)} | {seconds:.1f} |"
+    )
 
 
 async def measure(calls: int) -> None:

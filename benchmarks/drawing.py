@@ -12,7 +12,9 @@ _STYLE = {
     "svg.fonttype": "none",
     "svg.hashsalt": "toolroute",
     "font.family": "sans-serif",
-    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY),
+    **dict.fromkeys(
+        ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), GREY
+    ),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,

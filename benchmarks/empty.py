@@ -18,4 +18,6 @@ class Empty:
 
     @workflow.run
     async def run(self, text: str) -> str:
-        return await workflow.execute_activity(empty, text, start_to_close_timeout=timedelta(seconds=30))
+        return await workflow.execute_activity(
+            empty, text, start_to_close_timeout=timedelta(seconds=30)
+        )

@@ -53,7 +53,10 @@ def hostile(servers: int, bad: int, order: str) -> dict[str, Any]:
         bad: The number of failing ones.
         order: The order of the failures.
     """
-    wrong = {f"{fault}_{n}": entry("faulty.py", fault) for n, fault in enumerate(islice(cycle(FAULTS.split()), bad))}
+    wrong = {
+        f"{fault}_{n}": entry("faulty.py", fault)
+        for n, fault in enumerate(islice(cycle(FAULTS.split()), bad))
+    }
     right = {f"good_{number}": entry("faulty.py", "none") for number in range(servers - bad)}
     entries = list({**wrong, **right}.items() if order == "first" else {**right, **wrong}.items())
     if order == "mixed":
@@ -64,7 +67,9 @@ def hostile(servers: int, bad: int, order: str) -> dict[str, Any]:
 async def attacked(entries: dict[str, Any], deadline_s: float = DEADLINE_S) -> Attack:
     """Sync these servers while a known tool of another one is called."""
     store = Store(embedder=lambda: embedder_for(Options()))
-    pool = Connections(config(**entries, **{KNOWN: entry("quick.py")}), connect_timeout_s=deadline_s)
+    pool = Connections(
+        config(**entries, **{KNOWN: entry("quick.py")}), connect_timeout_s=deadline_s
+    )
     async with pool:
         before, during = list[float](), list[float]()
         while len(before) < 200:
@@ -75,7 +80,9 @@ async def attacked(entries: dict[str, Any], deadline_s: float = DEADLINE_S) -> A
         while not task.done():
             during.append(await _call(pool))
         await task
-        return Attack(reports=reports, seconds=time.perf_counter() - begin, before_ms=before, during_ms=during)
+        return Attack(
+            reports=reports, seconds=time.perf_counter() - begin, before_ms=before, during_ms=during
+        )
 
 
 async def _call(pool: Connections) -> float:
@@ -99,7 +106,10 @@ async def measure(servers: int) -> None:
 
 def _show(order: str, attack: Attack, rest: str) -> None:
     before, during = p95(attack.before_ms), p95(attack.during_ms)
-    print(f"| {order} | {attack.healthy} of {rest} | {before:.1f} | {during:.1f} | {during / before:.2f} |", flush=True)
+    print(
+        f"| {order} | {attack.healthy} of {rest} | {before:.1f} | {during:.1f} | {during / before:.2f} |",
+        flush=True,
+    )
 
 
 def main() -> None:

@@ -27,7 +27,11 @@ def needed(names: Iterable[str]) -> set[str]:
 def direct(name: str) -> list[str]:
     """Return the packages that one needs by itself, without extras."""
     wanted = map(Requirement, requires(name) or ())
-    return [canonicalize_name(own.name) for own in wanted if own.marker is None or own.marker.evaluate({"extra": ""})]
+    return [
+        canonicalize_name(own.name)
+        for own in wanted
+        if own.marker is None or own.marker.evaluate({"extra": ""})
+    ]
 
 
 def megabytes(name: str) -> float:
@@ -41,12 +45,16 @@ def installed_table() -> str:
     own = direct("toolroute")
     every = needed(own)
     brought = {
-        name: {name} | needed([name]).difference(needed(other for other in own if other != name)) for name in own
+        name: {name} | needed([name]).difference(needed(other for other in own if other != name))
+        for name in own
     }
     sizes = {name: sum(map(megabytes, packages)) for name, packages in brought.items()}
     shown = sorted((name for name in own if sizes[name] >= LEAST_MB), key=lambda name: -sizes[name])
     rest = every.difference(*(brought[name] for name in shown))
-    lines = ["| a dependency, with the packages that only it brings | packages | MB |", "| --- | ---: | ---: |"]
+    lines = [
+        "| a dependency, with the packages that only it brings | packages | MB |",
+        "| --- | ---: | ---: |",
+    ]
     lines += [f"| {name} | {len(brought[name])} | {sizes[name]:.0f} |" for name in shown]
     lines.append(f"| all others | {len(rest)} | {sum(map(megabytes, rest)):.0f} |")
     lines.append(f"| **all** | {len(every)} | {sum(map(megabytes, every)):.0f} |")

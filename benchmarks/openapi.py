@@ -41,17 +41,27 @@ def tools_of(folder: Path, most: int = 0) -> Iterator[Tool]:
 def _of_document(server: str, document: dict[str, Any]) -> Iterator[Tool]:
     names = set[str]()
     for path, item in (document.get("paths") or {}).items():
-        for method in METHODS if isinstance(item, dict) else ():  # An extension, `x-...`, may be any value.
+        for method in (
+            METHODS if isinstance(item, dict) else ()
+        ):  # An extension, `x-...`, may be any value.
             if isinstance(operation := item.get(method), dict):
-                name = re.sub(r"[^A-Za-z0-9_.-]+", "_", str(operation.get("operationId") or f"{method}{path}"))
-                if name in names:  # The identifier should be unique, and in some documents it is not.
+                name = re.sub(
+                    r"[^A-Za-z0-9_.-]+", "_", str(operation.get("operationId") or f"{method}{path}")
+                )
+                # The identifier should be unique, and in some documents it is not.
+                if name in names:
                     name = f"{name}_{method}_{len(names)}"
                 names.add(name)
                 yield _tool(server, name, method, item, operation, document)
 
 
 def _tool(
-    server: str, name: str, method: str, item: dict[str, Any], operation: dict[str, Any], document: dict[str, Any]
+    server: str,
+    name: str,
+    method: str,
+    item: dict[str, Any],
+    operation: dict[str, Any],
+    document: dict[str, Any],
 ) -> Tool:
     texts = [str(operation.get(part) or "").strip() for part in ("summary", "description")]
     properties, required = dict[str, Any](), list[str]()
@@ -72,7 +82,11 @@ def _tool(
         server=server,
         name=name,
         description="\n".join(dict.fromkeys(filter(None, texts))),
-        input_schema={"type": "object", "properties": properties, "required": list(dict.fromkeys(required))},
+        input_schema={
+            "type": "object",
+            "properties": properties,
+            "required": list(dict.fromkeys(required)),
+        },
         annotations=Annotations(read_only=method in ("get", "head", "options")),
     )
 
@@ -88,7 +102,11 @@ def _schema(given: Any, document: dict[str, Any], deep: int) -> dict[str, Any]:
     kept: dict[str, Any] = {name: schema[name] for name in _KEPT if name in schema}
     for part in schema.get("allOf") or ():
         inner = _schema(part, document, deep)
-        kept = {**inner, **kept, "properties": {**inner.get("properties", {}), **kept.get("properties", {})}}
+        kept = {
+            **inner,
+            **kept,
+            "properties": {**inner.get("properties", {}), **kept.get("properties", {})},
+        }
     if deep and isinstance(own := schema.get("properties"), dict):
         inner = {name: _schema(part, document, deep - 1) for name, part in own.items()}
         kept["properties"] = {**kept.get("properties", {}), **inner}
@@ -104,20 +122,27 @@ def _resolved(given: Any, document: dict[str, Any]) -> dict[str, Any]:
             break
         found: Any = document
         for part in given["$ref"].removeprefix("#/").split("/"):
-            found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+            found = (
+                found.get(part.replace("~1", "/").replace("~0", "~"))
+                if isinstance(found, dict)
+                else None
+            )
         given = found
     return given if isinstance(given, dict) else {}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, help="the folder with the documents")
     parser.add_argument("out", type=Path, help="the file to write, a tools.jsonl")
     parser.add_argument("--tools", type=int, default=0, help="at most so many")
     given = parser.parse_args()
     with given.out.open("w", encoding="utf-8") as out:
         out.writelines(
-            f"{json.dumps(tool_to_json(tool), ensure_ascii=False)}\n" for tool in tools_of(given.folder, given.tools)
+            f"{json.dumps(tool_to_json(tool), ensure_ascii=False)}\n"
+            for tool in tools_of(given.folder, given.tools)
         )
 
 

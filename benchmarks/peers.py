@@ -67,7 +67,8 @@ def fastmcp(tools: Sequence[Tool]) -> Ranker:
     from fastmcp.server.transforms.search import BM25SearchTransform
     from fastmcp.tools.base import Tool as FastTool
 
-    logging.getLogger("mcp").setLevel(logging.ERROR)  # It tells of every name that a client may not like.
+    # It tells of every name that a client may not like.
+    logging.getLogger("mcp").setLevel(logging.ERROR)
     names = {f"{tool.server}__{tool.name}": tool.key for tool in tools}
     known = [
         FastTool(

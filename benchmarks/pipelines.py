@@ -18,7 +18,16 @@ from orchestrator.pipeline.presets import PRESETS
 from orchestrator.runtime.router import Router
 
 SETS = (
-    *("api_bank", "azure_mcp", "bfcl", "bfcl_multi_turn", "metatool", "restbench", "seal_tools", "toolalpaca"),
+    *(
+        "api_bank",
+        "azure_mcp",
+        "bfcl",
+        "bfcl_multi_turn",
+        "metatool",
+        "restbench",
+        "seal_tools",
+        "toolalpaca",
+    ),
     *("toolbench_stable", "toollinkos"),
 )
 MOST = 400
@@ -69,13 +78,18 @@ def main() -> None:
 
     _head("preset", *MEASURES, "time against default")
     for preset in PRESETS:
-        shown = [f"{mean(preset, m):.3f}" for m in MEASURES[:4]] + [f"{mean(preset, 'tokens'):,.0f}"]
+        shown = [f"{mean(preset, m):.3f}" for m in MEASURES[:4]] + [
+            f"{mean(preset, 'tokens'):,.0f}"
+        ]
         times = f"{mean(preset, 'ms'):.1f}", f"{mean(preset, 'ms') / mean('default', 'ms'):.2f}"
         _row(f"`{preset}`", *shown, *times)
     print()
     _head("recall@5 / hit@1", *PRESETS)
     for name, own in by_set.items():
-        _row(name, *(f"{own[preset]['recall@5']:.3f} / {own[preset]['hit@1']:.3f}" for preset in PRESETS))
+        _row(
+            name,
+            *(f"{own[preset]['recall@5']:.3f} / {own[preset]['hit@1']:.3f}" for preset in PRESETS),
+        )
 
 
 if __name__ == "__main__":

@@ -81,17 +81,25 @@ async def routed(
     hint, fusion = WAYS[way]
     maps = semantic_alone(maps) if way == "semantic" else maps
     async with Router(catalogue, embedder=embedder, calibration=maps) as router:
-        asked = (RouteRequest(query=q.text, tenant="local", route_hint=hint, fusion=fusion) for q in queries)
+        asked = (
+            RouteRequest(query=q.text, tenant="local", route_hint=hint, fusion=fusion)
+            for q in queries
+        )
         return [await router.route(request) for request in asked]
 
 
 def recalls(ranked: Sequence[Sequence[str]], queries: Sequence[Query]) -> Recalls:
     """Return the recall at 5 and at 10 of each order of keys."""
     pairs = zip(ranked, queries, strict=True)
-    return [(metrics.recall(order, q.relevant, 5), metrics.recall(order, q.relevant, 10)) for order, q in pairs]
+    return [
+        (metrics.recall(order, q.relevant, 5), metrics.recall(order, q.relevant, 10))
+        for order, q in pairs
+    ]
 
 
-def peer_recalls(name: str, tools: Sequence[Tool], queries: Sequence[Query], keep: Path | None) -> dict[str, Recalls]:
+def peer_recalls(
+    name: str, tools: Sequence[Tool], queries: Sequence[Query], keep: Path | None
+) -> dict[str, Recalls]:
     """Return every peer's recalls. Some need seconds for a query, so `keep` is a file of earlier results.
 
     Args:
@@ -129,7 +137,10 @@ def claims(decisions: Sequence[Decision], queries: Sequence[Query]) -> list[floa
     area = np.mean(np.cumsum(surest) / np.arange(1, len(surest) + 1))
     opened = np.mean([not decision.semantic_ran for decision in decisions])
     precision = 1.0 if worth["precision"] is None else worth["precision"]
-    return [float(x or 0) for x in (right.mean(), worth["ece"], worth["resolved"], precision, opened, area)]
+    return [
+        float(x or 0)
+        for x in (right.mean(), worth["ece"], worth["resolved"], precision, opened, area)
+    ]
 
 
 def table(columns: Sequence[str], rows: Mapping[str, Sequence[object]]) -> str:
@@ -147,7 +158,11 @@ def _cell(value: object) -> str:
 
 
 def of_sets(
-    data: Path, names: Sequence[str], maps: Mapping[str, Calibration], embedder: Embedder, keep: Path | None
+    data: Path,
+    names: Sequence[str],
+    maps: Mapping[str, Calibration],
+    embedder: Embedder,
+    keep: Path | None,
 ) -> list[str]:
     """Return the tables of recall and of confidence.
 
@@ -164,7 +179,10 @@ def of_sets(
     for name in names:
         found = read_set(data / "bench" / name)
         queries = spaced(found.queries)
-        decisions = {way: asyncio.run(routed(found.catalogue, queries, maps[name], embedder, way)) for way in WAYS}
+        decisions = {
+            way: asyncio.run(routed(found.catalogue, queries, maps[name], embedder, way))
+            for way in WAYS
+        }
         own = peer_recalls(name, found.catalogue.tools, queries, keep)
         own |= {way: recalls(keys_of(decided), queries) for way, decided in decisions.items()}
         recall_rows[name] = [own[column] for column in (*PEERS, *WAYS)]
@@ -188,7 +206,9 @@ def of_sets(
 def of_tasks(data: Path, embedder: Embedder) -> list[str]:
     """Return the table of the tasks of our own, with maps that were fitted to the sets alone."""
     folders = [data / "bench" / name for name in SETS]
-    maps = from_json(fit_all([way(folder, embedder) for way in (collect, collect_small) for folder in folders]))
+    maps = from_json(
+        fit_all([way(folder, embedder) for way in (collect, collect_small) for folder in folders])
+    )
     rows = {}
     for one in tasks(data):
         queries = [
@@ -198,7 +218,10 @@ def of_tasks(data: Path, embedder: Embedder) -> list[str]:
         ]
         ranked = keys_of(asyncio.run(routed(one.catalogue, queries, maps, embedder, "auto")))
         rows[one.name] = [len(queries), recalls(ranked, queries)]
-    return ["Tasks of our own over real servers, recall at 5 / at 10:", table(("tasks", "auto"), rows)]
+    return [
+        "Tasks of our own over real servers, recall at 5 / at 10:",
+        table(("tasks", "auto"), rows),
+    ]
 
 
 def of_no_tool(data: Path, maps: Calibration, embedder: Embedder) -> list[str]:
@@ -209,10 +232,17 @@ def of_no_tool(data: Path, maps: Calibration, embedder: Embedder) -> list[str]:
         maps: The maps.
         embedder: The embedder.
     """
-    labels = (data / "bench" / "metatool_gate" / "labels.jsonl").read_text(encoding="utf-8").splitlines()
+    labels = (
+        (data / "bench" / "metatool_gate" / "labels.jsonl").read_text(encoding="utf-8").splitlines()
+    )
     records = [json.loads(line) for line in labels]
-    queries = [Query(id=str(n), text=record["query"], relevant=frozenset()) for n, record in enumerate(records)]
-    decisions = asyncio.run(routed(Catalogue.read(data / "bench" / "metatool"), queries, maps, embedder, "auto"))
+    queries = [
+        Query(id=str(n), text=record["query"], relevant=frozenset())
+        for n, record in enumerate(records)
+    ]
+    decisions = asyncio.run(
+        routed(Catalogue.read(data / "bench" / "metatool"), queries, maps, embedder, "auto")
+    )
     rows: dict[str, list[object]] = {}
     for needed, name in ((False, "needs no tool"), (True, "needs a tool")):
         ended = [
@@ -228,7 +258,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
     parser.add_argument("--write", type=Path, help="rewrite the tables of this Markdown file")
-    parser.add_argument("--keep", type=Path, help="where the peers' figures are kept for the next time")
+    parser.add_argument(
+        "--keep", type=Path, help="where the peers' figures are kept for the next time"
+    )
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="only these sets")
     given = parser.parse_args()
     embedder = embedder_for(Options())

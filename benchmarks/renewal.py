@@ -41,7 +41,9 @@ def _at_hand(catalogue: Catalogue, vectors: Vectors) -> list[tuple[str, float]]:
 
 
 def _from_store(catalogue: Catalogue, store: Store) -> list[tuple[str, float]]:
-    store.replace_servers("local", {name: catalogue.tools[place] for name, place in catalogue.places.items()})
+    store.replace_servers(
+        "local", {name: catalogue.tools[place] for name, place in catalogue.places.items()}
+    )
     read, stored = _timed(store.load, "local")
     renewed = []
     for server in _some_servers(catalogue):
@@ -49,7 +51,10 @@ def _from_store(catalogue: Catalogue, store: Store) -> list[tuple[str, float]]:
         store.replace_server("local", server, now)
         took, stored = _timed(store.renewed, "local", stored)
         renewed.append(took)
-    return [("its tools read from a folder", read), ("one changed server read from a folder", median(renewed))]
+    return [
+        ("its tools read from a folder", read),
+        ("one changed server read from a folder", median(renewed)),
+    ]
 
 
 def _some_servers(catalogue: Catalogue) -> list[str]:
@@ -67,7 +72,9 @@ def _built(tools: Sequence[Tool], vectors: Vectors) -> Index:
 
 def _renewed(earlier: Index, now: Mapping[str, Sequence[Tool]], vectors: Vectors) -> Index:
     kept = [tool for tool in earlier.catalogue if tool.server not in now]
-    return _index(Catalogue([*kept, *(tool for tools in now.values() for tool in tools)]), vectors, earlier)
+    return _index(
+        Catalogue([*kept, *(tool for tools in now.values() for tool in tools)]), vectors, earlier
+    )
 
 
 def _index(catalogue: Catalogue, vectors: Vectors, earlier: Index | None) -> Index:

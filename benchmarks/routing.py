@@ -58,7 +58,9 @@ def catalogue_of(data: Path, size: int) -> list[Tool]:
     """Return toolalpaca's tools with distractors, `size` in all. Smaller catalogues are parts of larger ones."""
     own = read_tools(data / "bench" / "toolalpaca")
     known = {tool.key for tool in own}
-    others = [tool for tool in read_tools(data / "bench" / "mcp_catalog_toucan") if tool.key not in known]
+    others = [
+        tool for tool in read_tools(data / "bench" / "mcp_catalog_toucan") if tool.key not in known
+    ]
     random.Random(1).shuffle(others)
     return [*own, *others[: size - len(own)]]
 
@@ -77,7 +79,9 @@ def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> lis
 
     def ours(hint: RouteHint) -> Callable[[str], list[str]]:
         def rank(query: str) -> list[str]:
-            decision = loop.run_until_complete(router.route(RouteRequest(query=query, tenant="local", route_hint=hint)))
+            decision = loop.run_until_complete(
+                router.route(RouteRequest(query=query, tenant="local", route_hint=hint))
+            )
             return [match.tool.key for match in decision.matches]
 
         return rank
@@ -88,19 +92,32 @@ def measure(tools: Sequence[Tool], queries: Sequence[Query], rounds: int) -> lis
     bm25s, bare = peers.bm25s(catalogue.tools)
     leg = keyword_leg(loop.run_until_complete(router.engine.index("local")))
     quick = {**{f"toolroute {name}": ours(hint) for name, hint in OURS.items()}, "bm25s": bm25s}
-    slow = {"rank-bm25": peers.rank_bm25(catalogue.tools), "FastMCP": peers.fastmcp(catalogue.tools)}
+    slow = {
+        "rank-bm25": peers.rank_bm25(catalogue.tools),
+        "FastMCP": peers.fastmcp(catalogue.tools),
+    }
     rankers: dict[str, peers.Ranker] = {**quick, LEG: leg, **slow}
     # By themselves: what walks over every tool leaves the others a cold cache, at 13,000 tools half of their time.
     texts = [query.text for query in queries]
-    times = interleaved({**quick, LEG: leg, BARE: bare}, texts, rounds) | interleaved(slow, texts, 1)
+    times = interleaved({**quick, LEG: leg, BARE: bare}, texts, rounds) | interleaved(
+        slow, texts, 1
+    )
     found = []
 
     def add(name: str, own: Times, which: NDArray[np.bool_], ranker: peers.Ranker) -> None:
-        orders = [(ranker(query.text), query.relevant) for query, asked in zip(queries, which, strict=True) if asked]
+        orders = [
+            (ranker(query.text), query.relevant)
+            for query, asked in zip(queries, which, strict=True)
+            if asked
+        ]
         mrr = metrics.mean([metrics.reciprocal_rank(*order) for order in orders])
         ndcg = metrics.mean([metrics.ndcg(*order, 5) for order in orders])
         compared = ratio(own[which], times[BARE][which])
-        found.append(Measured(size=len(catalogue), name=name, times=own[which], ratio=compared, mrr=mrr, ndcg=ndcg))
+        found.append(
+            Measured(
+                size=len(catalogue), name=name, times=own[which], ratio=compared, mrr=mrr, ndcg=ndcg
+            )
+        )
 
     everywhere, opened = np.ones(len(texts), np.bool_), np.array([opens(text) for text in texts])
     for name, own in times.items():
@@ -121,7 +138,10 @@ def keyword_leg(index: Index) -> peers.Ranker:
             known[query] = understand(query, known=index.keyword.terms)
         scores = index.keyword.score(known[query].terms, pairs=[known[query].pairs]).parts[0]
         best = highest(scores, peers.TOP)
-        return [index.catalogue.tools[position].key for position in best[np.argsort(-scores[best])].tolist()]
+        return [
+            index.catalogue.tools[position].key
+            for position in best[np.argsort(-scores[best])].tolist()
+        ]
 
     return rank
 
@@ -143,12 +163,22 @@ def table(found: Sequence[Measured]) -> str:
 
 def picture(found: Sequence[Measured], file: Path) -> None:
     """Median time against the size of the catalogue, both logarithmic."""
-    axes = {"xscale": "log", "yscale": "log", "xlabel": "tools", "ylabel": "milliseconds of CPU a query (median)"}
+    axes = {
+        "xscale": "log",
+        "yscale": "log",
+        "xlabel": "tools",
+        "ylabel": "milliseconds of CPU a query (median)",
+    }
     with chart(file, **axes) as drawn:
         for name in dict.fromkeys(one.name for one in found if one.name not in (LEG, OPEN)):
             own = [one for one in found if one.name == name]
             style = "-o" if name.startswith("toolroute") else "--s"
-            drawn.plot([one.size for one in own], [float(np.median(one.times)) for one in own], style, label=name)
+            drawn.plot(
+                [one.size for one in own],
+                [float(np.median(one.times)) for one in own],
+                style,
+                label=name,
+            )
 
 
 def main() -> None:
@@ -157,7 +187,9 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--queries", type=int, default=100, help="how many of the queries")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", type=Path, help="the page whose tables to replace; the picture gets its name")
+    parser.add_argument(
+        "--write", type=Path, help="the page whose tables to replace; the picture gets its name"
+    )
     parser.add_argument("--json", type=Path, help="write every figure to this file")
     given = parser.parse_args()
     shipped()
@@ -169,11 +201,20 @@ def main() -> None:
         print(table([one for one in found if one.size == found[-1].size]), flush=True)
     renewed = renewal_table(catalogue_of(given.data, max(given.sizes)))
     print(renewed, flush=True)
-    started = startup_table({size: catalogue_of(given.data, size) for size in (258, max(given.sizes))})
+    started = startup_table(
+        {size: catalogue_of(given.data, size) for size in (258, max(given.sizes))}
+    )
     print(started)
     if given.json:
         rows = [
-            {"tools": m.size, "name": m.name, "ms": m.times.tolist(), "mrr": m.mrr, "ndcg@5": m.ndcg} for m in found
+            {
+                "tools": m.size,
+                "name": m.name,
+                "ms": m.times.tolist(),
+                "mrr": m.mrr,
+                "ndcg@5": m.ndcg,
+            }
+            for m in found
         ]
         given.json.write_text(json.dumps(rows))
     if given.write:

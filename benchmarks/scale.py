@@ -61,29 +61,44 @@ asyncio.run(main())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
     parser.add_argument("--tools", type=int, nargs="+", default=[], help="so many, and no more")
     parser.add_argument("--openapi", type=Path, help="a folder of OpenAPI documents")
     parser.add_argument("--store", metavar="URL", default="", help="a Qdrant server")
     parser.add_argument("--queries", type=int, default=40, help="of each set, at most")
     given = parser.parse_args()
-    sets = {name: _few(given.data / "bench" / name, given.queries) for name in SETS if given.openapi}
+    sets = {
+        name: _few(given.data / "bench" / name, given.queries) for name in SETS if given.openapi
+    }
     for size in given.tools or ([0] if given.openapi else [13_000, 97_000]):
-        own = among(given.data, given.openapi, size) if given.openapi else tools_of(given.data, size)
+        own = (
+            among(given.data, given.openapi, size) if given.openapi else tools_of(given.data, size)
+        )
         with tempfile.TemporaryDirectory() as folder:
-            os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"  # Indexes of a server's tenants are kept there.
+            # Indexes of a server's tenants are kept there.
+            os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
             _measure(given.store or f"{folder}/store", own, sets)
     for name, queries in sets.items():
-        print(f"  {name}, alone: recall@10 {_recall(asyncio.run(_alone(given.data, name, queries)), queries):.3f}")
+        print(
+            f"  {name}, alone: recall@10 {_recall(asyncio.run(_alone(given.data, name, queries)), queries):.3f}"
+        )
 
 
 def tools_of(data: Path, size: int) -> list[Tool]:
     """Return this number of tools: those of all development sets, and copies of them on other servers."""
     own = {
-        tool.key: tool for file in sorted((data / "bench").glob("*/tools.jsonl")) for tool in read_tools(file.parent)
+        tool.key: tool
+        for file in sorted((data / "bench").glob("*/tools.jsonl"))
+        for tool in read_tools(file.parent)
     }
-    copies = (replace(tool, server=f"{tool.server}-{n}", hash="") for n in count() for tool in own.values())
+    copies = (
+        replace(tool, server=f"{tool.server}-{n}", hash="")
+        for n in count()
+        for tool in own.values()
+    )
     return list(islice(copies, size))
 
 
@@ -96,7 +111,9 @@ def among(data: Path, folder: Path, size: int) -> list[Tool]:
         size: The total number of tools. 0: all.
     """
     own = {tool.key: tool for name in SETS for tool in read_tools(data / "bench" / name)}
-    own |= {tool.key: tool for tool in openapi.tools_of(folder, max(1, size - len(own)) if size else 0)}
+    own |= {
+        tool.key: tool for tool in openapi.tools_of(folder, max(1, size - len(own)) if size else 0)
+    }
     return list(own.values())
 
 
@@ -120,22 +137,30 @@ def _measure(place: str, tools: Iterable[Tool], sets: dict[str, Sequence[Query]]
     asked = [query.text for queries in sets.values() for query in queries]
     for start, texts in (("first start", []), ("restart", asked)):
         found = worker(place, texts)
-        print(f"  {start}, to the first Decision: {found['first_cpu']:.1f} s of CPU, {found['first_mib']:,} MiB")
+        print(
+            f"  {start}, to the first Decision: {found['first_cpu']:.1f} s of CPU, {found['first_mib']:,} MiB"
+        )
     if asked:
-        print(f"  {len(asked)} routes: {_spread(found['ms'])} ms, {_spread(found['cpu_ms'])} ms of CPU (p50, p95)")
+        print(
+            f"  {len(asked)} routes: {_spread(found['ms'])} ms, {_spread(found['cpu_ms'])} ms of CPU (p50, p95)"
+        )
         print(f"  memory after these: {found['mib']:,} MiB")
     ranked = iter(found["ranked"])
     for name, queries in sets.items():
         print(f"  {name}: recall@10 {_recall(list(islice(ranked, len(queries))), queries):.3f}")
     print(f"  one server's change: {_cost(store, {server: own[:-1]})}")
     if not store.remote:
-        print(f"  on the disk: {sum(file.stat().st_size for file in Path(place).rglob('*.*')) >> 20} MiB")
+        print(
+            f"  on the disk: {sum(file.stat().st_size for file in Path(place).rglob('*.*')) >> 20} MiB"
+        )
 
 
 def worker(place: str, queries: Sequence[str]) -> dict[str, Any]:
     """Return the time of a new process for its first route, and for each of these queries."""
     start = [sys.executable, "-c", WORKER, place]
-    ran = subprocess.run(start, input=json.dumps(queries), capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        start, input=json.dumps(queries), capture_output=True, text=True, check=True
+    )
     return dict(json.loads(ran.stdout))
 
 

@@ -40,7 +40,9 @@ async def measure(data: Path, size: int, searches: int) -> None:
     servers: dict[str, list[Tool]] = {}
     for tool in tools_of(data, size):
         servers.setdefault(tool.server, []).append(tool)
-    config = McpConfig.parse({"mcpServers": {name: {"command": "never-started"} for name in servers if name}})
+    config = McpConfig.parse(
+        {"mcpServers": {name: {"command": "never-started"} for name in servers if name}}
+    )
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder, embedder=embedder_for(Options()), timeout_s=60)
         store.replace_servers(TENANT, servers)
@@ -50,7 +52,13 @@ async def measure(data: Path, size: int, searches: int) -> None:
 
 
 async def compare(router: Router, gateway: Gateway, tasks: list[str], size: int) -> None:
-    routed, searched, once, twice, tokens = list[float](), list[float](), list[int](), list[int](), list[int]()
+    routed, searched, once, twice, tokens = (
+        list[float](),
+        list[float](),
+        list[int](),
+        list[int](),
+        list[int](),
+    )
     for task in [tasks[0], *tasks]:
         asked = RouteRequest(query=task, tenant=TENANT, limit=LIMIT, token_cap=CAP)
         routed.append((await _timed(router.route(asked)))[0])
@@ -62,7 +70,9 @@ async def compare(router: Router, gateway: Gateway, tasks: list[str], size: int)
         twice.append(_bytes(CallToolResult(content=[spaced], structured_content=found)))
         tokens.append(count_tokens(text))
     route, search = (1000 * statistics.median(times[1:]) for times in (routed, searched))
-    print("| tools | route (ms of CPU, p50) | search through serve | ratio |\n| --- | --- | --- | --- |")
+    print(
+        "| tools | route (ms of CPU, p50) | search through serve | ratio |\n| --- | --- | --- | --- |"
+    )
     print(f"| {size:,} | {route:.1f} | {search:.1f} | {search / route:.2f} |\n")
     print("| answer | bytes (mean) |\n| --- | --- |")
     print(f"| text and structured content | {statistics.mean(twice):,.0f} |")

@@ -51,7 +51,9 @@ def startup_table(catalogues: Mapping[int, Sequence[Tool]]) -> str:
 def _with_tools(folder: Path, size: int, tools: Sequence[Tool]) -> list[str]:
     folder.mkdir()
     file, store = folder / "tools.jsonl", folder / "store"
-    file.write_text("".join(json.dumps(tool_to_json(tool)) + "\n" for tool in tools), encoding="utf-8")
+    file.write_text(
+        "".join(json.dumps(tool_to_json(tool)) + "\n" for tool in tools), encoding="utf-8"
+    )
     lines = []
     for name in ("import into a store", "import again, unchanged"):
         took, _ = _run(["-m", "orchestrator", "tools", "import", str(file), "--store", str(store)])
@@ -61,7 +63,9 @@ def _with_tools(folder: Path, size: int, tools: Sequence[Tool]) -> list[str]:
     for source, place in (("catalogue", file), ("store", store)):
         for hint in ("keyword", "semantic"):
             ms, said = _timed(FIRST_DECISION, source, str(place), hint)
-            lines.append(f"| first Decision ({hint}) from a {source}, {size:,} tools | {ms:.0f} | {said} |")
+            lines.append(
+                f"| first Decision ({hint}) from a {source}, {size:,} tools | {ms:.0f} | {said} |"
+            )
     return lines
 
 
@@ -82,4 +86,6 @@ def _run(arguments: Sequence[str]) -> tuple[float, str]:
     if done.returncode:
         raise RuntimeError(f"{arguments[:3]} ended with {done.returncode}: {done.stderr[-2000:]}")
     now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (now.ru_utime - before.ru_utime + now.ru_stime - before.ru_stime) * 1000, done.stdout.strip()
+    return (
+        now.ru_utime - before.ru_utime + now.ru_stime - before.ru_stime
+    ) * 1000, done.stdout.strip()

@@ -45,13 +45,17 @@ async def measure(data: Path, sizes: list[int], pairs: int) -> str:
         sizes: The sizes of the catalogues.
         pairs: The number of pairs.
     """
-    queries = [query.text for query in read_queries(data / "bench" / "toolalpaca" / "queries.jsonl")]
+    queries = [
+        query.text for query in read_queries(data / "bench" / "toolalpaca" / "queries.jsonl")
+    ]
     random.Random(1).shuffle(queries)
     costs, loads, server = [], [], ""
     async with dev_server() as address:
         for size in sizes:
             catalogue, queue = Catalogue(catalogue_of(data, size)), f"{QUEUE}-{size}"
-            client = await Client.connect(address, plugins=[OrchestratorPlugin(catalogue=catalogue)])
+            client = await Client.connect(
+                address, plugins=[OrchestratorPlugin(catalogue=catalogue)]
+            )
             server = await _server(client)
             async with _worker(client, queue):
                 bench = Bench(client, queue, itertools.cycle(queries))
@@ -119,7 +123,9 @@ class Bench:
             if replace(whole, timings_ms={}) != replace(staged, timings_ms={}):
                 raise SystemExit(f"stage by stage the Decision is another one for {query!r}")
         route, empty, staged_ms = map(statistics.median, (routes, empties, by_stages))
-        of_pairs = statistics.median(one / other for one, other in zip(routes, empties, strict=True))
+        of_pairs = statistics.median(
+            one / other for one, other in zip(routes, empties, strict=True)
+        )
         beside_empty = f"{_figures(empties)} | {route / empty:.2f} | {of_pairs:.2f}"
         return f"| {_figures(routes)} | {beside_empty} | {_figures(by_stages)} | {staged_ms / route:.2f} |"
 
@@ -145,7 +151,9 @@ class Bench:
         return read(raw, Decision)
 
     async def _empty(self) -> None:
-        await self._client.execute_workflow(Empty.run, next(self._queries), id=uuid4().hex, task_queue=self._queue)
+        await self._client.execute_workflow(
+            Empty.run, next(self._queries), id=uuid4().hex, task_queue=self._queue
+        )
 
 
 async def _timed(action: Callable[[], Awaitable[Any]]) -> tuple[Any, float]:

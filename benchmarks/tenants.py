@@ -37,9 +37,13 @@ def main() -> None:
         store = Store(place, embedder=embedder_for(Options()))
         _fill(store, "org:a", 200)
         alone, small = _read(store), _unknown(store)
-        print(f"alone: a first read of 200 tools {alone:.1f} ms, of a tenant without tools {small:.1f} ms")
+        print(
+            f"alone: a first read of 200 tools {alone:.1f} ms, of a tenant without tools {small:.1f} ms"
+        )
         _fill(store, "org:b", 10_000)
-        print(f"with a neighbour of 10,000 tools: ratio {_read(store) / alone:.2f}, {_unknown(store) / small:.2f}")
+        print(
+            f"with a neighbour of 10,000 tools: ratio {_read(store) / alone:.2f}, {_unknown(store) / small:.2f}"
+        )
         begin = time.perf_counter()
         for number in range(tenants):
             _fill(store, f"org:{number}", 50)
@@ -47,11 +51,15 @@ def main() -> None:
             f"{tenants:,} tenants of 50 tools: written at {(time.perf_counter() - begin) / tenants * 1000:.0f} ms each"
         )
         print(f"among them: ratio {_read(store) / alone:.2f}, {_unknown(store) / small:.2f}")
-        print(f"eight processes at once: {_readers(place, 8) / _readers(place, 1):.2f} times one process")
+        print(
+            f"eight processes at once: {_readers(place, 8) / _readers(place, 1):.2f} times one process"
+        )
 
 
 def _fill(store: Store, tenant: str, tools: int) -> None:
-    store.replace_server(tenant, "s", [Tool(server="s", name=f"t{n}", description=f"Does {n}") for n in range(tools)])
+    store.replace_server(
+        tenant, "s", [Tool(server="s", name=f"t{n}", description=f"Does {n}") for n in range(tools)]
+    )
 
 
 def _read(store: Store, tenant: str = "org:a") -> float:

@@ -24,7 +24,10 @@ Talk = list[tuple[Query, Decision]]
 Prewarm = Callable[[Decision], Sequence[str]]
 WAYS: dict[str, Prewarm] = {
     "recommended only": lambda decision: decision.servers,
-    **{f"`warm={most}`": lambda decision, most=most: servers_to_prewarm(decision.matches, most) for most in (1, 2, 3)},
+    **{
+        f"`warm={most}`": lambda decision, most=most: servers_to_prewarm(decision.matches, most)
+        for most in (1, 2, 3)
+    },
 }
 
 

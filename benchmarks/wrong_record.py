@@ -43,13 +43,17 @@ async def measured(folder: Path, people: int) -> list[int]:
     """
     catalogue = Catalogue.read(folder)
     known = catalogue.positions.keys()
-    queries = [query for query in read_set(folder).queries if query.relevant and query.relevant <= known]
+    queries = [
+        query for query in read_set(folder).queries if query.relevant and query.relevant <= known
+    ]
     random.Random(7).shuffle(queries)
     present, past = queries[:PRESENT], queries[len(queries) // 2 :][:PAST]
     counts = [len(present), 0, 0, 0, 0]
     async with Router(catalogue, embedder=embedder_for(Options())) as router:
         for number, query in enumerate(past):
-            await router.record(query.text, used=sorted(query.relevant), actor=f"person {number % people}")
+            await router.record(
+                query.text, used=sorted(query.relevant), actor=f"person {number % people}"
+            )
         for query in present:
             found = await keys(router, query)
             is_right = found[0] in query.relevant
@@ -65,9 +69,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
     parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--people", type=int, default=PEOPLE, help="the number of people with past tasks")
+    parser.add_argument(
+        "--people", type=int, default=PEOPLE, help="the number of people with past tasks"
+    )
     arguments = parser.parse_args()
-    print("| set | tasks | right before | right after a right record | wrong after the best wrong tool | the second |")
+    print(
+        "| set | tasks | right before | right after a right record | wrong after the best wrong tool | the second |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     for name in arguments.sets:
         counts = asyncio.run(measured(arguments.data / "bench" / name, arguments.people))

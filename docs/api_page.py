@@ -26,11 +26,15 @@ TABLES = {"parameters": "parameter", "attributes": "attribute", "raises": "error
 
 def page() -> str:
     """Return the text of the page as the source says it now."""
-    package = griffe.load("orchestrator", search_paths=[ROOT], allow_inspection=False, resolve_aliases=True)
+    package = griffe.load(
+        "orchestrator", search_paths=[ROOT], allow_inspection=False, resolve_aliases=True
+    )
 
     def entry(directive: re.Match[str]) -> str:
         path, without_members = directive.groups()
-        return "\n".join(_entry(path, _resolved(package, path), with_members=not without_members)).rstrip()
+        return "\n".join(
+            _entry(path, _resolved(package, path), with_members=not without_members)
+        ).rstrip()
 
     return DIRECTIVE.sub(entry, TEMPLATE.read_text(encoding="utf-8"))
 
@@ -127,7 +131,11 @@ def _written(name: str, parameter: griffe.Parameter) -> str:
     variadic = name.startswith("*")
     if parameter.default is None or variadic:
         return text
-    return f"{text} = {parameter.default}" if parameter.annotation is not None else f"{text}={parameter.default}"
+    return (
+        f"{text} = {parameter.default}"
+        if parameter.annotation is not None
+        else f"{text}={parameter.default}"
+    )
 
 
 def _fields(item: griffe.Class) -> list[str]:
@@ -169,7 +177,9 @@ def _docstring(item: griffe.Object) -> Iterator[str]:
                 name = row.annotation if kind == "raises" else row.name
                 yield f"| `{name}` | {' '.join(row.description.split())} |"
         elif kind in {"returns", "yields"}:
-            yield f"**{kind.capitalize()}:** " + " ".join(" ".join(row.description.split()) for row in section.value)
+            yield f"**{kind.capitalize()}:** " + " ".join(
+                " ".join(row.description.split()) for row in section.value
+            )
         elif kind == "examples":
             for _, text in section.value:
                 yield from ["```python", text, "```"]

@@ -27,7 +27,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for example in sorted(shown):
         files.append(File.generated(config, example, abs_src_path=str(ROOT / example)))
     for source, page in OUTSIDE.items():
-        files.append(File.generated(config, page, content=_linked(source, (ROOT / source).read_text("utf-8"))))
+        files.append(
+            File.generated(
+                config, page, content=_linked(source, (ROOT / source).read_text("utf-8"))
+            )
+        )
     return files
 
 

@@ -9,14 +9,31 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue as Catalogue
-    from orchestrator.catalogue.export import Appended as Appended, Provider as Provider, ResolvedCall as ResolvedCall
-    from orchestrator.errors import AnswerInvalid as AnswerInvalid, Busy as Busy, CatalogueChanged as CatalogueChanged
-    from orchestrator.errors import EmbedderUnavailable as EmbedderUnavailable, InvalidArguments as InvalidArguments
-    from orchestrator.errors import InvalidCatalogue as InvalidCatalogue, InvalidConfig as InvalidConfig
+    from orchestrator.catalogue.export import (
+        Appended as Appended,
+        Provider as Provider,
+        ResolvedCall as ResolvedCall,
+    )
+    from orchestrator.errors import (
+        AnswerInvalid as AnswerInvalid,
+        Busy as Busy,
+        CatalogueChanged as CatalogueChanged,
+    )
+    from orchestrator.errors import (
+        EmbedderUnavailable as EmbedderUnavailable,
+        InvalidArguments as InvalidArguments,
+    )
+    from orchestrator.errors import (
+        InvalidCatalogue as InvalidCatalogue,
+        InvalidConfig as InvalidConfig,
+    )
     from orchestrator.errors import InvalidInput as InvalidInput, MissingExtra as MissingExtra
     from orchestrator.errors import ModelFailed as ModelFailed, ModelRefused as ModelRefused
     from orchestrator.errors import ModelUnavailable as ModelUnavailable, NoCredit as NoCredit
-    from orchestrator.errors import OutcomeUnknown as OutcomeUnknown, PayloadTooLarge as PayloadTooLarge
+    from orchestrator.errors import (
+        OutcomeUnknown as OutcomeUnknown,
+        PayloadTooLarge as PayloadTooLarge,
+    )
     from orchestrator.errors import ServerUnavailable as ServerUnavailable, StoreBusy as StoreBusy
     from orchestrator.errors import StepsFailed as StepsFailed
     from orchestrator.errors import StoreUnavailable as StoreUnavailable, ToolChanged as ToolChanged
@@ -31,7 +48,11 @@ if TYPE_CHECKING:
     from orchestrator.mcp.config.parse import McpConfig as McpConfig
     from orchestrator.mcp.connections import Connections as Connections
     from orchestrator.options import Options as Options
-    from orchestrator.pipeline.pipeline import Gate as Gate, Pipeline as Pipeline, PipelineStage as PipelineStage
+    from orchestrator.pipeline.pipeline import (
+        Gate as Gate,
+        Pipeline as Pipeline,
+        PipelineStage as PipelineStage,
+    )
     from orchestrator.pipeline.pipeline import Select as Select
     from orchestrator.pipeline.presets import preset as preset
     from orchestrator.pipeline.state import State as State, Task as Task
@@ -43,7 +64,11 @@ if TYPE_CHECKING:
         ToolCall as ToolCall,
         ToolResult as ToolResult,
     )
-    from orchestrator.records.completion import Action as Action, Filled as Filled, Purpose as Purpose
+    from orchestrator.records.completion import (
+        Action as Action,
+        Filled as Filled,
+        Purpose as Purpose,
+    )
     from orchestrator.records.completion import Choice as Choice, CompleteRequest as CompleteRequest
     from orchestrator.records.completion import Completion as Completion
     from orchestrator.records.decision import Decision as Decision, NamedServer as NamedServer
@@ -52,20 +77,39 @@ if TYPE_CHECKING:
     from orchestrator.records.outcome import Near as Near, Outcome as Outcome, Use as Use
     from orchestrator.records.plan import Plan as Plan, PlanRequest as PlanRequest, Step as Step
     from orchestrator.records.relation import Edge as Edge, Related as Related, Relation as Relation
-    from orchestrator.records.request import Fusion as Fusion, RouteHint as RouteHint, RouteRequest as RouteRequest
+    from orchestrator.records.request import (
+        Fusion as Fusion,
+        RouteHint as RouteHint,
+        RouteRequest as RouteRequest,
+    )
     from orchestrator.records.request import Turn as Turn
     from orchestrator.records.run import Checkpoint as Checkpoint
     from orchestrator.records.run import Approval as Approval, Progress as Progress
-    from orchestrator.records.run import RunRequest as RunRequest, RunResult as RunResult, StepOutcome as StepOutcome
+    from orchestrator.records.run import (
+        RunRequest as RunRequest,
+        RunResult as RunResult,
+        StepOutcome as StepOutcome,
+    )
     from orchestrator.records.run import StepProgress as StepProgress, StepStatus as StepStatus
-    from orchestrator.records.tool import Annotations as Annotations, CatalogueVersion as CatalogueVersion
-    from orchestrator.records.tool import Gives as Gives, Kind as Kind, Match as Match, Rejected as Rejected
+    from orchestrator.records.tool import (
+        Annotations as Annotations,
+        CatalogueVersion as CatalogueVersion,
+    )
+    from orchestrator.records.tool import (
+        Gives as Gives,
+        Kind as Kind,
+        Match as Match,
+        Rejected as Rejected,
+    )
     from orchestrator.records.tool import Stage as Stage, Tokens as Tokens, Tool as Tool
     from orchestrator.records.usage import Usage as Usage
     from orchestrator.runtime.router import Router as Router
     from orchestrator.store.sources import Source as Source
     from orchestrator.store.store import Store as Store
-    from orchestrator.temporal.worker.executors import Executor as Executor, HttpExecutor as HttpExecutor
+    from orchestrator.temporal.worker.executors import (
+        Executor as Executor,
+        HttpExecutor as HttpExecutor,
+    )
     from orchestrator.temporal.worker.executors import Registered as Registered
     from orchestrator.temporal.worker.openapi_executor import OpenApiExecutor as OpenApiExecutor
     from orchestrator.temporal.workflow.nexus import ToolrouteService as ToolrouteService

@@ -114,8 +114,7 @@ class OutcomeUnknown(ToolrouteError):
 
     Attributes:
         final: Whether the tool's definition on its server forbids to repeat the call. A stored definition that allows
-            it
-            is then ignored.
+            it is then ignored.
     """
 
     def __init__(self, message: str = "", *, final: bool = False) -> None:

@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from orchestrator.common.fields import Count, Give, Probability, Seconds, Text, check, settings, value_of
+from orchestrator.common.fields import (
+    Count,
+    Give,
+    Probability,
+    Seconds,
+    Text,
+    check,
+    settings,
+    value_of,
+)
 from orchestrator.common.json_input import nearly
 from orchestrator.errors import InvalidConfig
 
@@ -48,8 +57,7 @@ class Options:
     """Seconds for one request to a language model."""
     understand: Annotated[Literal["plain", "model"], Give("plain or model")] = "plain"
     """`model`: a language model writes which tools a task needs, and each of these needs is searched as well. `plain`:
-    no
-    model.
+    no model.
     """
     decide: Annotated[Literal["off", "model", "rerank"], Give("off, model or rerank")] = "off"
     """The second stage, which reads the first 20 candidates: `model` (the language model), `rerank` (a reranker) or
@@ -88,7 +96,9 @@ class Options:
     """The number of tenants whose indexes a process keeps. The least recently used index is dropped first."""
     exact_tokens: Annotated[bool, Give("True or False")] = False
     """Count tokens with o200k_base instead of the estimate. Needs the extra `tokens`."""
-    experience: Annotated[Literal["texts", "no-texts", "off"], Give("texts, no-texts or off")] = "texts"
+    experience: Annotated[Literal["texts", "no-texts", "off"], Give("texts, no-texts or off")] = (
+        "texts"
+    )
     """What the store keeps of finished tasks: `texts`, `no-texts` (only their vectors and tools), or `off`."""
     pipeline: Text = "default"
     """The preset that routes: `default`, `coderag`, `fabric`, `koi`, `prismgate` or `toolpilot`."""
@@ -142,7 +152,12 @@ def _found(environ: Mapping[str, str]) -> dict[str, Any]:
 
 def options_over(given: Mapping[str, Any]) -> Options:
     """Return the settings of the environment, replaced by the given ones. A value of None counts as not given."""
-    return Options(**{**_found(os.environ), **{name: value for name, value in given.items() if value is not None}})
+    return Options(
+        **{
+            **_found(os.environ),
+            **{name: value for name, value in given.items() if value is not None},
+        }
+    )
 
 
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -24,14 +24,30 @@ SCOPE = "toolroute"
 TOOL_ERROR = "tool_error"
 """A value of `error.type`: the tool itself answered with an error."""
 _METRICS: dict[str, tuple[str, str, str]] = {
-    "toolroute.routes": ("counter", "{route}", "Routes, by the Decision's stage and whether the gate was open"),
+    "toolroute.routes": (
+        "counter",
+        "{route}",
+        "Routes, by the Decision's stage and whether the gate was open",
+    ),
     "toolroute.route.duration": ("histogram", "s", "Duration of a route"),
-    "toolroute.tokens_saved": ("counter", "{token}", "Tokens of definitions that a model does not have to read"),
+    "toolroute.tokens_saved": (
+        "counter",
+        "{token}",
+        "Tokens of definitions that a model does not have to read",
+    ),
     "toolroute.connections": ("up_down_counter", "{connection}", "Open connections, by server"),
     "toolroute.connects": ("counter", "{connect}", "Attempts to connect, by server and error"),
     "gen_ai.execute_tool.duration": ("histogram", "s", "Duration of calls, by server and error"),
-    "toolroute.outcomes": ("counter", "{outcome}", "Outcomes, by source and whether the task succeeded"),
-    "toolroute.confidence": ("histogram", "1", "Confidence in the first match, by whether it was right"),
+    "toolroute.outcomes": (
+        "counter",
+        "{outcome}",
+        "Outcomes, by source and whether the task succeeded",
+    ),
+    "toolroute.confidence": (
+        "histogram",
+        "1",
+        "Confidence in the first match, by whether it was right",
+    ),
 }
 _BUCKETS = {
     "s": (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0),
@@ -59,7 +75,9 @@ def traces() -> bool:
 
 
 @contextmanager
-def span(operation: str, name: str, attributes: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
+def span(
+    operation: str, name: str, attributes: Mapping[str, Any] | None = None
+) -> Iterator[dict[str, Any]]:
     """Trace a GenAI operation. Yield a dict for the attributes that are known at its end.
 
     An `error.type` in it marks the operation as failed, as an exception does. Messages of errors are not recorded.
@@ -72,7 +90,11 @@ def span(operation: str, name: str, attributes: Mapping[str, Any] | None = None)
     tracer, found = _tracer(), dict[str, Any]()
     first = {"gen_ai.operation.name": operation, **(attributes or {})}
     quiet = {"record_exception": False, "set_status_on_exception": False}
-    scope = tracer.start_as_current_span(f"{operation} {name}", attributes=first, **quiet) if tracer else nullcontext()
+    scope = (
+        tracer.start_as_current_span(f"{operation} {name}", attributes=first, **quiet)
+        if tracer
+        else nullcontext()
+    )
     with scope as current:
         try:
             yield found
@@ -94,7 +116,9 @@ def stage(name: str, seconds: float) -> None:
         tracer.start_span(name, start_time=end - int(seconds * 1e9)).end(end)
 
 
-def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str], *, gate_open: bool) -> None:
+def routed(
+    found: dict[str, Any], decision: Decision, mask: Callable[[str], str], *, gate_open: bool
+) -> None:
     """Count a route, and add the Decision to its span.
 
     Args:
@@ -118,7 +142,9 @@ def routed(found: dict[str, Any], decision: Decision, mask: Callable[[str], str]
         "toolroute.warnings": len(decision.warnings),
     }
     if captures_content():
-        documents = [{"id": match.tool.key, "score": round(match.score, 4)} for match in decision.matches]
+        documents = [
+            {"id": match.tool.key, "score": round(match.score, 4)} for match in decision.matches
+        ]
         found |= {
             "gen_ai.retrieval.query.text": mask(decision.query),
             "gen_ai.retrieval.documents": json.dumps(documents),
@@ -155,7 +181,9 @@ def disconnected(server: str) -> None:
 
 def learnt(outcome: Outcome) -> None:
     """Count an Outcome, and record the confidence in the first match by whether it was right."""
-    _measure("toolroute.outcomes", 1, {"toolroute.source": outcome.source, "toolroute.ok": outcome.ok})
+    _measure(
+        "toolroute.outcomes", 1, {"toolroute.source": outcome.source, "toolroute.ok": outcome.ok}
+    )
     if claim := outcome.both or outcome.words:
         _measure("toolroute.confidence", claim.chance, {"toolroute.right": claim.right})
 
@@ -167,14 +195,20 @@ def trace_ids() -> dict[str, str]:
     from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
     now = get_current_span().get_span_context()
-    return {"trace_id": format_trace_id(now.trace_id), "span_id": format_span_id(now.span_id)} if now.is_valid else {}
+    return (
+        {"trace_id": format_trace_id(now.trace_id), "span_id": format_span_id(now.span_id)}
+        if now.is_valid
+        else {}
+    )
 
 
 def logged(event: str, attributes: Mapping[str, Any]) -> None:
     """Emit a log record with the current span, if the process has set a provider of log records."""
     api: Any = sys.modules.get("opentelemetry._logs")
     if api is not None:
-        given = {f"toolroute.{name}": value for name, value in attributes.items() if value not in ("", 0)}
+        given = {
+            f"toolroute.{name}": value for name, value in attributes.items() if value not in ("", 0)
+        }
         now = time.time_ns()
         api.get_logger(SCOPE).emit(
             timestamp=now,
@@ -198,8 +232,12 @@ def _instruments() -> dict[str, Any]:
 
     meter, made = get_meter(SCOPE), dict[str, Any]()
     for name, (kind, unit, description) in _METRICS.items():
-        more = {"explicit_bucket_boundaries_advisory": _BUCKETS[unit]} if kind == "histogram" else {}
-        instrument = getattr(meter, f"create_{kind}")(name, unit=unit, description=description, **more)
+        more = (
+            {"explicit_bucket_boundaries_advisory": _BUCKETS[unit]} if kind == "histogram" else {}
+        )
+        instrument = getattr(meter, f"create_{kind}")(
+            name, unit=unit, description=description, **more
+        )
         made[name] = instrument.record if kind == "histogram" else instrument.add
     return made
 
@@ -229,8 +267,13 @@ def export(timeout_s: float | None) -> None:
 
     if traces():
         return
-    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)  # Otherwise each try logs a line.
-    resource = Resource.create().merge(Resource({"service.name": SCOPE})).merge(OTELResourceDetector().detect())
+    # Otherwise each try logs a line.
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)
+    resource = (
+        Resource.create()
+        .merge(Resource({"service.name": SCOPE}))
+        .merge(OTELResourceDetector().detect())
+    )
     provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=timeout_s)))
     trace.set_tracer_provider(provider)
@@ -243,7 +286,11 @@ def export(timeout_s: float | None) -> None:
 
 def flush() -> None:
     """Send everything that is not sent yet, because `os._exit` would lose it."""
-    providers = {"trace": "get_tracer_provider", "metrics": "get_meter_provider", "_logs": "get_logger_provider"}
+    providers = {
+        "trace": "get_tracer_provider",
+        "metrics": "get_meter_provider",
+        "_logs": "get_logger_provider",
+    }
     for module, getter in providers.items():
         api: Any = sys.modules.get(f"opentelemetry.{module}")
         if api is not None and hasattr(provider := getattr(api, getter)(), "force_flush"):

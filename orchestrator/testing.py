@@ -54,7 +54,9 @@ class ModelRequest:
     def text(self) -> str:
         """All texts of the request, in order: the messages, or the texts to embed."""
         given = self.body.get("messages") or self.body.get("input") or ""
-        return "\n\n".join(filter(None, map(_text_of, given if isinstance(given, list) else [given])))
+        return "\n\n".join(
+            filter(None, map(_text_of, given if isinstance(given, list) else [given]))
+        )
 
     @property
     def tools(self) -> list[str]:
@@ -64,7 +66,9 @@ class ModelRequest:
     @property
     def called(self) -> int:
         """The number of tool calls in the conversation."""
-        return sum(len(message.get("tool_calls") or ()) for message in self.body.get("messages") or ())
+        return sum(
+            len(message.get("tool_calls") or ()) for message in self.body.get("messages") or ()
+        )
 
     @property
     def wants(self) -> str:
@@ -113,7 +117,9 @@ class Fault:
 
 
 _QUOTA = "insufficient_quota"
-NO_CREDIT = Fault(429, "You exceeded your current quota, please check your plan.", code=_QUOTA, kind=_QUOTA)
+NO_CREDIT = Fault(
+    429, "You exceeded your current quota, please check your plan.", code=_QUOTA, kind=_QUOTA
+)
 """HTTP 429 for an account without credit. A later try fails in the same way."""
 
 
@@ -148,7 +154,17 @@ class Billed:
 
 
 Reply = Union[  # noqa: UP007  (some members are named before they exist)
-    str, Mapping[str, Any], BaseModel, ToolCalls, Refusal, Truncated, Fault, Raw, CutOff, Slow, Billed
+    str,
+    Mapping[str, Any],
+    BaseModel,
+    ToolCalls,
+    Refusal,
+    Truncated,
+    Fault,
+    Raw,
+    CutOff,
+    Slow,
+    Billed,
 ]
 """A text, a dict or pydantic record (a structured answer), or one of the records above."""
 Script = Sequence[Reply] | Callable[[ModelRequest], Reply | Awaitable[Reply]]
@@ -218,7 +234,9 @@ class ScriptedModel:
     def __enter__(self) -> Self:
         self._server = _Server(self)
         self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
-        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), name="toolroute scripted model")
+        self._thread = Thread(
+            target=self._server.serve_forever, args=(0.01,), name="toolroute scripted model"
+        )
         self._thread.start()
         return self
 
@@ -243,7 +261,9 @@ class ScriptedModel:
             return http_answer(asked, self._reply(asked))
         except Exception as error:  # An error of the script. HTTP 500 would be retried, and the error would be lost.
             self._error = self._error or error
-            return http_answer(asked, Fault(400, f"the script failed: {type(error).__name__}: {error}"))
+            return http_answer(
+                asked, Fault(400, f"the script failed: {type(error).__name__}: {error}")
+            )
 
     def _reply(self, asked: ModelRequest) -> Reply | None:
         if self._key is not None and asked.headers.get("authorization") != f"Bearer {self._key}":
@@ -255,7 +275,11 @@ class ScriptedModel:
                 reply = script(asked)
             else:
                 reply = (
-                    script.pop(0) if script else None if is_embedding else Fault(400, "the script has no reply left")
+                    script.pop(0)
+                    if script
+                    else None
+                    if is_embedding
+                    else Fault(400, "the script has no reply left")
                 )
         if inspect.iscoroutine(reply):
             reply = asyncio.run(reply)
@@ -289,13 +313,17 @@ class _Handler(BaseHTTPRequestHandler):
             for name, value in {**common, **answer.headers}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(answer.body[: len(answer.body) // 2] if answer.is_cut_off else answer.body)
+            self.wfile.write(
+                answer.body[: len(answer.body) // 2] if answer.is_cut_off else answer.body
+            )
 
     def log_message(self, *_: object) -> None:
         """Write no log of requests."""
 
 
-def environment(model: ScriptedModel, name: str = "scripted", key: str = "scripted") -> Mapping[str, str]:
+def environment(
+    model: ScriptedModel, name: str = "scripted", key: str = "scripted"
+) -> Mapping[str, str]:
     """Return the environment variables with which another process uses the scripted model.
 
     Args:
@@ -308,8 +336,7 @@ def environment(model: ScriptedModel, name: str = "scripted", key: str = "script
 
 def embedding(text: str, dimension: int = DIMENSION) -> NDArray[np.float32]:
     """Return a text's vector. It is close to the vectors of texts with the same terms, the same in every process, and
-    not
-    normalized.
+    not normalized.
     """
     vector = np.full(dimension, 1e-3, np.float32)
     for term in terms(text):
@@ -322,11 +349,17 @@ def http_answer(asked: ModelRequest, reply: Reply | None) -> HttpAnswer:
     if isinstance(reply, Fault):
         error = {"message": reply.message, "type": reply.kind, "param": None, "code": reply.code}
         headers = {} if reply.retry_after is None else {"retry-after": f"{reply.retry_after:g}"}
-        return HttpAnswer(body=json.dumps({"error": error}).encode(), status=reply.status, headers=headers)
+        return HttpAnswer(
+            body=json.dumps({"error": error}).encode(), status=reply.status, headers=headers
+        )
     if isinstance(reply, Raw):
         return HttpAnswer(body=reply.body.encode())
     is_cut_off = isinstance(reply, CutOff)
-    body = _embeddings(asked) if asked.kind == "embeddings" else _completion(asked, "cut off" if is_cut_off else reply)
+    body = (
+        _embeddings(asked)
+        if asked.kind == "embeddings"
+        else _completion(asked, "cut off" if is_cut_off else reply)
+    )
     return HttpAnswer(body=json.dumps(body).encode(), is_cut_off=is_cut_off)
 
 
@@ -337,7 +370,11 @@ def _embeddings(asked: ModelRequest) -> dict[str, Any]:
     for index, text in enumerate(texts):
         vector = embedding(text, asked.body.get("dimensions") or DIMENSION)
         is_base64 = asked.body.get("encoding_format") == "base64"
-        numbers = base64.b64encode(vector.astype("<f4").tobytes()).decode() if is_base64 else vector.tolist()
+        numbers = (
+            base64.b64encode(vector.astype("<f4").tobytes()).decode()
+            if is_base64
+            else vector.tolist()
+        )
         data.append({"object": "embedding", "index": index, "embedding": numbers})
     tokens = sum(map(count_tokens, texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
@@ -361,7 +398,9 @@ def _completion(asked: ModelRequest, reply: Any) -> dict[str, Any]:
         "object": "chat.completion",
         "created": 0,
         "model": asked.model,
-        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}],
+        "choices": [
+            {"index": 0, "message": message, "finish_reason": finish_reason, "logprobs": None}
+        ],
         "usage": {
             "prompt_tokens": usage.input,
             "completion_tokens": usage.output,

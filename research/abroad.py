@@ -36,12 +36,24 @@ from research.sources import SETS
 from research.tasks import Tasks, abroad, tasks
 
 MOST_QUERIES, SMALL = 1_500, 40
-COLUMNS = ("tasks", "recall@5", "right", "confidence", "ece", "0.7 and above", "right of these", "warned")
+COLUMNS = (
+    "tasks",
+    "recall@5",
+    "right",
+    "confidence",
+    "ece",
+    "0.7 and above",
+    "right of these",
+    "warned",
+)
 Answered = list[tuple[Query, Decision]]
 
 
 async def answered(one: Tasks, records: Sequence[dict[str, Any]], maps: Calibration) -> Answered:
-    queries = [Query(id=str(n), text=r["query"], relevant=frozenset(r["relevant"])) for n, r in enumerate(records)]
+    queries = [
+        Query(id=str(n), text=r["query"], relevant=frozenset(r["relevant"]))
+        for n, r in enumerate(records)
+    ]
     async with Router(one.catalogue, options=Options(), calibration=maps) as router:
         return [(answer.query, answer.decision) for answer in await answer_all(router, queries)]
 
@@ -49,12 +61,26 @@ async def answered(one: Tasks, records: Sequence[dict[str, Any]], maps: Calibrat
 def figures(found: Answered) -> list[object]:
     """Return COLUMNS."""
     ranked = [[match.tool.key for match in decision.matches] for _, decision in found]
-    right = np.array([metrics.hit(order, query.relevant) for order, (query, _) in zip(ranked, found, strict=True)])
-    five = [metrics.recall(order, query.relevant, 5) for order, (query, _) in zip(ranked, found, strict=True)]
+    right = np.array(
+        [
+            metrics.hit(order, query.relevant)
+            for order, (query, _) in zip(ranked, found, strict=True)
+        ]
+    )
+    five = [
+        metrics.recall(order, query.relevant, 5)
+        for order, (query, _) in zip(ranked, found, strict=True)
+    ]
     sure = np.array([decision.confidence for _, decision in found])
     worth = metrics.confidence(sure, right, gate=Options().gate)
     warned = float(np.mean([FOREIGN in decision.warnings for _, decision in found]))
-    own = [float(np.mean(five)), float(right.mean()), float(sure.mean()), worth["ece"], worth["resolved"]]
+    own = [
+        float(np.mean(five)),
+        float(right.mean()),
+        float(sure.mean()),
+        worth["ece"],
+        worth["resolved"],
+    ]
     return [len(found), *own, "-" if worth["precision"] is None else worth["precision"], warned]
 
 
@@ -72,19 +98,26 @@ def by_language(data: Path) -> dict[str, Answered]:
         maps = replace(maps, confidence=confidence_of(others))
         name = own.name.removeprefix("tasks in ")
         asked = [(one, records) for one in files if (records := abroad(one).get(name))]
-        found[name] = [pair for one, records in asked for pair in asyncio.run(answered(one, records, maps))]
+        found[name] = [
+            pair for one, records in asked for pair in asyncio.run(answered(one, records, maps))
+        ]
     return found
 
 
 async def of_set(found: QuerySet) -> Answered:
     async with Router(found.catalogue, options=Options(), calibration=shipped()) as router:
-        return [(answer.query, answer.decision) for answer in await answer_all(router, found.queries)]
+        return [
+            (answer.query, answer.decision) for answer in await answer_all(router, found.queries)
+        ]
 
 
 def languages(found: Mapping[str, Answered]) -> str:
     """Return the table of the languages and of all together."""
     pooled = [pair for own in found.values() for pair in own]
-    return table(COLUMNS, {**{name: figures(own) for name, own in found.items()}, "**together**": figures(pooled)})
+    return table(
+        COLUMNS,
+        {**{name: figures(own) for name, own in found.items()}, "**together**": figures(pooled)},
+    )
 
 
 def foreign(catalogue: Catalogue, texts: Sequence[str], embedder: Embedder) -> list[bool]:
@@ -112,25 +145,40 @@ def warned_of(folder: Path, embedder: Embedder) -> list[object]:
 
 def warnings(data: Path) -> str:
     """Return the table of the English sets."""
-    folders = sorted(path.parent for part in ("bench", "train") for path in (data / part).glob("*/queries.jsonl"))
+    folders = sorted(
+        path.parent for part in ("bench", "train") for path in (data / part).glob("*/queries.jsonl")
+    )
     embedder = embedder_for(Options())
     rows = {f"{path.parent.name}/{path.name}": warned_of(path, embedder) for path in folders}
     together = [sum(map(int, column)) for column in zip(*rows.values(), strict=True)]
-    return table(("tasks", "warned", "over six tools", "warned"), {**rows, "**together**": together})
+    return table(
+        ("tasks", "warned", "over six tools", "warned"), {**rows, "**together**": together}
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
-    parser.add_argument("--folder", type=Path, help="labelled queries in place of our own, a subfolder a language")
-    parser.add_argument("--warnings", action="store_true", help="count the warnings for English tasks instead")
+    parser.add_argument(
+        "--folder", type=Path, help="labelled queries in place of our own, a subfolder a language"
+    )
+    parser.add_argument(
+        "--warnings", action="store_true", help="count the warnings for English tasks instead"
+    )
     given = parser.parse_args()
     if given.warnings:
         print(warnings(given.data))
     elif given.folder is None:
         print(languages(by_language(given.data)))
     else:
-        print(languages({path.name: asyncio.run(of_set(read_set(path))) for path in sorted(given.folder.iterdir())}))
+        print(
+            languages(
+                {
+                    path.name: asyncio.run(of_set(read_set(path)))
+                    for path in sorted(given.folder.iterdir())
+                }
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,8 @@ def of_tools(data: Path) -> Counter[str]:
         (tool.server, name_words(tool)[0])
         for name in CATALOGUES
         for tool in Catalogue.read(data / "bench" / name)
-        if stem(name_words(tool)[0]) and stem(name_words(tool)[0]) == stem(first_word(tool.description))
+        if stem(name_words(tool)[0])
+        and stem(name_words(tool)[0]) == stem(first_word(tool.description))
     }
     return Counter(word for _, word in pairs)
 
@@ -46,8 +47,14 @@ def of_tasks(data: Path) -> Counter[str]:
 
 
 def of_commands(data: Path) -> Counter[str]:
-    pages = (page for page in _records(data / "train" / "tldr" / "pages.jsonl") if page["language"] == "en")
-    return Counter(word for page in pages for word in {first_word(task["task"]) for task in page["tasks"]})
+    pages = (
+        page
+        for page in _records(data / "train" / "tldr" / "pages.jsonl")
+        if page["language"] == "en"
+    )
+    return Counter(
+        word for page in pages for word in {first_word(task["task"]) for task in page["tasks"]}
+    )
 
 
 def _records(path: Path) -> Iterator[dict[str, object]]:
@@ -56,12 +63,24 @@ def _records(path: Path) -> Iterator[dict[str, object]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/ and train/")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="the folder that holds bench/ and train/"
+    )
     parser.add_argument("--out", type=Path, default=Path("orchestrator/data/actions.txt"))
     arguments = parser.parse_args()
-    sources = [(of_tools(arguments.data), 2), (of_tasks(arguments.data), 2), (of_commands(arguments.data), 3)]
-    votes = Counter(word for counted, least in sources for word, times in counted.items() if times >= least)
-    actions = sorted(word for word, times in votes.items() if times > 1 and len(word) > 2 and word not in STOP_WORDS)
+    sources = [
+        (of_tools(arguments.data), 2),
+        (of_tasks(arguments.data), 2),
+        (of_commands(arguments.data), 3),
+    ]
+    votes = Counter(
+        word for counted, least in sources for word, times in counted.items() if times >= least
+    )
+    actions = sorted(
+        word
+        for word, times in votes.items()
+        if times > 1 and len(word) > 2 and word not in STOP_WORDS
+    )
     arguments.out.write_text(textwrap.fill(" ".join(actions), 118) + "\n", encoding="utf-8")
     print(f"{len(actions)} actions")
 

@@ -25,7 +25,9 @@ def count(before: Tool, now: Tool) -> Counter[str]:
     """Return the counted properties of a tool in two releases."""
     found = Counter(tools=1, changed=before.hash != now.hash)
     if risks := [one.risk for one in differences(before, now) if one.risk]:
-        found += Counter(waiting=1, parameters_alone=all("further parameter" in risk for risk in risks))
+        found += Counter(
+            waiting=1, parameters_alone=all("further parameter" in risk for risk in risks)
+        )
     return found
 
 
@@ -38,7 +40,9 @@ def main(folder: Path) -> None:
             for file in sorted(server.glob("*.jsonl"), key=_version)
         ]
         steps = [
-            count(before[name], now[name]) for before, now in pairwise(releases) for name in before.keys() & now.keys()
+            count(before[name], now[name])
+            for before, now in pairwise(releases)
+            for name in before.keys() & now.keys()
         ]
         own = sum(steps, Counter[str]())
         total += own + Counter(servers=1, steps=max(0, len(releases) - 1))

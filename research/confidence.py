@@ -14,7 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.index.calibration import CONFIDENCE, GATE, Calibration, LogisticMap, blend, from_json, top_features
+from orchestrator.index.calibration import (
+    CONFIDENCE,
+    GATE,
+    Calibration,
+    LogisticMap,
+    blend,
+    from_json,
+    top_features,
+)
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC
 from orchestrator.options import Options
@@ -91,7 +99,11 @@ def _stack(sets: Sequence[Collected], part: str) -> tuple[Rows, Rows, Rows]:
 
 def fit_all(sets: Sequence[Collected]) -> dict[str, dict[str, object]]:
     """All five maps in their JSON form."""
-    names = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
+    names = {
+        "keyword": KEYWORD + QUERY,
+        "semantic": SEMANTIC + QUERY,
+        "merged": KEYWORD + SEMANTIC + QUERY,
+    }
     maps = {part: _record(columns, *fit(*_stack(sets, part))) for part, columns in names.items()}
     legs = {part: LogisticMap.from_json(maps[part]) for part in names}
     tops = {"gate": (GATE, top_by_keyword), "confidence": (CONFIDENCE, top_by_both)}
@@ -124,7 +136,9 @@ def top_by_keyword(maps: Mapping[str, LogisticMap], example: Example) -> Top:
     chances, rows = by_keyword(maps, example)
     if not len(chances):
         return None
-    return top_features(chances, rows, example.query), bool(example.relevant[example.overlap][np.argmax(chances)])
+    return top_features(chances, rows, example.query), bool(
+        example.relevant[example.overlap][np.argmax(chances)]
+    )
 
 
 def top_by_both(maps: Mapping[str, LogisticMap], example: Example) -> Top:
@@ -160,14 +174,18 @@ def _fit_tops(real: Tops, removed: Tops) -> tuple[Rows, float]:
     """
     rows, target, weight = real
     none, never, light = removed
-    weights, bias = fit(np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, light]))
+    weights, bias = fit(
+        np.vstack([rows, none]), np.concatenate([target, never]), np.concatenate([weight, light])
+    )
     (slope,), shift = fit((rows @ weights + bias)[:, None], target, weight)
     return weights * slope, bias * slope + shift
 
 
 def confidence_tops(maps: Calibration, own: Collected) -> tuple[Tops, Tops]:
     """Return the data for fitting the confidence on one set with these maps: with and without the right tools."""
-    top = partial(top_by_both, {part: getattr(maps, part) for part in ("keyword", "semantic", "merged")})
+    top = partial(
+        top_by_both, {part: getattr(maps, part) for part in ("keyword", "semantic", "merged")}
+    )
     return _tops([own], top, removed=False), _tops([own], top, removed=True)
 
 
@@ -178,7 +196,9 @@ def _joined(several: Sequence[Tops]) -> Tops:
 
 def confidence_of(sets: Sequence[tuple[Tops, Tops]]) -> LogisticMap:
     """The confidence fitted to these sets."""
-    weights, bias = _fit_tops(_joined([real for real, _ in sets]), _joined([removed for _, removed in sets]))
+    weights, bias = _fit_tops(
+        _joined([real for real, _ in sets]), _joined([removed for _, removed in sets])
+    )
     return LogisticMap(features=CONFIDENCE, weights=weights, bias=bias)
 
 
@@ -225,7 +245,10 @@ def collect_all(data: Path, embedder: Embedder, vendors: Path | None = None) -> 
     for name in FURTHER:
         further = collect_further(bench / name, embedder, vendors=name == "vendor_dev")
         collection[name] = [further, collect_nothing(bench / name, embedder)]
-    collection[KOREAN] = [collect_korean(bench / KOREAN, embedder), collect_nothing(bench / KOREAN, embedder)]
+    collection[KOREAN] = [
+        collect_korean(bench / KOREAN, embedder),
+        collect_nothing(bench / KOREAN, embedder),
+    ]
     if vendors is not None:
         collection["vendors"] = [collect_further(vendors / "fitted", embedder, vendors=True)]
     collection["own"] = [*collect_tasks(data, embedder), *collect_abroad(data, embedder)]
@@ -238,7 +261,9 @@ def sets_of(collection: Collection, left_out: str | None = None) -> list[Collect
     return list(chain.from_iterable(kept))
 
 
-def left_out_maps(data: Path, embedder: Embedder, vendors: Path | None = None) -> dict[str, Calibration]:
+def left_out_maps(
+    data: Path, embedder: Embedder, vendors: Path | None = None
+) -> dict[str, Calibration]:
     """For each set the maps that the others give, with the tasks of our own."""
     collection = collect_all(data, embedder, vendors)
     return {name: from_json(fit_all(sets_of(collection, name))) for name in (*SETS, *FURTHER)}
@@ -247,13 +272,18 @@ def left_out_maps(data: Path, embedder: Embedder, vendors: Path | None = None) -
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
-    parser.add_argument("--vendors", type=Path, help="the folder that `python -m research.vendors` made")
+    parser.add_argument(
+        "--vendors", type=Path, help="the folder that `python -m research.vendors` made"
+    )
     parser.add_argument("--out", type=Path, default=Path("orchestrator/data/calibration.json"))
     parser.add_argument("--leave-out", choices=(*SETS, *FURTHER))
     arguments = parser.parse_args()
     embedder = embedder_for(Options())
     sets = sets_of(collect_all(arguments.data, embedder, arguments.vendors), arguments.leave_out)
-    maps = {**fit_all(sets), "about": {"embedder": embedder.id, "sets": [collected.name for collected in sets]}}
+    maps = {
+        **fit_all(sets),
+        "about": {"embedder": embedder.id, "sets": [collected.name for collected in sets]},
+    }
     arguments.out.write_text(json.dumps(maps, indent=1) + "\n", encoding="utf-8")
 
 

@@ -60,12 +60,19 @@ def comparisons(data: Path, draw: random.Random) -> list[Comparison]:
 
 
 def _record(tool: sources.Tool) -> Tool:
-    return Tool(server=tool.server, name=tool.name, description=tool.description, input_schema=tool.input_schema)
+    return Tool(
+        server=tool.server,
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.input_schema,
+    )
 
 
 def _drawn(tool: Tool, sisters: Sequence[Tool], draw: random.Random) -> list[Tool]:
     words = set(name_words(tool))
-    order = sorted(sisters, key=lambda sister: (-len(words & set(name_words(sister))), draw.random()))
+    order = sorted(
+        sisters, key=lambda sister: (-len(words & set(name_words(sister))), draw.random())
+    )
     further = order[ALIKE:]
     return [*order[:ALIKE], *draw.sample(further, min(OTHERS, len(further)))]
 
@@ -117,7 +124,9 @@ def fitted(compared: Comparisons, count: int) -> Matrix:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/ and train/")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="the folder that holds bench/ and train/"
+    )
     parser.add_argument("--out", type=Path, default=Path("orchestrator/data/embedder/contrast.npy"))
     arguments = parser.parse_args()
     compared = Comparisons(comparisons(arguments.data, random.Random(0)), embedder_for(Options()))
@@ -129,7 +138,9 @@ def main() -> None:
         float((compared.chances(own, held_out).argmax(axis=1) == 0).mean())
         for own in (np.eye(len(matrix), dtype=np.float32), matrix)
     ]
-    print(f"{total} requests; right of those held out: {first[0]:.3f} by the cosine, {first[1]:.3f} by the contrast")
+    print(
+        f"{total} requests; right of those held out: {first[0]:.3f} by the cosine, {first[1]:.3f} by the contrast"
+    )
     np.save(arguments.out, matrix.astype(np.float16))
 
 

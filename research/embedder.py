@@ -42,14 +42,20 @@ def prepare(data: Path, teacher: Teacher, tokenizer: Tokenizer | None = None) ->
     """
     catalogue, translated = sources.catalogues(data), translations(data)
     lessons = texts.collections(data, catalogue, translated)
-    row = {text: number for number, text in enumerate(dict.fromkeys(t for lesson in lessons.values() for t in lesson))}
+    row = {
+        text: number
+        for number, text in enumerate(
+            dict.fromkeys(t for lesson in lessons.values() for t in lesson)
+        )
+    }
     vectors = np.zeros((len(row), 384), np.float32)
     for lesson in lessons.values():
         vectors[[row[text] for text in lesson]] = teacher.embed(lesson)
 
     table = TextTable()
     families = pairs.families(data, catalogue, translated, table)
-    corpus = table.texts + lessons["cards"] * 2  # what the vocabulary is learnt from: the tools count three times
+    # what the vocabulary is learnt from: the tools count three times
+    corpus = table.texts + lessons["cards"] * 2
     tokenizer = tokenizer or vocabulary.build(corpus, VOCABULARY)
     project = student.projection(vectors)
     matrix = student.initial(tokenizer, teacher, project, corpus)
@@ -61,22 +67,44 @@ def prepare(data: Path, teacher: Teacher, tokenizer: Tokenizer | None = None) ->
         full=vectors,
         projected=projected / np.linalg.norm(projected, axis=1, keepdims=True),
     )
-    return Prepared(tokenizer=tokenizer, matrix=matrix, bags=table.bags(tokenizer), families=families, taught=taught)
+    return Prepared(
+        tokenizer=tokenizer,
+        matrix=matrix,
+        bags=table.bags(tokenizer),
+        families=families,
+        taught=taught,
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/ and train/")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="the folder that holds bench/ and train/"
+    )
     parser.add_argument("--out", type=Path, required=True, help="the model's folder")
-    parser.add_argument("--cache", type=Path, default=Path("~/.cache/toolroute-training").expanduser())
+    parser.add_argument(
+        "--cache", type=Path, default=Path("~/.cache/toolroute-training").expanduser()
+    )
     parser.add_argument("--steps", type=int, default=Settings().steps)
-    parser.add_argument("--new-vocabulary", action="store_true", help="train a tokenizer though --out has one")
+    parser.add_argument(
+        "--new-vocabulary", action="store_true", help="train a tokenizer though --out has one"
+    )
     arguments = parser.parse_args()
     # The WordPiece trainer breaks ties at random, so the shipped tokenizer is what makes the model reproducible.
     shipped = arguments.out / "tokenizer.json"
     reuse = shipped.exists() and not arguments.new_vocabulary
-    prepared = prepare(arguments.data, Teacher(arguments.cache), Tokenizer.from_file(str(shipped)) if reuse else None)
-    train(prepared.matrix, prepared.bags, prepared.families, prepared.taught, Settings(steps=arguments.steps))
+    prepared = prepare(
+        arguments.data,
+        Teacher(arguments.cache),
+        Tokenizer.from_file(str(shipped)) if reuse else None,
+    )
+    train(
+        prepared.matrix,
+        prepared.bags,
+        prepared.families,
+        prepared.taught,
+        Settings(steps=arguments.steps),
+    )
     export.write(arguments.out, prepared.tokenizer, prepared.matrix)
 
 

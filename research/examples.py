@@ -13,7 +13,13 @@ from numpy.typing import NDArray
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.keys import key_of, split_key
-from orchestrator.index.calibration import CONFIDENCE, GATE, UNKNOWN_NO_TOOL_SIMILARITY, Calibration, from_json
+from orchestrator.index.calibration import (
+    CONFIDENCE,
+    GATE,
+    UNKNOWN_NO_TOOL_SIMILARITY,
+    Calibration,
+    from_json,
+)
 from orchestrator.index.embed import Embedder, contrast_of, no_tool_of, unfamiliar_to
 from orchestrator.index.features import KEYWORD, QUERY, SEMANTIC, Positions, rows_of
 from orchestrator.index.index import Index
@@ -100,12 +106,23 @@ class Collected:
 
 def neutral() -> Calibration:
     """Maps that always return one half, for collecting features."""
-    sizes = {"keyword": KEYWORD + QUERY, "semantic": SEMANTIC + QUERY, "merged": KEYWORD + SEMANTIC + QUERY}
+    sizes = {
+        "keyword": KEYWORD + QUERY,
+        "semantic": SEMANTIC + QUERY,
+        "merged": KEYWORD + SEMANTIC + QUERY,
+    }
     names = {**sizes, "gate": GATE, "confidence": CONFIDENCE}
-    return from_json({name: {"weights": dict.fromkeys(columns, 0.0), "bias": 0.0} for name, columns in names.items()})
+    return from_json(
+        {
+            name: {"weights": dict.fromkeys(columns, 0.0), "bias": 0.0}
+            for name, columns in names.items()
+        }
+    )
 
 
-def collect(folder: Path, embedder: Embedder, asked: Sequence[dict[str, Any]] | None = None) -> Collected:
+def collect(
+    folder: Path, embedder: Embedder, asked: Sequence[dict[str, Any]] | None = None
+) -> Collected:
     """Return the features of a set's labelled queries.
 
     Args:
@@ -138,9 +155,16 @@ def collect_nothing(folder: Path, embedder: Embedder) -> Collected:
     """Return the features of a set's requests that no tool fits. The tools that would fit are left out."""
     records = list(rows(folder / "none.jsonl"))
     fitting = {key_of(*split_key(key)) for record in records for key in record.get("without", ())}
-    catalogue = Catalogue([tool for tool in Catalogue.read(folder).tools if tool.key not in fitting])
+    catalogue = Catalogue(
+        [tool for tool in Catalogue.read(folder).tools if tool.key not in fitting]
+    )
     asked = [{"query": record["query"], "relevant": []} for record in records]
-    return Collected(f"{folder.name} (nothing fits)", _examples(Index(catalogue), asked, embedder), 0, NOTHING_CLAIMS)
+    return Collected(
+        f"{folder.name} (nothing fits)",
+        _examples(Index(catalogue), asked, embedder),
+        0,
+        NOTHING_CLAIMS,
+    )
 
 
 def sampled(folder: Path) -> list[dict[str, Any]]:
@@ -171,7 +195,9 @@ def collect_small(folder: Path, embedder: Embedder) -> Collected:
 def collect_tasks(data: Path, embedder: Embedder) -> list[Collected]:
     """The same of the tasks of our own, file by file."""
     return [
-        Collected(one.name, _examples(Index(one.catalogue), one.records, embedder), TASKS, TASKS_CLAIMS)
+        Collected(
+            one.name, _examples(Index(one.catalogue), one.records, embedder), TASKS, TASKS_CLAIMS
+        )
         for one in tasks(data)
     ]
 
@@ -182,23 +208,37 @@ def collect_abroad(data: Path, embedder: Embedder) -> list[Collected]:
     for one in tasks(data):
         index = Index(one.catalogue)
         for language, records in abroad(one).items():
-            collected = found.setdefault(language, Collected(f"tasks in {language}", weight=0, claims=ABROAD_CLAIMS))
+            collected = found.setdefault(
+                language, Collected(f"tasks in {language}", weight=0, claims=ABROAD_CLAIMS)
+            )
             collected.examples += _examples(index, records, embedder)
     return list(found.values())
 
 
 def _records(folder: Path) -> list[dict[str, Any]]:
     """The labelled queries of a set. `:name` is a tool without a server, as in `toolroute eval`."""
-    records = [json.loads(line) for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
-    return [{**record, "relevant": [key_of(*split_key(key)) for key in record["relevant"]]} for record in records]
+    records = [
+        json.loads(line)
+        for line in (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    return [
+        {**record, "relevant": [key_of(*split_key(key)) for key in record["relevant"]]}
+        for record in records
+    ]
 
 
 def _examples(index: Index, records: Sequence[dict[str, Any]], embedder: Embedder) -> list[Example]:
     examples: list[Example] = []
     for record in records:
-        understood = understand(record["query"], known=index.keyword.terms, actions=index.keyword.actions)
+        understood = understand(
+            record["query"], known=index.keyword.terms, actions=index.keyword.actions
+        )
         vectors = embedder.embed(understood.texts)
-        right = [index.catalogue.positions[key] for key in record["relevant"] if key in index.catalogue.positions]
+        right = [
+            index.catalogue.positions[key]
+            for key in record["relevant"]
+            if key in index.catalogue.positions
+        ]
         others = np.ones(len(index.catalogue), np.bool_)
         others[right] = False
         search = partial(_example, index, embedder, understood, vectors, set(record["relevant"]))
@@ -216,8 +256,12 @@ def _example(
     allowed: NDArray[np.bool_] | None = None,
 ) -> Example:
     """Return the candidates of one search, among all tools or among those allowed."""
-    search = Search(index=index, understood=understood, calibration=neutral(), width=WIDTH, allowed=allowed)
-    found = search.by_meaning(index.semantic(embedder), vectors, no_tool_of(embedder), contrast_of(embedder))
+    search = Search(
+        index=index, understood=understood, calibration=neutral(), width=WIDTH, allowed=allowed
+    )
+    found = search.by_meaning(
+        index.semantic(embedder), vectors, no_tool_of(embedder), contrast_of(embedder)
+    )
     whole = found.whole
     keys = [index.catalogue.tools[position].key for position in whole.positions.tolist()]
     return Example(
@@ -227,7 +271,9 @@ def _example(
         overlap=whole.overlap,
         relevant=np.isin(keys, list(wanted)),
         gold=len(wanted),
-        parts=tuple(_part(clause, whole.positions) for clause in found.clauses if len(clause.positions)),
+        parts=tuple(
+            _part(clause, whole.positions) for clause in found.clauses if len(clause.positions)
+        ),
         no_tool_similarity=found.no_tool_similarity,
         unfamiliar=unfamiliar_to(embedder, understood.asked) or 0.0,
     )

@@ -28,13 +28,21 @@ def main() -> None:
     for name in CATALOGUES:
         tools = [_tool(row) for row in _rows(given.data / "bench" / name / "tools.jsonl")]
         flagged = suspects(tools)
-        forms = Counter(" ".join(reason.split()[:2]) for reasons in flagged.values() for reason in reasons)
+        forms = Counter(
+            " ".join(reason.split()[:2]) for reasons in flagged.values() for reason in reasons
+        )
         mentioning = sum(bool(mentions(tool)) for tool in tools if tool.key not in flagged)
-        print(f"{name}: {len(tools):,} tools, {len(flagged)} flagged {dict(forms)}, {mentioning} mention a phrase")
+        print(
+            f"{name}: {len(tools):,} tools, {len(flagged)} flagged {dict(forms)}, {mentioning} mention a phrase"
+        )
     for file in given.labelled:
         counts = Counter((row["label"], bool(suspects([_tool(row)]))) for row in _rows(file))
-        attacks, honest = (sum(counts[label, is_flagged] for is_flagged in (True, False)) for label in (1, 0))
-        print(f"{file}: {counts[1, True]} of {attacks} attacks flagged, {counts[0, True]} of {honest} honest tools")
+        attacks, honest = (
+            sum(counts[label, is_flagged] for is_flagged in (True, False)) for label in (1, 0)
+        )
+        print(
+            f"{file}: {counts[1, True]} of {attacks} attacks flagged, {counts[0, True]} of {honest} honest tools"
+        )
 
 
 def _rows(file: Path) -> Iterator[dict[str, Any]]:

@@ -19,7 +19,9 @@ _STEMMER = snowballstemmer.stemmer("english")
 
 
 def terms(text: str) -> list[str]:
-    return _STEMMER.stemWords([word for word in _WORD.findall(words(text).lower()) if word not in _STOP])
+    return _STEMMER.stemWords(
+        [word for word in _WORD.findall(words(text).lower()) if word not in _STOP]
+    )
 
 
 class Bm25:
@@ -33,7 +35,9 @@ class Bm25:
             for term in terms(document)
         ]
         row, column = np.array(triples, np.int64).reshape(-1, 2).T
-        counts = sparse.csr_matrix((np.ones(len(row)), (row, column)), (len(documents), len(self._number)))
+        counts = sparse.csr_matrix(
+            (np.ones(len(row)), (row, column)), (len(documents), len(self._number))
+        )
         counts.sum_duplicates()
         lengths = np.asarray(counts.sum(1)).ravel()
         frequency = np.bincount(counts.indices, minlength=len(self._number))

@@ -88,13 +88,17 @@ def shares(model: StaticEmbedder, data: Path) -> dict[str, float]:
     for pattern, tasks in TASKS.items():
         scores = model.embed(list(tasks)) @ documents.T
         for language, row in zip(LANGUAGES, scores, strict=True):
-            found[language] += [re.search(pattern, texts[number]) is not None for number in np.argsort(-row)[:5]]
+            found[language] += [
+                re.search(pattern, texts[number]) is not None for number in np.argsort(-row)[:5]
+            ]
     return {language: float(np.mean(hits)) for language, hits in found.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/ and train/")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="the folder that holds bench/ and train/"
+    )
     parser.add_argument("--model", type=Path, default=Path("orchestrator/data/embedder"))
     arguments = parser.parse_args()
     for language, share in shares(StaticEmbedder.load(arguments.model), arguments.data).items():

@@ -40,7 +40,9 @@ class Taught:
     full: np.ndarray
     projected: np.ndarray
 
-    def draw(self, rng: np.random.Generator, size: int, foreign_share: float) -> tuple[np.ndarray, np.ndarray]:
+    def draw(
+        self, rng: np.random.Generator, size: int, foreign_share: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of the texts and the rows of a lesson, shape [size].
 
         Args:
@@ -51,12 +53,17 @@ class Taught:
         native = len(self.texts) - self.foreign
         foreign_size = int(size * foreign_share)
         chosen = np.concatenate(
-            [rng.integers(native, size=size - foreign_size), native + rng.integers(self.foreign, size=foreign_size)]
+            [
+                rng.integers(native, size=size - foreign_size),
+                native + rng.integers(self.foreign, size=foreign_size),
+            ]
         )
         return self.texts[chosen], self.rows[chosen]
 
 
-def thinned(bag: sparse.csr_matrix, dropout: float, rng: np.random.Generator) -> tuple[np.ndarray, sparse.csr_matrix]:
+def thinned(
+    bag: sparse.csr_matrix, dropout: float, rng: np.random.Generator
+) -> tuple[np.ndarray, sparse.csr_matrix]:
     """Return the tokens that occur [R] and the bags over only these [B, R], without a random share of the occurrences.
 
     Args:
@@ -66,7 +73,9 @@ def thinned(bag: sparse.csr_matrix, dropout: float, rng: np.random.Generator) ->
     """
     tokens, places = np.unique(bag.indices, return_inverse=True)
     counts = bag.data * (rng.random(len(bag.data)) >= dropout)
-    return tokens, sparse.csr_matrix((counts, places.astype(np.int32), bag.indptr), (bag.shape[0], len(tokens)))
+    return tokens, sparse.csr_matrix(
+        (counts, places.astype(np.int32), bag.indptr), (bag.shape[0], len(tokens))
+    )
 
 
 def gradient(
@@ -91,7 +100,11 @@ def gradient(
 
 
 def train(
-    matrix: np.ndarray, bags: sparse.csr_matrix, families: list[Family], taught: Taught, settings: Settings
+    matrix: np.ndarray,
+    bags: sparse.csr_matrix,
+    families: list[Family],
+    taught: Taught,
+    settings: Settings,
 ) -> None:
     """Train the matrix in place.
 

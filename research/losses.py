@@ -38,7 +38,9 @@ def contrastive(a: Matrix, b: Matrix, same: Matrix, scale: float) -> tuple[float
     columns = rows / rows.sum(0, keepdims=True)
     rows = rows / rows.sum(1, keepdims=True)
     diagonal = np.arange(len(a))
-    value = -0.5 * float((np.log(rows[diagonal, diagonal]) + np.log(columns[diagonal, diagonal])).mean())
+    value = -0.5 * float(
+        (np.log(rows[diagonal, diagonal]) + np.log(columns[diagonal, diagonal])).mean()
+    )
     gradient = 0.5 * (rows + columns)
     gradient[diagonal, diagonal] -= 1
     gradient *= scale / len(a)

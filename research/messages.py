@@ -17,9 +17,16 @@ CALLS = {
     "log": ("info", "warning", "error", "exception"),
     "output": ("echo", "secho", "note", "warn", "progress", "fail", "_fail", "confirm", "prompt"),
 }
-KEYWORDS = {"help": ("help", "short_help", "epilog", "description"), "reason": ("why", "reason", "note")}
-KIND = {name: kind for kinds in (CALLS, KEYWORDS) for kind, names in kinds.items() for name in names}
-ERROR = re.compile(r"(Error|Exception|Unavailable|Invalid\w*|Unknown\w+|Unauthorised|Busy|Missing\w+|Failed|Changed)$")
+KEYWORDS = {
+    "help": ("help", "short_help", "epilog", "description"),
+    "reason": ("why", "reason", "note"),
+}
+KIND = {
+    name: kind for kinds in (CALLS, KEYWORDS) for kind, names in kinds.items() for name in names
+}
+ERROR = re.compile(
+    r"(Error|Exception|Unavailable|Invalid\w*|Unknown\w+|Unauthorised|Busy|Missing\w+|Failed|Changed)$"
+)
 COMMAND = re.compile(r"\.(command|group)\b")
 Found = tuple[int, str, str]
 
@@ -27,7 +34,9 @@ Found = tuple[int, str, str]
 def texts(node: ast.AST, kind: str) -> Iterator[Found]:
     """Yield line, kind and text of each string literal in an expression. An f-string is one text."""
     if isinstance(node, ast.JoinedStr):
-        parts = (str(p.value) if isinstance(p, ast.Constant) else f"{{{_value(p)}}}" for p in node.values)
+        parts = (
+            str(p.value) if isinstance(p, ast.Constant) else f"{{{_value(p)}}}" for p in node.values
+        )
         yield node.lineno, kind, "".join(parts)
     elif isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.lineno, kind, node.value
@@ -43,7 +52,9 @@ def _value(part: ast.expr) -> str:
 def strings(tree: ast.AST) -> Iterator[Found]:
     """Yield line, kind and text of the strings in a module that a person can see."""
     seen = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    seen |= {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    seen |= {
+        part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and node.exc:
             yield from texts(node.exc, "error")
@@ -71,11 +82,19 @@ def page(template: str) -> Iterator[Found]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("places", nargs="*", type=Path, default=[Path(name) for name in FOLDERS])
-    parser.add_argument("--kind", default="", choices=["", "error", "page", "other", *CALLS, *KEYWORDS])
+    parser.add_argument(
+        "--kind", default="", choices=["", "error", "page", "other", *CALLS, *KEYWORDS]
+    )
     given = parser.parse_args()
-    files = [file for place in given.places for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
+    files = [
+        file
+        for place in given.places
+        for file in (sorted(place.rglob("*")) if place.is_dir() else [place])
+    ]
     for path in (file for file in files if file.suffix in (".py", ".html")):
         code = path.read_text(encoding="utf-8")
         kinds: dict[tuple[int, str], str] = {}

@@ -28,7 +28,14 @@ from research.sources import SETS
 from research.tasks import Tasks, tasks
 
 SERVERS = 6
-COLUMNS = ("tasks", "right", "0.7 and above", "right of these", "`none`", "`none` without its server")
+COLUMNS = (
+    "tasks",
+    "right",
+    "0.7 and above",
+    "right of these",
+    "`none`",
+    "`none` without its server",
+)
 Routed = list[tuple[bool, Decision, Decision]]
 """For each task whether the first match is right, the Decision, and the Decision without the task's server."""
 
@@ -63,7 +70,13 @@ def figures(found: Routed) -> list[object]:
     sure = [is_right for is_right, fits, _ in found if fits.confidence >= Options().gate]
     decisions = [fits for _, fits, _ in found], [without for *_, without in found]
     refused = [float(np.mean([one.stage is Stage.NONE for one in own])) for own in decisions]
-    return [len(found), float(np.mean([is_right for is_right, *_ in found])), len(sure), float(np.mean(sure)), *refused]
+    return [
+        len(found),
+        float(np.mean([is_right for is_right, *_ in found])),
+        len(sure),
+        float(np.mean(sure)),
+        *refused,
+    ]
 
 
 def measured(data: Path, embedder: Embedder) -> dict[str, Routed]:
@@ -82,7 +95,10 @@ def newcomers(data: Path, embedder: Embedder) -> str:
     """Return the table of the files and of all together."""
     found = measured(data, embedder)
     pooled = [pair for own in found.values() for pair in own]
-    return table(COLUMNS, {**{name: figures(own) for name, own in found.items()}, "**together**": figures(pooled)})
+    return table(
+        COLUMNS,
+        {**{name: figures(own) for name, own in found.items()}, "**together**": figures(pooled)},
+    )
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ from research.translations import Translation
 
 IDLE_TIMES = 16
 """How often a message that needs no tool stands among the requests (docs/decisions/ranking.md)."""
-Pair = tuple[str, str, str]  # anchor, positive, and the key of what both are about: equal keys are never negatives
+# anchor, positive, and the key of what both are about: equal keys are never negatives
+Pair = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,9 @@ class Family:
 def of_tools(catalogue: list[Tool]) -> Iterator[Pair]:
     """Each tool's name, first sentence, remaining description and parameters against one another."""
     for tool in catalogue:
-        name, first, rest, parameters = (view(tool) for view in (views.name, views.first, views.rest, views.parameters))
+        name, first, rest, parameters = (
+            view(tool) for view in (views.name, views.first, views.rest, views.parameters)
+        )
         key = f"{views.words(tool.name)} {first}".lower()
         without_first = ". ".join(part for part in (name, rest, parameters) if part)
         yield first, without_first, key
@@ -54,7 +57,11 @@ def of_several(catalogue: list[Tool]) -> Iterator[Pair]:
         pool = by_server[tool.server] if random.random() < 0.5 else described
         others = [pool[number] for number in random.integers(len(pool), size=random.integers(1, 4))]
         parts = [views.first(one) for one in (tool, *others)]
-        yield " ".join(parts[number] for number in random.permutation(len(parts))), views.card(tool), tool.key
+        yield (
+            " ".join(parts[number] for number in random.permutation(len(parts))),
+            views.card(tool),
+            tool.key,
+        )
 
 
 def of_paraphrases(data: Path) -> Iterator[Pair]:
@@ -106,7 +113,9 @@ def of_stories(data: Path) -> Iterator[Pair]:
 def of_commands(data: Path) -> Iterator[Pair]:
     """tldr: a task in any language with the command's English description."""
     pages = list(sources.rows(data / "train/tldr/pages.jsonl"))
-    english = {(page["platform"], page["command"]): page for page in pages if page["language"] == "en"}
+    english = {
+        (page["platform"], page["command"]): page for page in pages if page["language"] == "en"
+    }
     for page in pages:
         key = page["command"]
         original = english.get((page["platform"], key), page)
@@ -151,7 +160,9 @@ def family(name: str, share: float, pairs: Iterator[Pair], table: TextTable) -> 
     )
 
 
-def families(data: Path, catalogue: list[Tool], translated: list[Translation], table: TextTable) -> list[Family]:
+def families(
+    data: Path, catalogue: list[Tool], translated: list[Translation], table: TextTable
+) -> list[Family]:
     return [
         family("tools", 0.4, of_tools(catalogue), table),
         family("several", 0.1, of_several(catalogue), table),

@@ -37,7 +37,11 @@ FIGURES = ("ece", "resolved", "precision")
 async def trials_of(folder: Path, maps: Calibration) -> list[Trial]:
     """Return trials of a set's queries whose tools all exist."""
     found = read_set(folder)
-    known = [query for query in found.queries if query.relevant and query.relevant <= found.catalogue.positions.keys()]
+    known = [
+        query
+        for query in found.queries
+        if query.relevant and query.relevant <= found.catalogue.positions.keys()
+    ]
     queries = random.Random(folder.name).sample(known, min(MOST_QUERIES, len(known)))
     return await try_all(replace(found, queries=tuple(queries)), OPTIONS, maps=maps)
 
@@ -66,23 +70,37 @@ def kept_promises(trials: Sequence[Trial], level: float) -> list[float]:
 
 def means(rows: Mapping[str, Sequence[Any]]) -> list[float]:
     columns = zip(*rows.values(), strict=True)
-    return [float(np.nanmean([value for value in column if value is not None])) for column in columns]
+    return [
+        float(np.nanmean([value for value in column if value is not None])) for column in columns
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="only these sets: at least two")
-    parser.add_argument("--write", type=Path, metavar="DOCS", help="rewrite the tables of the pages in this folder")
+    parser.add_argument(
+        "--sets", nargs="+", choices=SETS, default=SETS, help="only these sets: at least two"
+    )
+    parser.add_argument(
+        "--write", type=Path, metavar="DOCS", help="rewrite the tables of the pages in this folder"
+    )
     given = parser.parse_args()
     embedder = embedder_for(OPTIONS)
-    maps, folders = left_out_maps(given.data, embedder), {name: given.data / "bench" / name for name in given.sets}
+    maps, folders = (
+        left_out_maps(given.data, embedder),
+        {name: given.data / "bench" / name for name in given.sets},
+    )
     trials = {name: asyncio.run(trials_of(folder, maps[name])) for name, folder in folders.items()}
     rows = {name: fits_of(own) for name, own in trials.items()}
     columns = [f"{way}{name}" for name in FIGURES for way in ("", "fitted: ")]
     large = {name: own for name, own in trials.items() if len(own) >= 2 * OWN}
-    promised = {name: [x for level in LEVELS for x in kept_promises(own, level)] for name, own in large.items()}
-    figures = [f"{level:.0%}: {name}" for level in LEVELS for name in ("given", "right", "recommended")]
+    promised = {
+        name: [x for level in LEVELS for x in kept_promises(own, level)]
+        for name, own in large.items()
+    }
+    figures = [
+        f"{level:.0%}: {name}" for level in LEVELS for name in ("given", "right", "recommended")
+    ]
     text = "\n\n".join(
         [
             table(columns, {**rows, "**mean**": means(rows)}),

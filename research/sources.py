@@ -65,7 +65,10 @@ def tools(folder: Path) -> list[Tool]:
 
 
 def queries(folder: Path) -> list[Query]:
-    return [Query(text=row["query"], relevant=frozenset(row["relevant"])) for row in rows(folder / "queries.jsonl")]
+    return [
+        Query(text=row["query"], relevant=frozenset(row["relevant"]))
+        for row in rows(folder / "queries.jsonl")
+    ]
 
 
 Request = tuple[str, list[Tool]]
@@ -102,9 +105,16 @@ Story = list[Request]
 
 def stories(data: Path) -> Iterator[Story]:
     """Long tasks of our own."""
-    known = {f"{folder.name}/{tool.key}": tool for folder in (data / "bench").iterdir() for tool in tools(folder)}
+    known = {
+        f"{folder.name}/{tool.key}": tool
+        for folder in (data / "bench").iterdir()
+        for tool in tools(folder)
+    }
     for row in rows(WRITTEN / "stories.jsonl"):
-        yield [(part["text"], [known[key] for key in part["relevant"] if key in known]) for part in row["parts"]]
+        yield [
+            (part["text"], [known[key] for key in part["relevant"] if key in known])
+            for part in row["parts"]
+        ]
 
 
 NO_TOOL = "smalltalk, chitchat"
@@ -118,6 +128,8 @@ def idle(part: str = "taught") -> list[str]:
 
 def catalogues(data: Path) -> list[Tool]:
     """Every tool of the benchmark and the training folders, one of each text."""
-    folders = sorted(path.parent for part in ("bench", "train") for path in (data / part).glob("*/tools.jsonl"))
+    folders = sorted(
+        path.parent for part in ("bench", "train") for path in (data / part).glob("*/tools.jsonl")
+    )
     unique = {(t.server, t.name, t.description): t for folder in folders for t in tools(folder)}
     return list(unique.values())

@@ -14,10 +14,14 @@ def projection(sentences: np.ndarray) -> np.ndarray:
     """The first principal directions of the teacher's sentence vectors [N, 384] -> [384, 256]."""
     sample = sentences.astype(np.float32)
     values, vectors = np.linalg.eigh(sample.T @ sample / len(sample))
-    return np.ascontiguousarray(vectors[:, np.argsort(values)[::-1][:DIMENSIONS]]).astype(np.float32)
+    return np.ascontiguousarray(vectors[:, np.argsort(values)[::-1][:DIMENSIONS]]).astype(
+        np.float32
+    )
 
 
-def initial(tokenizer: Tokenizer, teacher: Teacher, project: np.ndarray, corpus: list[str]) -> np.ndarray:
+def initial(
+    tokenizer: Tokenizer, teacher: Teacher, project: np.ndarray, corpus: list[str]
+) -> np.ndarray:
     """Return [V, 256]: every token's teacher embedding, projected. Rare tokens have a higher weight (smooth inverse
     frequency).
 
@@ -28,7 +32,9 @@ def initial(tokenizer: Tokenizer, teacher: Teacher, project: np.ndarray, corpus:
         corpus: The texts for counting tokens.
     """
     tokens = [tokenizer.id_to_token(number) for number in range(tokenizer.get_vocab_size())]
-    matrix = teacher.embed([token.removeprefix("##") for token in tokens]).astype(np.float32) @ project
+    matrix = (
+        teacher.embed([token.removeprefix("##") for token in tokens]).astype(np.float32) @ project
+    )
     matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-6)
     frequency = np.asarray(bags(corpus, tokenizer).sum(0)).ravel() + 1
     frequency /= frequency.sum()

@@ -35,7 +35,9 @@ def tasks(data: Path) -> list[Tasks]:
 def _read(path: Path, bench: Path) -> Tasks:
     records, (source, name) = list(rows(path)), path.stem.split(".")
     servers = {key.partition(":")[0] for record in records for key in record["relevant"]}
-    catalogue = Catalogue([tool for tool in _catalogue(bench / source).tools if tool.server in servers])
+    catalogue = Catalogue(
+        [tool for tool in _catalogue(bench / source).tools if tool.server in servers]
+    )
     return Tasks(name=f"tasks {name}", source=source, catalogue=catalogue, records=records)
 
 

@@ -15,7 +15,9 @@ def _unique(texts: Iterable[str]) -> list[str]:
 def tasks(data: Path) -> list[str]:
     """Return people's requests: the training queries, never a benchmark's."""
     return _unique(
-        q.text for path in sorted((data / "train").glob("*/queries.jsonl")) for q in sources.queries(path.parent)
+        q.text
+        for path in sorted((data / "train").glob("*/queries.jsonl"))
+        for q in sources.queries(path.parent)
     )
 
 
@@ -33,17 +35,26 @@ def _latin(text: str) -> bool:
 
 def commands(data: Path) -> list[str]:
     """English tldr tasks and page descriptions."""
-    pages = [page for page in sources.rows(data / "train/tldr/pages.jsonl") if page["language"] == "en"]
-    return _unique(text for page in pages for text in (page["description"], *(task["task"] for task in page["tasks"])))
+    pages = [
+        page for page in sources.rows(data / "train/tldr/pages.jsonl") if page["language"] == "en"
+    ]
+    return _unique(
+        text
+        for page in pages
+        for text in (page["description"], *(task["task"] for task in page["tasks"]))
+    )
 
 
 def apis(data: Path) -> list[str]:
     return _unique(
-        f"{row['name']}: {row['description']}" for row in sources.rows(data / "train/public_apis/apis.jsonl")
+        f"{row['name']}: {row['description']}"
+        for row in sources.rows(data / "train/public_apis/apis.jsonl")
     )
 
 
-def collections(data: Path, catalogue: list[Tool], translated: list[Translation]) -> dict[str, list[str]]:
+def collections(
+    data: Path, catalogue: list[Tool], translated: list[Translation]
+) -> dict[str, list[str]]:
     """Name -> texts."""
     return {
         "first sentences": _unique(map(views.first, catalogue)),

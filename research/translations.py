@@ -45,15 +45,23 @@ def _language(code: str) -> str:
 def of_emoji() -> Iterator[Translation]:
     """Names of things, places and activities: the `emoji` package, each once (not again by skin tone)."""
     folder = package("emoji") / "unicode_codes"
-    english = {symbol: entry["en"] for symbol, entry in json.loads((folder / "emoji.json").read_text("utf-8")).items()}
+    english = {
+        symbol: entry["en"]
+        for symbol, entry in json.loads((folder / "emoji.json").read_text("utf-8")).items()
+    }
     for path in sorted(folder.glob("emoji_*.json")):
         if path.stem.removeprefix("emoji_") in LANGUAGES:
             for symbol, name in json.loads(path.read_text("utf-8")).items():
                 if "skin_tone" not in english[symbol]:
-                    yield Translation(name.strip(":").replace("_", " "), english[symbol].strip(":").replace("_", " "))
+                    yield Translation(
+                        name.strip(":").replace("_", " "),
+                        english[symbol].strip(":").replace("_", " "),
+                    )
 
 
-def _leaves(tree: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+def _leaves(
+    tree: dict[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], str]]:
     for key, value in tree.items():
         if isinstance(value, dict):
             yield from _leaves(value, (*path, key))
@@ -85,7 +93,9 @@ def of_gettext(name: str) -> Iterator[Translation]:
 def of_tldr(data: Path) -> Iterator[Translation]:
     """Tasks and descriptions of pages that have as many tasks in both languages (their order is the same)."""
     pages = list(sources.rows(data / "train/tldr/pages.jsonl"))
-    english = {(page["platform"], page["command"]): page for page in pages if page["language"] == "en"}
+    english = {
+        (page["platform"], page["command"]): page for page in pages if page["language"] == "en"
+    }
     for page in pages:
         original = english.get((page["platform"], page["command"]))
         if original and page["language"] in LANGUAGES:

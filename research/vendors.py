@@ -30,7 +30,11 @@ def listed() -> list[dict[str, object]]:
         config = ["--config", str(REQUESTS / "servers.json"), "--timeout", str(TIMEOUT_S)]
         subprocess.run([*toolroute, "sync", *store, *config], env=environment, check=True)
         tools = subprocess.run(
-            [*toolroute, "list", *store, "-o", "jsonl"], env=environment, check=True, capture_output=True, text=True
+            [*toolroute, "list", *store, "-o", "jsonl"],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
         )
     return [json.loads(line) for line in tools.stdout.splitlines()]
 
@@ -50,7 +54,9 @@ def write(folder: Path, records: list[dict[str, object]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the folder for the tools and requests")
+    parser.add_argument(
+        "--out", type=Path, required=True, help="the folder for the tools and requests"
+    )
     write(parser.parse_args().out, listed())
 
 

@@ -18,7 +18,11 @@ def words(identifier: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    return [part for part in (_SPACE.sub(" ", piece).strip(" -*#") for piece in _SENTENCE_END.split(text)) if part]
+    return [
+        part
+        for part in (_SPACE.sub(" ", piece).strip(" -*#") for piece in _SENTENCE_END.split(text))
+        if part
+    ]
 
 
 def name(tool: Tool) -> str:
@@ -42,10 +46,14 @@ def parameters(tool: Tool) -> str:
     parts = []
     for key, value in properties.items():
         description = value.get("description") if isinstance(value, dict) else None
-        parts.append(f"{words(key)} {description[:120] if isinstance(description, str) else ''}".strip())
+        parts.append(
+            f"{words(key)} {description[:120] if isinstance(description, str) else ''}".strip()
+        )
     return ", ".join(parts)[:_REST_LIMIT]
 
 
 def card(tool: Tool) -> str:
     """Return the whole tool as one text, which the model embeds when a catalogue is indexed."""
-    return ". ".join(part for part in (name(tool), tool.description[:1000], parameters(tool)) if part)
+    return ". ".join(
+        part for part in (name(tool), tool.description[:1000], parameters(tool)) if part
+    )

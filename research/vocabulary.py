@@ -14,7 +14,9 @@ def build(texts: Iterable[str], size: int) -> Tokenizer:
     tokenizer.normalizer = normalizers.Sequence(
         [
             normalizers.Replace(Regex(_CAMEL), " "),
-            normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=True, lowercase=True),
+            normalizers.BertNormalizer(
+                clean_text=True, handle_chinese_chars=True, strip_accents=True, lowercase=True
+            ),
         ]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

@@ -14,7 +14,12 @@ from orchestrator.errors import InvalidInput, StepsFailed, ToolrouteError
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Checkpoint, RunRequest, RunResult
 from orchestrator.temporal.workflow.handlers import Handlers
-from orchestrator.temporal.workflow.payload import MAX_PAYLOAD_BYTES, NOTHING, check_size, read_input
+from orchestrator.temporal.workflow.payload import (
+    MAX_PAYLOAD_BYTES,
+    NOTHING,
+    check_size,
+    read_input,
+)
 from orchestrator.temporal.workflow.run import Run
 from orchestrator.temporal.workflow.step import MAX_REASON
 from orchestrator.temporal.workflow.tool_router import ToolRouter
@@ -35,7 +40,9 @@ class RunWorkflow:
             self._request = read_input(given, RunRequest)
             self._request.validate()
             check_tenant(self._request.tenant)
-        except InvalidInput as error:  # `run` raises it. Raised here, queries would find no workflow.
+        except (
+            InvalidInput
+        ) as error:  # `run` raises it. Raised here, queries would find no workflow.
             self._request, self._broken = RunRequest(task=""), error
         self._run = Run(self._request, ToolRouter(self._request.tenant), stopping=self._stopping)
         self._handlers = Handlers(self._request.tenant)
@@ -48,7 +55,8 @@ class RunWorkflow:
     async def run(self, given: RawValue = NOTHING) -> RunResult:
         async with self._handlers.showing(self._run):
             ended = await self._carry_out()
-        self._stream.detach_pollers()  # Pollers get the last changes in time, and the rest by query.
+        # Pollers get the last changes in time, and the rest by query.
+        self._stream.detach_pollers()
         await workflow.wait_condition(workflow.all_handlers_finished)
         return ended
 
@@ -59,27 +67,41 @@ class RunWorkflow:
             ended = await self._run.advance()
             if isinstance(ended, Checkpoint):
                 # Routing and planning are done, so their inputs are not passed on.
-                ended_so_far = replace(self._request, arguments={}, conversation=(), checkpoint=ended)
+                ended_so_far = replace(
+                    self._request, arguments={}, conversation=(), checkpoint=ended
+                )
                 check_size("the run's checkpoint", ended_so_far, MAX_PAYLOAD_BYTES)
                 await self._stream.continue_as_new(partial(_handed_on, ended_so_far, ended))
             check_size("the run's result", ended, MAX_PAYLOAD_BYTES)
             if ended.failed:
-                raise StepsFailed("; ".join(f"{one.step} {one.tool}: {one.reason}" for one in ended.steps)[:MAX_REASON])
+                raise StepsFailed(
+                    "; ".join(f"{one.step} {one.tool}: {one.reason}" for one in ended.steps)[
+                        :MAX_REASON
+                    ]
+                )
         except ToolrouteError as error:
             self._run.failed(error)
             details = [ended] if isinstance(error, StepsFailed) else []
             kind = type(error).__name__
-            raise ApplicationError(str(error), *details, type=kind, non_retryable=not error.retry) from error
+            raise ApplicationError(
+                str(error), *details, type=kind, non_retryable=not error.retry
+            ) from error
         return ended
 
     def _stopping(self, started: int) -> bool:
         most = self._request.steps_per_run
-        full = workflow.info().is_continue_as_new_suggested() or (most is not None and started >= most)
+        full = workflow.info().is_continue_as_new_suggested() or (
+            most is not None and started >= most
+        )
         return started > 0 and full
 
 
 _STREAM = TypeAdapter(WorkflowStreamState)
 
 
-def _handed_on(request: RunRequest, done: Checkpoint, state: WorkflowStreamState) -> list[RunRequest]:
-    return [replace(request, checkpoint=replace(done, stream=_STREAM.dump_python(state, mode="json")))]
+def _handed_on(
+    request: RunRequest, done: Checkpoint, state: WorkflowStreamState
+) -> list[RunRequest]:
+    return [
+        replace(request, checkpoint=replace(done, stream=_STREAM.dump_python(state, mode="json")))
+    ]

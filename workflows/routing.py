@@ -22,7 +22,9 @@ class RouteWorkflow:
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> RawValue:
         config = fair(tenant_of(request), DEFAULT)
-        decision: RawValue = await workflow.execute_activity(names.ROUTE, request, result_type=RawValue, **config)
+        decision: RawValue = await workflow.execute_activity(
+            names.ROUTE, request, result_type=RawValue, **config
+        )
         return decision
 
 
@@ -33,7 +35,9 @@ class StagedRouteWorkflow:
     @workflow.run
     async def run(self, request: RawValue = NOTHING, semantic_queue: str = "") -> RawValue:
         config = fair(tenant_of(request), DEFAULT)
-        return await route_staged(request, config, Config(task_queue=semantic_queue) if semantic_queue else {})
+        return await route_staged(
+            request, config, Config(task_queue=semantic_queue) if semantic_queue else {}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

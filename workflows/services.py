@@ -11,14 +11,23 @@ from orchestrator.errors import ServerUnavailable
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.run import RunRequest
-from orchestrator.temporal.workflow.call import MODEL_RETRY, PATIENT, Config, call_tool, fair, is_child
+from orchestrator.temporal.workflow.call import (
+    MODEL_RETRY,
+    PATIENT,
+    Config,
+    call_tool,
+    fair,
+    is_child,
+)
 from orchestrator.temporal.workflow.payload import NOTHING, read_input
 from orchestrator.temporal.workflow.step import MAX_REASON
 from orchestrator.temporal.workflow.stubs import MODEL_CALL, call_config
 from orchestrator.workflows.routing import tenant_of
 
 SYNCING = Config(
-    start_to_close_timeout=timedelta(minutes=15), heartbeat_timeout=timedelta(seconds=30), retry_policy=MODEL_RETRY
+    start_to_close_timeout=timedelta(minutes=15),
+    heartbeat_timeout=timedelta(seconds=30),
+    retry_policy=MODEL_RETRY,
 )
 
 
@@ -29,7 +38,9 @@ class PlanWorkflow:
     @workflow.run
     async def run(self, request: RawValue = NOTHING) -> RawValue:
         config = fair(tenant_of(request), {**MODEL_CALL, "retry_policy": PATIENT})
-        plan: RawValue = await workflow.execute_activity(names.PLAN, request, result_type=RawValue, **config)
+        plan: RawValue = await workflow.execute_activity(
+            names.PLAN, request, result_type=RawValue, **config
+        )
         return plan
 
 

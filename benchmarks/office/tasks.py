@@ -34,7 +34,9 @@ def tasks(folder: Path, servers: Iterable[str]) -> list[Task]:
     wanted, by_server = set(servers), defaultdict(list)
     for line in (HERE / "tasks.tsv").read_text(encoding="utf-8").splitlines():
         query, key, arguments = line.split("\t")
-        given = json.loads(arguments.replace("{folder}", str(folder)).replace("{repo}", str(folder / "repo")))
+        given = json.loads(
+            arguments.replace("{folder}", str(folder)).replace("{repo}", str(folder / "repo"))
+        )
         task = Task(query=query, key=key, arguments=given)
         if task.server in wanted:
             by_server[task.server].append(task)
@@ -45,7 +47,11 @@ def entries() -> dict[str, dict[str, Any]]:
     """The ten servers of tools.json as entries of an mcpServers file."""
     root = str(HERE.parents[1])
     return {
-        name: {"command": sys.executable, "args": ["-m", "benchmarks.office.server", name], "cwd": root}
+        name: {
+            "command": sys.executable,
+            "args": ["-m", "benchmarks.office.server", name],
+            "cwd": root,
+        }
         for name in json.loads(FILE.read_text())
     }
 
@@ -70,7 +76,9 @@ def furnish(folder: Path) -> None:
     for line in ("one", "two", "three"):
         (repo / "readme.md").write_text(f"{line}\n")
         _git(repo, "add", "readme.md")
-        _git(repo, "-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "-m", line)
+        _git(
+            repo, "-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-q", "-m", line
+        )
 
 
 def _git(repo: Path, *command: str) -> None:

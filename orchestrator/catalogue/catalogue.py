@@ -37,7 +37,9 @@ class Catalogue:
         Catalogue(1 tool: send_email)
     """
 
-    def __init__(self, tools: Iterable[Tool | Mapping[str, Any] | Callable[..., Any]] | str | Path = ()) -> None:
+    def __init__(
+        self, tools: Iterable[Tool | Mapping[str, Any] | Callable[..., Any]] | str | Path = ()
+    ) -> None:
         if isinstance(tools, str | Path):
             tools = read_tools(tools)
         records = [_tool(number, tool) for number, tool in enumerate(tools, start=1)]
@@ -53,7 +55,9 @@ class Catalogue:
 
     @classmethod
     @named
-    def of(cls, *functions: Callable[..., Any], read_only: Collection[Callable[..., Any]] = ()) -> "Catalogue":
+    def of(
+        cls, *functions: Callable[..., Any], read_only: Collection[Callable[..., Any]] = ()
+    ) -> "Catalogue":
         """Return a catalogue of functions and methods. Each is a tool under its own name.
 
         Their signatures and docstrings become the definitions. `Decision.resolve(call).run()` calls them.
@@ -78,7 +82,9 @@ class Catalogue:
         for number, function in enumerate(functions, start=1):
             tool = _tool(number, function)
             if tool.name in tools:
-                raise InvalidCatalogue(f"two functions have the name {tool.name!r}: rename one, or give it once")
+                raise InvalidCatalogue(
+                    f"two functions have the name {tool.name!r}: rename one, or give it once"
+                )
             if function in read_only:
                 tool = altered(tool, annotations=Annotations(read_only=True), hash="")
             tools[tool.name] = tool
@@ -96,7 +102,9 @@ class Catalogue:
         return cls(read_tools(path, server))
 
     @classmethod
-    def from_openapi(cls, document: Mapping[str, Any] | str | Path, server: str = "") -> "Catalogue":
+    def from_openapi(
+        cls, document: Mapping[str, Any] | str | Path, server: str = ""
+    ) -> "Catalogue":
         """Return the operations of an OpenAPI description as tools. `OpenApiExecutor` calls them.
 
         Args:
@@ -109,7 +117,12 @@ class Catalogue:
         from orchestrator.catalogue.openapi import OpenApi
 
         api = OpenApi(document)
-        return cls([tool_from(operation.tool, server or api.server) for operation in api.operations.values()])
+        return cls(
+            [
+                tool_from(operation.tool, server or api.server)
+                for operation in api.operations.values()
+            ]
+        )
 
     def __repr__(self) -> str:
         count = len(self.tools)
@@ -131,7 +144,9 @@ class Catalogue:
         try:
             return self.tools[self.positions[self.current(key)]]
         except KeyError:
-            raise UnknownTool(f"unknown tool {key!r}: list the keys with `toolroute tools list`") from None
+            raise UnknownTool(
+                f"unknown tool {key!r}: list the keys with `toolroute tools list`"
+            ) from None
 
     def current(self, key: str) -> str:
         """Return the key itself. For a tool that is gone, return the key of its replacement."""
@@ -178,7 +193,9 @@ def _tool(number: int, record: Any) -> Tool:
         return record
     with reading(f"tool {number}", error=InvalidCatalogue):
         if isinstance(record, list | tuple):
-            raise InvalidCatalogue("a list is not a tool: give its items, Catalogue.of(*functions) or Catalogue(tools)")
+            raise InvalidCatalogue(
+                "a list is not a tool: give its items, Catalogue.of(*functions) or Catalogue(tools)"
+            )
         return function_tool(record) if callable(record) else tool_from(record)
 
 

@@ -22,7 +22,9 @@ from orchestrator.records.tool import Tool
 
 Provider = Literal["openai", "openai-chat", "anthropic", "mcp"]
 """The shape of definitions. `openai` is the Responses API, `openai-chat` the Chat Completions API."""
-Appended = Literal["additional_tools", "tool_search_output", "inline_tools", "tool_reference", "tool_result"]
+Appended = Literal[
+    "additional_tools", "tool_search_output", "inline_tools", "tool_reference", "tool_result"
+]
 """The type of an appended item.
 
 `additional_tools` and `tool_search_output` belong to OpenAI's Responses API. In Anthropic's Messages API,
@@ -96,8 +98,12 @@ class ResolvedCall:
     def _function(self) -> Callable[..., Any]:
         function = self.tool.function
         if function is None:
-            remedy = "call it on its server with Connections.call, or route with Catalogue.of(functions)"
-            raise InvalidInput(f"tool {self.tool.key!r} is not a function of this process: {remedy}")
+            remedy = (
+                "call it on its server with Connections.call, or route with Catalogue.of(functions)"
+            )
+            raise InvalidInput(
+                f"tool {self.tool.key!r} is not a function of this process: {remedy}"
+            )
         return function
 
 
@@ -151,15 +157,22 @@ def _tool_search_output(tools: Sequence[Tool], call_id: str) -> dict[str, Any]:
 
 def _inline_tools(tools: Sequence[Tool], _: str) -> dict[str, Any]:
     definitions = export(tools, "anthropic")
-    return _system_message([{"type": "tool_definition", "definition": definition} for definition in definitions])
+    return _system_message(
+        [{"type": "tool_definition", "definition": definition} for definition in definitions]
+    )
 
 
 def _tool_reference(tools: Sequence[Tool], _: str) -> dict[str, Any]:
-    return _system_message([{"type": "tool_reference", "name": exported_name(tool)} for tool in tools])
+    return _system_message(
+        [{"type": "tool_reference", "name": exported_name(tool)} for tool in tools]
+    )
 
 
 def _system_message(tools: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"role": "system", "content": [{"type": "tool_addition", "tool": tool} for tool in tools]}
+    return {
+        "role": "system",
+        "content": [{"type": "tool_addition", "tool": tool} for tool in tools],
+    }
 
 
 def _tool_result(tools: Sequence[Tool], call_id: str) -> dict[str, Any]:
@@ -205,7 +218,11 @@ def keys_by_name(tools: Sequence[Tool]) -> dict[str, str]:
 
 def _shape(tool: Tool, name: str, provider: Provider) -> dict[str, Any]:
     if provider == "mcp":
-        definition = {"name": name, "description": tool.description, "inputSchema": _as_object(tool)}
+        definition = {
+            "name": name,
+            "description": tool.description,
+            "inputSchema": _as_object(tool),
+        }
         return {"name": name, "title": tool.title, **definition} if tool.title else definition
     description = tool.description or tool.title
     schema = accepted(_as_object(tool))
@@ -225,7 +242,11 @@ def parameters(tool: Tool) -> dict[str, Any]:
 def _as_object(tool: Tool) -> dict[str, Any]:
     schema = tool.input_schema or {}
     properties = schema.get("properties")
-    return {**schema, "type": "object", "properties": properties if isinstance(properties, dict) else {}}
+    return {
+        **schema,
+        "type": "object",
+        "properties": properties if isinstance(properties, dict) else {},
+    }
 
 
 def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
@@ -241,7 +262,10 @@ def resolve(tools: Sequence[Tool], call: Any) -> ResolvedCall:
             f"the model called {read.name!r}, which was not offered; the offered tools: {', '.join(offered)}"
         )
     names = plain_names(parameters(tool))
-    arguments = {names.get(name, name): value for name, value in read_arguments(tool.key, read.arguments).items()}
+    arguments = {
+        names.get(name, name): value
+        for name, value in read_arguments(tool.key, read.arguments).items()
+    }
     return ResolvedCall(tool=tool, arguments=check_arguments(tool, arguments), call_id=read.call_id)
 
 
@@ -256,7 +280,9 @@ def _read_call(call: Any) -> _Call:
     inner = _get(call, "function") or call
     name = _get(inner, "name")
     if not isinstance(name, str):
-        raise InvalidInput(f"not a tool call: {call!r}; give the call with its name and its arguments")
+        raise InvalidInput(
+            f"not a tool call: {call!r}; give the call with its name and its arguments"
+        )
     arguments = _get(inner, "arguments")
     if arguments is None:
         arguments = _get(inner, "input")
@@ -292,7 +318,9 @@ def check_arguments(tool: Tool, arguments: Any) -> dict[str, Any]:
     except UnusableSchema:
         return read
     if converted is None:
-        raise InvalidArguments(f"{tool.key}: {'; '.join(problems)[:1000]}; its parameters: {_parameter_names(tool)}")
+        raise InvalidArguments(
+            f"{tool.key}: {'; '.join(problems)[:1000]}; its parameters: {_parameter_names(tool)}"
+        )
     return converted
 
 
@@ -323,7 +351,9 @@ def read_arguments(key: str, arguments: Any) -> dict[str, Any]:
 
     for _ in range(2):  # Some models encode the arguments twice.
         try:
-            arguments = read_json(arguments.strip() or "{}") if isinstance(arguments, str) else arguments
+            arguments = (
+                read_json(arguments.strip() or "{}") if isinstance(arguments, str) else arguments
+            )
         except ValueError as error:
             raise InvalidArguments(f"{key}: arguments are {error}: {arguments[:200]!r}") from None
     arguments = {} if arguments is None else arguments

@@ -58,7 +58,9 @@ def _with_relations(tools: list[Tool], path: Path) -> list[Tool]:
     """Return the tools with the relations in the relations.jsonl of their folder."""
     stated = _stated_relations(path)
     for source in stated.keys() - {tool.key for tool in tools}:
-        logger.warning("%s: the relations of %r are ignored, because there is no such tool", path, source)
+        logger.warning(
+            "%s: the relations of %r are ignored, because there is no such tool", path, source
+        )
     return [_with(tool, stated[tool.key]) if tool.key in stated else tool for tool in tools]
 
 
@@ -75,7 +77,9 @@ def _stated_relations(path: Path) -> dict[str, list[dict[str, Any]]]:
     stated: dict[str, list[dict[str, Any]]] = {}
     for origin, record in _lines(file, _text(file)):
         if not isinstance(record, dict) or not isinstance(record.get("from"), str):
-            raise InvalidCatalogue(f'{origin}: give {{"from": KEY, "to": KEY, "type": TYPE}}, not {record!r:.80}')
+            raise InvalidCatalogue(
+                f'{origin}: give {{"from": KEY, "to": KEY, "type": TYPE}}, not {record!r:.80}'
+            )
         source = record.pop("from")
         stated.setdefault(source, []).append(record)
     return stated
@@ -110,10 +114,14 @@ def _files(path: Path) -> list[Path]:
         for name in ("tools.jsonl", "tools.json"):
             if (path / name).exists():
                 return [path / name]
-        files = [file for file in sorted(path.iterdir()) if file.suffix.lower() in (".jsonl", ".json")]
+        files = [
+            file for file in sorted(path.iterdir()) if file.suffix.lower() in (".jsonl", ".json")
+        ]
         files = [file for file in files if file.name != RELATIONS_FILE]
         if not files:
-            raise InvalidCatalogue("this folder has no tools.jsonl and no other .jsonl or .json file")
+            raise InvalidCatalogue(
+                "this folder has no tools.jsonl and no other .jsonl or .json file"
+            )
         return files
 
 
@@ -155,7 +163,9 @@ def _document(path: Path, text: str, server: str | None) -> Iterator[tuple[str, 
         return
     records = _listed(value)
     if records is None:
-        form = 'give a JSON list of tools, an object with the list under "tools", or one tool per line'
+        form = (
+            'give a JSON list of tools, an object with the list under "tools", or one tool per line'
+        )
         raise InvalidCatalogue(f"{path}: no tools found; {form}")
     for number, record in enumerate(records, start=1):
         yield f"{path}: tool {number}", record

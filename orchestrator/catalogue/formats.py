@@ -54,8 +54,7 @@ def _label_text(value: Any) -> Any:
 
 class _Record(BaseModel):
     """A tool in a foreign form: our own, MCP's (`inputSchema`) or that of a function definition (`parameters`, also
-    within
-    `function`).
+    within `function`).
     """
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
@@ -88,7 +87,9 @@ def tool_from(record: Any, server: str = "") -> Tool:
     parsed = _parsed(_flat(record))
     server = parsed.server or server
     if ":" in server:
-        raise InvalidCatalogue(f"server {server!r} contains a colon, which separates server and name: rename it")
+        raise InvalidCatalogue(
+            f"server {server!r} contains a colon, which separates server and name: rename it"
+        )
     hints = parsed.annotations or _Hints(title=None)
     relations = dict.fromkeys(relation.of(server) for relation in parsed.relations)
     fields = dict(parsed)
@@ -150,7 +151,9 @@ def _clean(value: Any, depth: int = 0) -> Any:
     if isinstance(value, str):
         return whole_pairs(value)
     if depth > MAX_DEPTH:
-        raise InvalidCatalogue(f"the tool is nested deeper than {MAX_DEPTH} levels: flatten its schema")
+        raise InvalidCatalogue(
+            f"the tool is nested deeper than {MAX_DEPTH} levels: flatten its schema"
+        )
     if isinstance(value, list):
         return [_clean(item, depth + 1) for item in value]
     if isinstance(value, dict):

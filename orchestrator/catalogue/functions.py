@@ -26,7 +26,9 @@ def function_tool(function: Callable[..., Any]) -> Tool:
     """
     name = getattr(function, "__name__", "")
     if not inspect.isroutine(function) or name == "<lambda>":
-        raise InvalidCatalogue(f"{function!r:.80} cannot be a tool: give a named function or method")
+        raise InvalidCatalogue(
+            f"{function!r:.80} cannot be a tool: give a named function or method"
+        )
     signature = _signature(function, name)
     text, described = _documented(function)
     model = _model(name, signature)
@@ -39,7 +41,9 @@ def _signature(function: Callable[..., Any], name: str) -> inspect.Signature:
     try:
         signature = inspect.signature(function, eval_str=True)
     except (NameError, ValueError, TypeError, SyntaxError) as error:
-        raise InvalidCatalogue(f"function {name!r}: its signature cannot be read ({error})") from None
+        raise InvalidCatalogue(
+            f"function {name!r}: its signature cannot be read ({error})"
+        ) from None
     for place, own in enumerate(signature.parameters.values()):
         if own.kind in _OPEN:
             taken = f"{_OPEN[own.kind]}{own.name}"
@@ -61,13 +65,14 @@ def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         read = parse(text)
     except ParseError:
         return text, {}
-    return (read.description or "").strip(), {own.arg_name: own.description for own in read.params if own.description}
+    return (read.description or "").strip(), {
+        own.arg_name: own.description for own in read.params if own.description
+    }
 
 
 def _model(name: str, signature: inspect.Signature) -> "type[BaseModel]":
     """Return the validator of the arguments. Its fields are numbered, because a parameter may have the name of a
-    model's
-    method.
+    model's method.
     """
     from pydantic import ConfigDict, Field, create_model
     from pydantic.errors import PydanticUserError
@@ -111,7 +116,9 @@ def _schema(
 
 def _no_json(name: str, error: Exception) -> InvalidCatalogue:
     why = str(error).partition("\n")[0]
-    return InvalidCatalogue(f"function {name!r}: a parameter has a type that JSON cannot represent ({why})")
+    return InvalidCatalogue(
+        f"function {name!r}: a parameter has a type that JSON cannot represent ({why})"
+    )
 
 
 def _validated(
@@ -131,7 +138,9 @@ def _validated(
             read = model.model_validate(given)
         except ValidationError as error:
             raise InvalidArguments(f"{function.__name__}: {first_problem(error)}") from None
-        values = {name: getattr(read, f"p{place}") for place, name in enumerate(signature.parameters)}
+        values = {
+            name: getattr(read, f"p{place}") for place, name in enumerate(signature.parameters)
+        }
         return inspect.BoundArguments(signature, values)
 
     if inspect.iscoroutinefunction(function):

@@ -79,8 +79,12 @@ class OpenApi:
     def __init__(self, document: Mapping[str, Any] | str | Path) -> None:
         self.document = document if isinstance(document, Mapping) else read_document(document)
         if not is_openapi(self.document):
-            raise InvalidCatalogue('no OpenAPI description: it needs "openapi" or "swagger", and "paths"')
-        registry: Registry[Any] = Registry().with_resource("", DRAFT202012.create_resource(self.document))
+            raise InvalidCatalogue(
+                'no OpenAPI description: it needs "openapi" or "swagger", and "paths"'
+            )
+        registry: Registry[Any] = Registry().with_resource(
+            "", DRAFT202012.create_resource(self.document)
+        )
         self._resolver = registry.resolver("")
         self.operations = {operation.name: operation for operation in self._operations()}
 
@@ -119,7 +123,9 @@ class OpenApi:
                     names[name] += 1
                     if names[name] > 1:
                         name = f"{name}_{names[name]}"
-                    yield self._operation(name, str(path), method, item[method], item.get("parameters") or [])
+                    yield self._operation(
+                        name, str(path), method, item[method], item.get("parameters") or []
+                    )
 
     def _operation(
         self, name: str, path: str, method: str, operation: Mapping[str, Any], shared: list[Any]
@@ -129,7 +135,9 @@ class OpenApi:
             for parameter in [*shared, *(operation.get("parameters") or [])]:
                 self._add_parameter(inputs, _mapping(self._resolved(parameter)))
             self._add_body(inputs, _mapping(self._resolved(operation.get("requestBody"))))
-        texts = dict.fromkeys(str(operation[key]).strip() for key in ("summary", "description") if operation.get(key))
+        texts = dict.fromkeys(
+            str(operation[key]).strip() for key in ("summary", "description") if operation.get(key)
+        )
         tool = {
             "name": name,
             "title": str(operation.get("summary") or ""),
@@ -162,7 +170,12 @@ class OpenApi:
             schema = {key: parameter[key] for key in _SCHEMA_FIELDS if key in parameter}
         if parameter.get("description"):
             schema["description"] = parameter["description"]
-        known: dict[str, Location] = {"path": "path", "query": "query", "header": "header", "formData": "body"}
+        known: dict[str, Location] = {
+            "path": "path",
+            "query": "query",
+            "header": "header",
+            "formData": "body",
+        }
         if name and location in known:  # A cookie belongs to a browser.
             inputs.add(name, schema, known[location], bool(parameter.get("required")))
 
@@ -177,7 +190,11 @@ class OpenApi:
         """Add the fields of a body, or the whole body if it is no object with fields of its own."""
         body = _mapping(self._resolved(schema))
         properties = _mapping(body.get("properties"))
-        if not properties or not properties.keys().isdisjoint(inputs.locations) or _WHOLE_BODY in inputs.locations:
+        if (
+            not properties
+            or not properties.keys().isdisjoint(inputs.locations)
+            or _WHOLE_BODY in inputs.locations
+        ):
             if schema is not None:
                 inputs.add(_WHOLE_BODY, dict(_mapping(schema)), "body", is_required)
                 inputs.has_whole_body = True

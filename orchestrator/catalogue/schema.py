@@ -71,7 +71,8 @@ class _Gathering:
             return _Parameters({}, [])
         properties = part.get("properties")
         result = _Parameters(
-            dict(properties) if isinstance(properties, dict) else {}, list(text_list(part.get("required")) or ())
+            dict(properties) if isinstance(properties, dict) else {},
+            list(text_list(part.get("required")) or ()),
         )
         for branch in _branches(part, "allOf"):
             result = _joined(result, self.of(branch, depth + 1))
@@ -79,7 +80,9 @@ class _Gathering:
         if isinstance(reference, str):
             result = _joined(result, self._referenced(reference, depth))
         for keyword in ("anyOf", "oneOf"):
-            result = _joined(result, _either([self.of(branch, depth + 1) for branch in _branches(part, keyword)]))
+            result = _joined(
+                result, _either([self.of(branch, depth + 1) for branch in _branches(part, keyword)])
+            )
         conditional = [*_branches(part, "then"), *_branches(part, "else")]
         properties = _either([self.of(branch, depth + 1) for branch in conditional]).properties
         result = _joined(result, _Parameters(properties, []))
@@ -87,7 +90,8 @@ class _Gathering:
 
     def _referenced(self, reference: str, depth: int) -> _Parameters:
         if reference not in self._references:
-            self._references[reference] = _Parameters({}, [])  # A reference may lead back to itself.
+            # A reference may lead back to itself.
+            self._references[reference] = _Parameters({}, [])
             self._references[reference] = self.of(_target(self._root, reference), depth + 1)
         return self._references[reference]
 
@@ -105,7 +109,11 @@ def _branches(part: Mapping[str, Any], keyword: str) -> list[Any]:
     """Return the branches under a keyword, without branches that cannot be objects, because arguments are an object."""
     listed = part.get(keyword, [])
     branches = listed if isinstance(listed, list) else [listed]
-    return [branch for branch in branches if not isinstance(branch, dict) or branch.get("type", "object") == "object"]
+    return [
+        branch
+        for branch in branches
+        if not isinstance(branch, dict) or branch.get("type", "object") == "object"
+    ]
 
 
 def _either(branches: Sequence[_Parameters]) -> _Parameters:
@@ -121,7 +129,9 @@ def _either(branches: Sequence[_Parameters]) -> _Parameters:
         different = list(by_text.values())
         properties[name] = different[0] if len(different) == 1 else {"anyOf": different}
     first = branches[0].required
-    return _Parameters(properties, [name for name in first if all(name in branch.required for branch in branches)])
+    return _Parameters(
+        properties, [name for name in first if all(name in branch.required for branch in branches)]
+    )
 
 
 def hoisted(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -151,7 +161,10 @@ class _Hoisting:
         if not self._moved:
             return schema
         definitions = schema.get("$defs")
-        return {**schema, "$defs": {**(definitions if isinstance(definitions, dict) else {}), **self._moved}}
+        return {
+            **schema,
+            "$defs": {**(definitions if isinstance(definitions, dict) else {}), **self._moved},
+        }
 
     def _rewritten(self, part: Any) -> Any:
         if isinstance(part, list):
@@ -212,7 +225,9 @@ def with_plain_names(schema: Mapping[str, Any]) -> dict[str, Any]:
     if not plain_by_name:
         return dict(schema)
     renamed = dict(schema)
-    renamed["properties"] = {plain_by_name.get(name, name): shape for name, shape in schema["properties"].items()}
+    renamed["properties"] = {
+        plain_by_name.get(name, name): shape for name, shape in schema["properties"].items()
+    }
     if schema.get("required"):
         renamed["required"] = [plain_by_name.get(name, name) for name in schema["required"]]
     return renamed

@@ -76,7 +76,10 @@ def faults(schema: Mapping[str, Any], value: Any, parameter: str | None = None) 
         UnusableSchema: The schema cannot be used here, so the server has to check the value.
     """
     errors = _errors(schema, value, parameter)
-    return [f"{'.'.join(map(str, error.absolute_path)) or 'arguments'}: {error.message}" for error in errors]
+    return [
+        f"{'.'.join(map(str, error.absolute_path)) or 'arguments'}: {error.message}"
+        for error in errors
+    ]
 
 
 def fitting(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -133,10 +136,21 @@ def _errors(schema: Mapping[str, Any], value: Any, parameter: str | None = None)
             raise UnusableSchema(f"the schema has more than {MAX_PARTS:,} parts")
         validator = _validator(json.dumps(usable(schema)))
         if parameter is not None:  # References in it still point into the whole schema.
-            validator = validator.evolve(schema=validator.schema.get("properties", {}).get(parameter, True))
+            validator = validator.evolve(
+                schema=validator.schema.get("properties", {}).get(parameter, True)
+            )
         return sorted(validator.iter_errors(value), key=lambda error: error.json_path)
-    except (SchemaError, UnknownType, Unresolvable, RecursionError, ArithmeticError, ValueError) as error:
-        raise UnusableSchema(f"the schema is not valid ({' '.join(str(error).split())[:200]})") from None
+    except (
+        SchemaError,
+        UnknownType,
+        Unresolvable,
+        RecursionError,
+        ArithmeticError,
+        ValueError,
+    ) as error:
+        raise UnusableSchema(
+            f"the schema is not valid ({' '.join(str(error).split())[:200]})"
+        ) from None
     finally:
         _steps.reset(before)
 
@@ -162,7 +176,8 @@ def _validator(schema_text: str) -> Any:
     from referencing import Registry
 
     schema = json.loads(schema_text, object_hook=_without_dialect)
-    Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))  # Patterns need not be Python's.
+    # Patterns need not be Python's.
+    Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))
     # The registry is empty, so that a foreign schema cannot make this process fetch addresses.
     return _counting_validator()(schema, registry=Registry(), format_checker=_formats())
 
@@ -178,7 +193,9 @@ def _counting_validator() -> Any:
     checks["pattern"] = _check_pattern
     checks["uniqueItems"] = _check_unique
     extend: Any = validators.extend
-    return extend(Draft202012Validator, {keyword: _counted(check) for keyword, check in checks.items()})
+    return extend(
+        Draft202012Validator, {keyword: _counted(check) for keyword, check in checks.items()}
+    )
 
 
 def _additional_properties(validator: Any, wanted: Any, value: Any, schema: Any) -> Any:

@@ -94,7 +94,9 @@ def _pattern(value: Any) -> Any:
 
 def _schemas_by_pattern(value: Any) -> Any:
     schemas = _schemas_by_name(value)
-    return schemas and {pattern: part for pattern, part in schemas.items() if _pattern(pattern) is not None}
+    return schemas and {
+        pattern: part for pattern, part in schemas.items() if _pattern(pattern) is not None
+    }
 
 
 def _of_kind(*kinds: type) -> Callable[[Any], Any]:
@@ -122,5 +124,7 @@ _KEYWORDS: dict[Callable[[Any], Any], str] = {
     _of_kind(int): "minLength maxLength minItems maxItems minProperties maxProperties",
     _of_kind(bool): "uniqueItems deprecated readOnly writeOnly",
 }
-_READERS = {keyword: reader for reader, keywords in _KEYWORDS.items() for keyword in keywords.split()}
+_READERS = {
+    keyword: reader for reader, keywords in _KEYWORDS.items() for keyword in keywords.split()
+}
 """The reader of each keyword's value. If it returns None, the keyword is removed."""

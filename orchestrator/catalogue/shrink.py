@@ -17,7 +17,9 @@ def _full(tool: Tool) -> Tool:
 def _short_descriptions(tool: Tool) -> Tool:
     """Keep only the first sentence of the tool's and of each parameter's description."""
     return altered(
-        tool, description=_first_sentence(tool.description), input_schema=_map_schema(tool.input_schema, _shorten)
+        tool,
+        description=_first_sentence(tool.description),
+        input_schema=_map_schema(tool.input_schema, _shorten),
     )
 
 
@@ -29,7 +31,9 @@ def _required_parameters(tool: Tool) -> Tool:
     if schema and isinstance(schema.get("properties"), dict):
         required = schema.get("required")
         names = required if isinstance(required, list) else []
-        schema["properties"] = {name: part for name, part in schema["properties"].items() if name in names}
+        schema["properties"] = {
+            name: part for name, part in schema["properties"].items() if name in names
+        }
     return altered(tool, description=_first_sentence(tool.description), input_schema=schema)
 
 
@@ -47,7 +51,9 @@ def _first_sentence(text: str, limit: int = 160) -> str:
 
 
 def _shorten(part: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: value for name, value in part.items() if name not in _PROSE or name == "description"}
+    kept = {
+        name: value for name, value in part.items() if name not in _PROSE or name == "description"
+    }
     if isinstance(kept.get("description"), str):
         kept["description"] = _first_sentence(kept["description"], 80)
     return kept

@@ -46,7 +46,9 @@ def exact_counter() -> Counter:
     try:
         from rs_bpe import openai
     except ImportError as error:
-        raise MissingExtra(f"exact token counts need a package: {install_command('tokens')}") from error
+        raise MissingExtra(
+            f"exact token counts need a package: {install_command('tokens')}"
+        ) from error
     encoding = openai.o200k_base()
     return lambda text: len(encoding.encode(text))
 

@@ -21,13 +21,22 @@ COMMANDS = {
     "run": (f"{_HERE}.runs.run:run", "Run TASK durably on Temporal."),
     "runs": (f"{_HERE}.runs.runs:runs", "List, show, approve, refuse and cancel runs."),
     "plan": (f"{_HERE}.routing.plan:plan", "Show the plan for TASK without calling a tool."),
-    "worker": (f"{_HERE}.runs.worker:worker", "Serve a Temporal task queue: routing, planning and tool calls."),
+    "worker": (
+        f"{_HERE}.runs.worker:worker",
+        "Serve a Temporal task queue: routing, planning and tool calls.",
+    ),
     "call": (f"{_HERE}.servers.call:call", "Call one tool and print its result."),
-    "servers": (f"{_HERE}.servers.servers:servers", "Show the state of each server, or find and add one."),
+    "servers": (
+        f"{_HERE}.servers.servers:servers",
+        "Show the state of each server, or find and add one.",
+    ),
     "login": (f"{_HERE}.servers.login:login", "Sign in to a server, or list your sign-ins."),
     "logout": (f"{_HERE}.servers.login:logout", "Sign out of a server."),
     "serve": (f"{_HERE}.gateway.serve:serve", "Serve all servers as one MCP server."),
-    "approvals": (f"{_HERE}.trust.approvals:approvals", "List, give and withdraw lasting approvals."),
+    "approvals": (
+        f"{_HERE}.trust.approvals:approvals",
+        "List, give and withdraw lasting approvals.",
+    ),
     "audit": (f"{_HERE}.trust.audit:audit", "List and verify the audit log."),
     "eval": (f"{_HERE}.routing.eval:evaluate", "Measure the routing of FOLDER's queries."),
     "store": (f"{_HERE}.store.commands:store", "Create the collections of a Qdrant server."),
@@ -35,8 +44,14 @@ COMMANDS = {
         f"{_HERE}.experience.group:experience",
         "Import, list, measure, replay and forget finished tasks.",
     ),
-    "setup": (f"{_HERE}.gateway.setup:setup", "Replace the servers of your MCP clients by toolroute."),
-    "ui": (f"{_HERE}.gateway.ui:ui", "Show decisions, tools, servers, experience and runs in the browser."),
+    "setup": (
+        f"{_HERE}.gateway.setup:setup",
+        "Replace the servers of your MCP clients by toolroute.",
+    ),
+    "ui": (
+        f"{_HERE}.gateway.ui:ui",
+        "Show decisions, tools, servers, experience and runs in the browser.",
+    ),
     "doctor": (f"{_HERE}.gateway.doctor:doctor", "Check this installation and suggest fixes."),
 }
 """Each command's place, and its line in the list of commands, which is shown without its module."""
@@ -46,9 +61,14 @@ _UNWRITABLE = (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 @click.group(cls=LazyGroup, places=COMMANDS, context_settings=_SETTINGS)
 @click.version_option(package_name="toolroute")
-@click.option("-v", "--verbose", count=True, help="Log each step. -vv also logs tasks and errors in full.")
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", help="json: one JSON object per line."
+    "-v", "--verbose", count=True, help="Log each step. -vv also logs tasks and errors in full."
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json: one JSON object per line.",
 )
 def cli(verbose: int, log_format: str) -> None:
     """Find the few tools that fit a task, see why, and connect only their servers."""
@@ -136,15 +156,20 @@ def _usage_hint(error: click.ClickException) -> str:
     """Return the remedy for a usual slip: a task without quotes, an option behind the command."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     parameters = context.command.params if context else []
-    if "unexpected extra argument" in error.message and any(param.name in ("task", "query") for param in parameters):
+    if "unexpected extra argument" in error.message and any(
+        param.name in ("task", "query") for param in parameters
+    ):
         return "Quote a task of several words."
-    if isinstance(error, click.NoSuchOption) and any(error.option_name in param.opts for param in cli.params):
+    if isinstance(error, click.NoSuchOption) and any(
+        error.option_name in param.opts for param in cli.params
+    ):
         return f"Put the option before the command: toolroute {error.option_name} ..."
     return ""
 
 
 def _unwritten(error: OSError) -> int:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python writes what is left over at its end, and must not fail again.
+    # Python writes what is left over at its end, and must not fail again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if error.errno != errno.EPIPE:  # Who closed the pipe has read all that they wanted.
         click.echo(f"toolroute: {error.strerror}: the result is incomplete", err=True)
     return 1

@@ -34,7 +34,8 @@ class ClientFile:
     def read(cls, client: Client, path: Path) -> "ClientFile":
         """Read a file. Raises InvalidConfig if it is broken."""
         with reading(path, error=InvalidConfig):
-            return cls.of(client, path, path.read_bytes().decode("utf-8"))  # Line ends and a mark stay as they are.
+            # Line ends and a mark stay as they are.
+            return cls.of(client, path, path.read_bytes().decode("utf-8"))
 
     @classmethod
     def of(cls, client: Client, path: Path, text: str) -> "ClientFile":
@@ -60,13 +61,17 @@ class ClientFile:
         has_crlf = "\r\n" in plain and plain.count("\r\n") == plain.count("\n")
         plain = plain.replace("\r\n", "\n") if has_crlf else plain
         try:
-            text: str = form.with_servers(plain if plain.strip() else _EMPTY[client.form], client.key, entries)
+            text: str = form.with_servers(
+                plain if plain.strip() else _EMPTY[client.form], client.key, entries
+            )
         except ValueError as error:  # Each of the three libraries raises its own kind.
             raise EditByHand(f"{self.path}: {client.key} cannot be changed ({error})") from None
         after = ClientFile.of(client, self.path, text)
         others = [_without(client, changed) for changed in (plain, text)]
         if after.entries != entries or others[0] != others[1]:
-            raise EditByHand(f"{self.path}: {client.key} cannot be changed without other changes to the file")
+            raise EditByHand(
+                f"{self.path}: {client.key} cannot be changed without other changes to the file"
+            )
         text = text.replace("\n", "\r\n") if has_crlf else text
         return _MARK + text if self.text.startswith(_MARK) else text
 
@@ -80,7 +85,9 @@ class ClientFile:
         with suppress(EditByHand):
             if entries == before.entries and before.with_entries(self.entries) == self.text:
                 return before
-        return ClientFile(client=self.client, path=self.path, text=self.with_entries(entries), entries=entries)
+        return ClientFile(
+            client=self.client, path=self.path, text=self.with_entries(entries), entries=entries
+        )
 
     def lacks(self, before: "ClientFile") -> bool:
         """Whether a server or a comment of the former file is not in this one."""
@@ -135,9 +142,14 @@ def _without(client: Client, text: str) -> dict[str, Any]:
 def _by_name(servers: Any) -> dict[str, Any]:
     """Return entries by name, also where each entry has its name."""
     if isinstance(servers, list):
-        if not all(isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in servers):
+        if not all(
+            isinstance(entry, dict) and isinstance(entry.get("name"), str) for entry in servers
+        ):
             raise ValueError("a server has no name")
-        return {entry["name"]: {key: value for key, value in entry.items() if key != "name"} for entry in servers}
+        return {
+            entry["name"]: {key: value for key, value in entry.items() if key != "name"}
+            for entry in servers
+        }
     if not isinstance(servers, dict | None):
         raise ValueError("no object of servers")
     return servers or {}

@@ -19,7 +19,13 @@ from orchestrator.mcp.config.parse import McpConfig
 _TYPES = {"local": "stdio", "remote": "http", "streamable_http": "http"}
 _CODEX_LIMITS = {"startup_timeout_sec": "connect_timeout_s", "tool_timeout_sec": "call_timeout_s"}
 _CODEX_CONTAINERS = {"http_headers": dict, "env_http_headers": dict, "env_vars": list, "env": dict}
-_OF_CODEX = {*_CODEX_LIMITS, *_CODEX_CONTAINERS, "bearer_token_env_var", "enabled_tools", "disabled_tools"}
+_OF_CODEX = {
+    *_CODEX_LIMITS,
+    *_CODEX_CONTAINERS,
+    "bearer_token_env_var",
+    "enabled_tools",
+    "disabled_tools",
+}
 _NAMESPACED = re.compile(r"\$\{env:([A-Za-z_]\w*)")
 _CLIENT_VARIABLE = re.compile(r"\$\{+[^}]*\}+|(?<!\$)\{(?:env|file):[^}]*\}")
 """Variables that only the client can fill in, such as `${input:key}`, `${{ secrets.KEY }}` and `{file:~/key}`."""
@@ -38,7 +44,11 @@ def translated(client: Client, entry: Any) -> Any:
     entry = json.loads(text, parse_constant=str)  # JSON has no endless time, which TOML has.
     if not isinstance(entry, dict):
         return entry
-    given = {client.fields.get(key, key): value for key, value in entry.items() if value not in (None, [])}
+    given = {
+        client.fields.get(key, key): value
+        for key, value in entry.items()
+        if value not in (None, [])
+    }
     return _with_one_command(client, given) | _with_known_values(given)
 
 
@@ -47,7 +57,8 @@ def _with_one_command(client: Client, entry: dict[str, Any]) -> dict[str, Any]:
     command = entry.get("command")
     if client.joined and isinstance(command, list) and command:
         return {**entry, "command": command[0], "args": command[1:]}
-    if isinstance(command, dict) and "path" in command:  # Zed's form until 2025: {"path", "args", "env"}.
+    # Zed's form until 2025: {"path", "args", "env"}.
+    if isinstance(command, dict) and "path" in command:
         older = {"command": command["path"], "args": command.get("args"), "env": command.get("env")}
         return {**entry, **{key: value for key, value in older.items() if value is not None}}
     return dict(entry)
@@ -70,7 +81,8 @@ def _from_codex(entry: Any) -> Any:
     for key, kind in _CODEX_CONTAINERS.items():
         value = entry.get(key, kind())
         if not isinstance(value, kind):
-            return {**rest, "headers" if "headers" in key else "env": value}  # McpConfig reports the error in it.
+            # McpConfig reports the error in it.
+            return {**rest, "headers" if "headers" in key else "env": value}
     headers = {**entry.get("http_headers", {})}
     headers |= {key: f"${{{name}}}" for key, name in entry.get("env_http_headers", {}).items()}
     if name := entry.get("bearer_token_env_var"):
@@ -81,7 +93,9 @@ def _from_codex(entry: Any) -> Any:
         "env": {**forwarded, **entry.get("env", {})},
         "includeTools": entry.get("enabled_tools"),
         "disabledTools": entry.get("disabled_tools"),
-        "toolroute": {ours: entry[theirs] for theirs, ours in _CODEX_LIMITS.items() if theirs in entry},
+        "toolroute": {
+            ours: entry[theirs] for theirs, ours in _CODEX_LIMITS.items() if theirs in entry
+        },
     }
     return rest | {key: value for key, value in more.items() if value}
 
@@ -121,10 +135,15 @@ def served(files: Iterable[ClientFile]) -> Path | None:
 
 def same_server(entry: Any, other: Any) -> bool:
     """Return True if two entries start or reach the same server. Their time limits may differ."""
-    specs = [McpConfig.parse({"mcpServers": {"server": one}}).servers.get("server") for one in (entry, other)]
+    specs = [
+        McpConfig.parse({"mcpServers": {"server": one}}).servers.get("server")
+        for one in (entry, other)
+    ]
     if specs[0] is None or specs[1] is None:
         return specs[0] is specs[1] and entry == other
-    first, second = (spec.model_dump(exclude={"type", "source", "limits", "unknown"}) for spec in specs if spec)
+    first, second = (
+        spec.model_dump(exclude={"type", "source", "limits", "unknown"}) for spec in specs if spec
+    )
     return first == second
 
 

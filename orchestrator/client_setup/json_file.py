@@ -107,7 +107,11 @@ def _replace(node: "JSONObject", entries: Mapping[str, Any], *, outer: str) -> N
         if name not in before:
             value = _node(entry, indent)
             value.wsc_before = [" "]
-            members.append(_Member(name, _node(name, indent), value, [*_up_to_last_comment(end), f"\n{indent}"]))
+            members.append(
+                _Member(
+                    name, _node(name, indent), value, [*_up_to_last_comment(end), f"\n{indent}"]
+                )
+            )
             end = [f"\n{outer}"]
     _write(node, members, end)
 

@@ -100,9 +100,18 @@ CLIENTS = (
         places=("{config}/Claude/claude_desktop_config.json",),
         environment=Environment.WITHHELD,
     ),
-    Client(name="claude-code", title="Claude Code", places=("{claude}/.claude.json",), project=".mcp.json"),
     Client(
-        name="cursor", title="Cursor", places=("{home}/.cursor/mcp.json",), project=".cursor/mcp.json", namespaced=True
+        name="claude-code",
+        title="Claude Code",
+        places=("{claude}/.claude.json",),
+        project=".mcp.json",
+    ),
+    Client(
+        name="cursor",
+        title="Cursor",
+        places=("{home}/.cursor/mcp.json",),
+        project=".cursor/mcp.json",
+        namespaced=True,
     ),
     Client(
         name="vscode",
@@ -113,7 +122,12 @@ CLIENTS = (
         key="servers",
         ours={"type": "stdio"},
     ),
-    Client(name="windsurf", title="Windsurf", places=("{home}/.codeium/windsurf/mcp_config.json",), namespaced=True),
+    Client(
+        name="windsurf",
+        title="Windsurf",
+        places=("{home}/.codeium/windsurf/mcp_config.json",),
+        namespaced=True,
+    ),
     Client(
         name="gemini",
         title="Gemini CLI",
@@ -122,7 +136,11 @@ CLIENTS = (
         variable=BARE.pattern,
     ),
     Client(
-        name="codex", title="Codex", places=("{codex}/config.toml",), project=".codex/config.toml", key="mcp_servers"
+        name="codex",
+        title="Codex",
+        places=("{codex}/config.toml",),
+        project=".codex/config.toml",
+        key="mcp_servers",
     ),
     # zed-industries/zed: crates/paths/src/paths.rs (config_dir, settings_file), docs/src/ai/mcp.md.
     Client(
@@ -156,7 +174,10 @@ CLIENTS = (
     ),
     # continuedev/continue: docs/customize/deep-dives/mcp.mdx: a list, in which each entry has its name.
     Client(
-        name="continue", title="Continue", places=("{home}/.continue/config.yaml",), environment=Environment.WITHHELD
+        name="continue",
+        title="Continue",
+        places=("{home}/.continue/config.yaml",),
+        environment=Environment.WITHHELD,
     ),
     # opencode.ai/docs/mcp-servers, opencode.ai/docs/config.
     Client(
@@ -199,9 +220,19 @@ CLIENTS = (
         key="amp.mcpServers",
     ),
     # kiro.dev/docs/mcp/configuration.
-    Client(name="kiro", title="Kiro", places=("{home}/.kiro/settings/mcp.json",), project=".kiro/settings/mcp.json"),
+    Client(
+        name="kiro",
+        title="Kiro",
+        places=("{home}/.kiro/settings/mcp.json",),
+        project=".kiro/settings/mcp.json",
+    ),
     # docs.warp.dev/agents/capabilities/mcp.
-    Client(name="warp", title="Warp", places=("{home}/.warp/.mcp.json",), fields={"working_directory": "cwd"}),
+    Client(
+        name="warp",
+        title="Warp",
+        places=("{home}/.warp/.mcp.json",),
+        fields={"working_directory": "cwd"},
+    ),
     # docs.github.com: copilot/reference/copilot-cli-reference/cli-config-dir-reference and add-mcp-servers.
     Client(
         name="copilot",

@@ -36,7 +36,9 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w-]*)\}")
 
 
 class _Form(BaseModel):
-    model_config = ConfigDict(extra="ignore", frozen=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
 
 
 class Variable(_Form):
@@ -128,10 +130,17 @@ def entry_of(server: RegistryServer) -> RegistryEntry:
     for remote in server.remotes:
         return _entry_of_remote(remote)
     kinds = ", ".join(package.registry_type for package in server.packages) or "none"
-    raise InvalidConfig(f"{server.name}: no package that can be run (its packages: {kinds}) and no remote address")
+    raise InvalidConfig(
+        f"{server.name}: no package that can be run (its packages: {kinds}) and no remote address"
+    )
 
 
-_RUNNERS = {"npm": ("npx", "-y"), "pypi": ("uvx",), "oci": ("docker", "run", "-i", "--rm"), "nuget": ("dnx", "--yes")}
+_RUNNERS = {
+    "npm": ("npx", "-y"),
+    "pypi": ("uvx",),
+    "oci": ("docker", "run", "-i", "--rm"),
+    "nuget": ("dnx", "--yes"),
+}
 
 
 def _entry_of_package(package: Package) -> RegistryEntry:
@@ -153,7 +162,9 @@ def _entry_of_package(package: Package) -> RegistryEntry:
 
 def _versioned(package: Package) -> str:
     """Return the package with its version, as its runner reads it."""
-    if not package.version or (package.registry_type == "oci" and ":" in package.identifier.rpartition("/")[2]):
+    if not package.version or (
+        package.registry_type == "oci" and ":" in package.identifier.rpartition("/")[2]
+    ):
         return package.identifier
     return f"{package.identifier}{':' if package.registry_type == 'oci' else '@'}{package.version}"
 
@@ -172,12 +183,16 @@ def _entry_of_remote(remote: Transport) -> RegistryEntry:
 def _words(arguments: Sequence[Argument], variables: list[Variable]) -> list[str]:
     words: list[str] = []
     for argument in arguments:
-        is_given = argument.value is not None or argument.default is not None or argument.is_required
+        is_given = (
+            argument.value is not None or argument.default is not None or argument.is_required
+        )
         if argument.type == "named":
             words.append(argument.name)
             is_given = is_given or bool(argument.value_hint)
         if is_given:
-            words.append(_value(argument, argument.value_hint or argument.name.lstrip("-"), variables))
+            words.append(
+                _value(argument, argument.value_hint or argument.name.lstrip("-"), variables)
+            )
     return words
 
 
@@ -189,7 +204,9 @@ def _value(variable: Variable, name: str, variables: list[Variable]) -> str:
     variables.append(variable.model_copy(update={"name": reference}))
     if variable.default is not None:
         return f"${{{reference}:-{variable.default}}}"
-    return f"${{{reference}}}" if variable.is_required or variable.is_secret else f"${{{reference}:-}}"
+    return (
+        f"${{{reference}}}" if variable.is_required or variable.is_secret else f"${{{reference}:-}}"
+    )
 
 
 def _filled(text: str, known: Mapping[str, Variable], variables: list[Variable]) -> str:
@@ -232,7 +249,11 @@ def read_server(source: str, registry: Registry) -> RegistryServer:
     if source.startswith(("http://", "https://")):
         return _parsed(_fetched(source), source)
     if source.endswith(".json") or Path(source).is_file():
-        with reading(source, "give a server.json, its address, or a server's name in the registry", InvalidConfig):
+        with reading(
+            source,
+            "give a server.json, its address, or a server's name in the registry",
+            InvalidConfig,
+        ):
             return _parsed(read_json(read_text(source, pipes=True)), source)
     return registry.server(source)
 
@@ -256,7 +277,9 @@ def _fetched(address: str) -> Any:
             f"{host} cannot be reached ({error}): check the address, or give another --registry"
         ) from None
     if response.status_code == httpx2.codes.NOT_FOUND:
-        raise InvalidConfig(f"{host} has no such server: `toolroute servers search WORDS` finds names")
+        raise InvalidConfig(
+            f"{host} has no such server: `toolroute servers search WORDS` finds names"
+        )
     if response.is_error:
         raise Unavailable(f"{host} answered HTTP {response.status_code}: try again later")
     try:

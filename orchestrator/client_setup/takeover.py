@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from orchestrator.client_setup.client_file import ClientFile
-from orchestrator.client_setup.entries import is_ours, our_entry, same_server, translated, why_it_stays, words
+from orchestrator.client_setup.entries import (
+    is_ours,
+    our_entry,
+    same_server,
+    translated,
+    why_it_stays,
+    words,
+)
 from orchestrator.client_setup.products import OURS, Client, Environment
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.launch import VARIABLE
@@ -54,7 +61,10 @@ class Takeover:
 
     def without(self, names: Collection[str]) -> "Takeover":
         """Return the plan in which the servers of these names stay where they are."""
-        moves = [replace(move, name="", variables={}) if move.name in names else move for move in self.moves]
+        moves = [
+            replace(move, name="", variables={}) if move.name in names else move
+            for move in self.moves
+        ]
         return replace(self, moves=tuple(moves))
 
     def entry(self, command: Sequence[str]) -> dict[str, Any]:
@@ -161,14 +171,19 @@ def _variables(client: Client, entry: Any) -> tuple[dict[str, str], str]:
     needed = [
         variable
         for variable in VARIABLE.finditer(json.dumps(entry))
-        if variable["name"] and variable["name"] not in {*DEFAULT_INHERITED_ENV_VARS, *_FILLED_IN_HERE}
+        if variable["name"]
+        and variable["name"] not in {*DEFAULT_INHERITED_ENV_VARS, *_FILLED_IN_HERE}
     ]
     if client.environment is Environment.INHERITED:
         return {}, ""
     if client.environment is Environment.NAMED:
         return {variable["name"]: _reference(client, variable) for variable in needed}, ""
-    missing = ", ".join(dict.fromkeys(variable["name"] for variable in needed if variable["default"] is None))
-    remedy = f"write {missing} into the env of the toolroute entry: {client.title} expands no variables"
+    missing = ", ".join(
+        dict.fromkeys(variable["name"] for variable in needed if variable["default"] is None)
+    )
+    remedy = (
+        f"write {missing} into the env of the toolroute entry: {client.title} expands no variables"
+    )
     return {}, remedy if missing else ""
 
 

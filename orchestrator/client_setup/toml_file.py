@@ -42,7 +42,8 @@ def _with_tables(document: Any, key: str, entries: Mapping[str, Any]) -> str:
     if key not in document:
         document[key] = tomlkit.table(is_super_table=True)
     servers = document[key]
-    if isinstance(servers, OutOfOrderTableProxy):  # Other tables stand between the servers. It cannot delete these.
+    # Other tables stand between the servers. It cannot delete these.
+    if isinstance(servers, OutOfOrderTableProxy):
         joined = tomlkit.table(is_super_table=True)
         for name in servers:
             joined.append(name, servers[name])

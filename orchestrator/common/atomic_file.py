@@ -86,4 +86,10 @@ def lock_of(path: Path, timeout_s: float = LOCK_WAIT_S) -> "Lock[IO[bytes]]":
     It holds back other threads and other processes. The folder must exist.
     """
     flags = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
-    return Lock(path.with_name(f"{path.name}.lock"), "ab", timeout=timeout_s, check_interval=0.05, flags=flags)
+    return Lock(
+        path.with_name(f"{path.name}.lock"),
+        "ab",
+        timeout=timeout_s,
+        check_interval=0.05,
+        flags=flags,
+    )

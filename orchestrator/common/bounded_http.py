@@ -32,9 +32,15 @@ class BoundedClient(httpx2.Client):
     """Reads each answer within the limits. Otherwise it raises AnswerTooLong or ReadTimeout."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(headers=ACCEPTED, event_hooks={"response": [lambda response: _limit(response)]}, **settings)
+        super().__init__(
+            headers=ACCEPTED,
+            event_hooks={"response": [lambda response: _limit(response)]},
+            **settings,
+        )
 
-    def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+    def send(
+        self, request: httpx2.Request, *, stream: bool = False, **options: Any
+    ) -> httpx2.Response:
         is_late = Event()
         timer = Timer(_limit_s(request) or 0, self._drop, (is_late,))
         timer.daemon = True
@@ -66,9 +72,13 @@ class AsyncBoundedClient(httpx2.AsyncClient):
     """A BoundedClient for an event loop."""
 
     def __init__(self, *, most_bytes: int | None = None, **settings: Any) -> None:
-        super().__init__(headers=ACCEPTED, event_hooks={"response": [limit_async(most_bytes)]}, **settings)
+        super().__init__(
+            headers=ACCEPTED, event_hooks={"response": [limit_async(most_bytes)]}, **settings
+        )
 
-    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+    async def send(
+        self, request: httpx2.Request, *, stream: bool = False, **options: Any
+    ) -> httpx2.Response:
         try:
             async with asyncio.timeout(_limit_s(request)):
                 response = await super().send(request, stream=True, **options)
@@ -97,7 +107,9 @@ def _limit(response: httpx2.Response, most_bytes: int | None = None) -> None:
     packing = response.headers.pop("content-encoding", "identity").strip().lower()
     if packing != "identity":
         response.headers.pop("content-length", None)
-    response.stream = _LimitedStream(response, packing, MOST_BYTES if most_bytes is None else most_bytes)
+    response.stream = _LimitedStream(
+        response, packing, MOST_BYTES if most_bytes is None else most_bytes
+    )
 
 
 class _LimitedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
@@ -132,7 +144,9 @@ class _LimitedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         for piece in self._pieces(chunk):
             self._bytes_left -= len(piece)
             if self._bytes_left < 0:
-                raise AnswerTooLong(f"the answer has more than {_size(self._most_bytes)}", request=self._request)
+                raise AnswerTooLong(
+                    f"the answer has more than {_size(self._most_bytes)}", request=self._request
+                )
             if self._deadline is not None and time.monotonic() > self._deadline:
                 raise _late(self._request)
             yield piece
@@ -142,13 +156,17 @@ class _LimitedStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
             yield chunk
             return
         if self._packing not in ("gzip", "x-gzip"):
-            raise httpx2.DecodingError(f"the answer is packed as {self._packing!r:.40}", request=self._request)
+            raise httpx2.DecodingError(
+                f"the answer is packed as {self._packing!r:.40}", request=self._request
+            )
         try:
             while chunk and not self._unpacker.eof:
                 yield self._unpacker.decompress(chunk, _PIECE)
                 chunk = self._unpacker.unconsumed_tail
         except zlib.error as error:
-            raise httpx2.DecodingError(f"the answer cannot be unpacked ({error})", request=self._request) from None
+            raise httpx2.DecodingError(
+                f"the answer cannot be unpacked ({error})", request=self._request
+            ) from None
 
 
 def _size(count: int) -> str:

@@ -18,7 +18,9 @@ _UNANSWERED = {
 def address(url: str) -> str:
     """Return an endpoint's address without a password or a key, also in its path."""
     parts = urlsplit(url)
-    shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")).rstrip("/")
+    shown = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", "")).rstrip(
+        "/"
+    )
     return secrets_of(url, None).redact(shown)
 
 

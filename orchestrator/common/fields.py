@@ -50,7 +50,9 @@ Text = Annotated[str, Give("a text")]
 Count = Annotated[int, Gt(0), Give("a whole number above 0")]
 Tokens = Annotated[int, Gt(0), Give("a number of tokens above 0")]
 Probability = Annotated[float, Interval(ge=0, le=1), Give("a probability from 0 to 1")]
-Seconds = Annotated[float, Interval(ge=SHORTEST_S, le=_MOST_S), Give(f"seconds, from {SHORTEST_S} to {_MOST_S:,}")]
+Seconds = Annotated[
+    float, Interval(ge=SHORTEST_S, le=_MOST_S), Give(f"seconds, from {SHORTEST_S} to {_MOST_S:,}")
+]
 
 
 def check(record: object, error: type[InvalidInput] = InvalidInput) -> None:
@@ -82,7 +84,9 @@ def value_of(kind: type, name: str, text: str, shown: str) -> Any:
     try:
         return _adapter(kind, name).validate_strings(text)
     except ValidationError as refused:
-        raise InvalidConfig(f"{shown}={text!r}: {refused.errors(include_url=False)[0]['msg']}") from None
+        raise InvalidConfig(
+            f"{shown}={text!r}: {refused.errors(include_url=False)[0]['msg']}"
+        ) from None
 
 
 @cache
@@ -91,7 +95,9 @@ def _model(kind: type) -> "type[BaseModel]":
 
     hints = get_type_hints(kind, include_extras=True).items()
     checked: dict[str, Any] = {
-        name: hint for name, hint in hints if any(isinstance(part, Give) for part in getattr(hint, "__metadata__", ()))
+        name: hint
+        for name, hint in hints
+        if any(isinstance(part, Give) for part in getattr(hint, "__metadata__", ()))
     }
     config = ConfigDict(strict=True, from_attributes=True, allow_inf_nan=False)
     return create_model(kind.__name__, __config__=config, **checked)
@@ -101,7 +107,9 @@ def _model(kind: type) -> "type[BaseModel]":
 def _adapter(kind: type, name: str) -> "TypeAdapter[Any]":
     from pydantic import ConfigDict, TypeAdapter
 
-    return TypeAdapter(get_type_hints(kind, include_extras=True)[name], config=ConfigDict(allow_inf_nan=False))
+    return TypeAdapter(
+        get_type_hints(kind, include_extras=True)[name], config=ConfigDict(allow_inf_nan=False)
+    )
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -145,7 +153,9 @@ def check_settings(given: Collection[str], known: Collection[str]) -> None:
     """Raise UnknownSetting for the first name that is not known."""
     for name in given:
         if name not in known:
-            remedy = meant(name, known) or f": give {', '.join(own for own in known if own != 'self')}"
+            remedy = (
+                meant(name, known) or f": give {', '.join(own for own in known if own != 'self')}"
+            )
             raise UnknownSetting(f"unknown setting {name!r}{remedy}")
 
 

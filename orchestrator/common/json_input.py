@@ -39,7 +39,9 @@ def without_comments(text: str) -> str:
     Strings stay unchanged, and everything keeps its position, so that an error names the right place.
     """
     for part in (_COMMENT, _LAST_COMMA):
-        text = part.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"\S", " ", found[0]), text)
+        text = part.sub(
+            lambda found: found[0] if found[0][0] == '"' else re.sub(r"\S", " ", found[0]), text
+        )
     return text
 
 
@@ -64,7 +66,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 @contextmanager
-def reading(place: object, remedy: str = "", error: type[InvalidInput] = InvalidInput) -> Iterator[None]:
+def reading(
+    place: object, remedy: str = "", error: type[InvalidInput] = InvalidInput
+) -> Iterator[None]:
     """Raise the error, with the place and the remedy, if a file or a record cannot be read within this context.
 
     Args:
@@ -92,7 +96,14 @@ def why_unread(error: OSError | UnicodeDecodeError) -> str:
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "not UTF-8"
 
 
-_KINDS = {bool: "true or false", int: "a number", float: "a number", str: "a text", list: "a list", dict: "an object"}
+_KINDS = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "an object",
+}
 
 
 def first_problem(error: "ValidationError", whole: str = "") -> str:

@@ -4,7 +4,13 @@ import json
 from typing import Any
 
 # From 0x2028 on: line ends, characters that change the text's direction, and halves of surrogate pairs.
-_SIGNS = {*range(0x20), *range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)}
+_SIGNS = {
+    *range(0x20),
+    *range(0x7F, 0xA0),
+    *range(0x2028, 0x202F),
+    *range(0x2066, 0x206A),
+    *range(0xD800, 0xE000),
+}
 _LEFT_OUT = dict.fromkeys(_SIGNS - {ord("\n"), ord("\t")})
 
 
@@ -15,7 +21,11 @@ def plain(text: str) -> str:
 
 def whole_pairs(text: str) -> str:
     """Return the text with half surrogate pairs replaced. JSON may contain them, but UTF-8 may not."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (
+        text
+        if text.isascii()
+        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    )
 
 
 def inline(text: str) -> str:

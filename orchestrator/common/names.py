@@ -22,7 +22,9 @@ def normal_name(name: str) -> str:
     folded = unicodedata.normalize("NFKC", name).casefold()
     if not folded.isascii():
         decomposed = unicodedata.normalize("NFKD", folded)
-        folded = "".join(char for char in decomposed if unicodedata.category(char) not in _INVISIBLE)
+        folded = "".join(
+            char for char in decomposed if unicodedata.category(char) not in _INVISIBLE
+        )
     return "".join(folded.translate(_LOOKALIKES).split())
 
 

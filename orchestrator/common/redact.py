@@ -45,7 +45,10 @@ class Secrets:
         if (now := self._values.union(values)) != self._values:
             self._values = now
             # Longest first, so that a shorter value does not mask only a part of a longer one.
-            forms = sorted({form for value in now for form in _forms(value)}, key=lambda form: (-len(form), form))
+            forms = sorted(
+                {form for value in now for form in _forms(value)},
+                key=lambda form: (-len(form), form),
+            )
             self._pattern = re.compile("|".join(map(_escaped, forms))) if forms else None
 
     def also(self, values: Iterable[str]) -> "Secrets":
@@ -95,7 +98,9 @@ def url_secrets(url: str) -> list[str]:
         return [url]
     segments = [segment for segment in parts.path.split("/") if len(segment) >= _LONG_SEGMENT]
     given = [parameter.partition("=")[::2] for parameter in parts.query.split("&")]
-    hidden = [value for name, value in given if len(value) >= _LONG_PARAMETER or _SECRET_NAME.search(name)]
+    hidden = [
+        value for name, value in given if len(value) >= _LONG_PARAMETER or _SECRET_NAME.search(name)
+    ]
     return [*_passwords(url), *segments, *hidden, *map(unquote_plus, hidden)]
 
 
@@ -121,7 +126,9 @@ def argument_secrets(args: Sequence[str]) -> list[str]:
             found += setting_secrets({header: content.strip()})
         elif is_given and _SECRET_NAME.search(name):
             found += _parts(value)
-        elif before.startswith("-") and _SECRET_NAME.search(before) and not argument.startswith("-"):
+        elif (
+            before.startswith("-") and _SECRET_NAME.search(before) and not argument.startswith("-")
+        ):
             found += _parts(argument)
         found += [*_passwords(argument), *(named for named, _ in _TYPED.findall(argument) if named)]
     return [secret for secret in found if not _is_number(secret)]
@@ -140,7 +147,9 @@ def _is_place(value: str) -> bool:
     """Return True if a value is the path of a file or folder. Results have to show such paths."""
     try:
         path = Path(value).expanduser()
-        return "/" in value and (path.exists() or (path.parent != Path("/") and path.parent.is_dir()))
+        return "/" in value and (
+            path.exists() or (path.parent != Path("/") and path.parent.is_dir())
+        )
     except (OSError, ValueError, RuntimeError):
         return False
 
@@ -162,7 +171,11 @@ def _passwords(text: str) -> list[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    for text in {value.strip(), unquote(value.strip()), *map(str.strip, value.replace("\\n", "\n").splitlines())}:
+    for text in {
+        value.strip(),
+        unquote(value.strip()),
+        *map(str.strip, value.replace("\\n", "\n").splitlines()),
+    }:
         if len(text) >= _SHORTEST and text.lower() not in _SWITCHES:
             yield from (text, json.dumps(text)[1:-1], quote(text, safe=""))
             encoded = base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
@@ -185,10 +198,17 @@ class LogFilter(logging.Filter):
     """Masks secrets in the logs of the MCP and HTTP libraries, while a connection is open or a request runs."""
 
     LOGGERS = (
-        *(f"mcp.client.{module}" for module in ("caching", "client", "sse", "stdio", "streamable_http")),
+        *(
+            f"mcp.client.{module}"
+            for module in ("caching", "client", "sse", "stdio", "streamable_http")
+        ),
         *("mcp.client.auth.oauth2", "mcp.client.auth.utils"),
         *(f"mcp.shared.{module}" for module in ("dispatcher", "jsonrpc_dispatcher")),
-        *(f"httpcore{two}.{part}" for two in ("2", "") for part in ("connection", "http11", "http2", "proxy", "socks")),
+        *(
+            f"httpcore{two}.{part}"
+            for two in ("2", "")
+            for part in ("connection", "http11", "http2", "proxy", "socks")
+        ),
         *("client", "httpx2", "httpx", "openai._base_client"),  # The last two belong to openai 2.
     )
 

@@ -19,9 +19,13 @@ def is_tenant(name: str) -> bool:
 def check_tenant(name: str, *, shared: bool = False) -> None:
     """Raise UnknownTenant for a malformed name, because such a tenant would have no tools. `shared` allows SHARED."""
     if not name:
-        raise UnknownTenant("no tenant was given: give an organization (org:ID), a user (user:ID), or local")
+        raise UnknownTenant(
+            "no tenant was given: give an organization (org:ID), a user (user:ID), or local"
+        )
     if not (is_tenant(name) or (shared and name == SHARED)):
-        raise UnknownTenant(f"tenant {name!r:.80}: give an organization (org:ID), a user (user:ID), or local")
+        raise UnknownTenant(
+            f"tenant {name!r:.80}: give an organization (org:ID), a user (user:ID), or local"
+        )
 
 
 def tenant_of(organization: str | None, user: str | None) -> str:
@@ -35,6 +39,8 @@ def tenant_of(organization: str | None, user: str | None) -> str:
         if value is None:
             continue
         if not value.strip():
-            raise UnknownTenant(f"{prefix} ID is {value!r}: give an ID that is not blank, or leave it out")
+            raise UnknownTenant(
+                f"{prefix} ID is {value!r}: give an ID that is not blank, or leave it out"
+            )
         return f"{prefix}:{value.strip()}"
     return ""

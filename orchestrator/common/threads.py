@@ -33,7 +33,9 @@ class Threads:
         """Return the work's future. It can be cancelled until a thread has started the work."""
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, self._name)
-        return self._pool.submit(contextvars.copy_context().run, partial(_finished, work, *given, **named))
+        return self._pool.submit(
+            contextvars.copy_context().run, partial(_finished, work, *given, **named)
+        )
 
     def close(self) -> None:
         """Let the threads end, without waiting for them."""
@@ -45,7 +47,9 @@ class Threads:
 def _finished(work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
     try:
         return work(*given, **named)
-    except StopIteration as error:  # An asyncio future cannot hold it, and its caller would wait forever.
+    except (
+        StopIteration
+    ) as error:  # An asyncio future cannot hold it, and its caller would wait forever.
         raise RuntimeError(f"StopIteration: {error}") from error
 
 
@@ -55,11 +59,15 @@ def now(work: Coroutine[Any, Any, R]) -> R:
     with suppress(RuntimeError):  # No loop runs in this thread.
         if asyncio.get_running_loop() is loop:
             work.close()
-            raise InvalidInput("a blocking call was made inside another blocking call: await the async method instead")
+            raise InvalidInput(
+                "a blocking call was made inside another blocking call: await the async method instead"
+            )
     return asyncio.run_coroutine_threadsafe(work, loop).result()
 
 
-def waiting(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[S, P], R]:
+def waiting(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[S, P], R]:
     """Return a method that is not async and waits for the result of the given one."""
 
     @wraps(method)

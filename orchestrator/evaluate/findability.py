@@ -25,7 +25,9 @@ def own_words(tool: Tool) -> str:
     return ""
 
 
-async def unfound(catalogue: Catalogue, options: Options, on_progress: Callable[[int], None]) -> list[str]:
+async def unfound(
+    catalogue: Catalogue, options: Options, on_progress: Callable[[int], None]
+) -> list[str]:
     """Return the keys of the tools that a search for their own words does not find.
 
     Args:
@@ -42,7 +44,9 @@ async def unfound(catalogue: Catalogue, options: Options, on_progress: Callable[
         if text:
             queries.append(Query(id=tool.key, text=text, relevant=frozenset([tool.key])))
     async with Router(catalogue, options=options) as router:
-        answers = await answer_all(router, queries, route_hint=RouteHint.SEMANTIC, on_progress=on_progress)
+        answers = await answer_all(
+            router, queries, route_hint=RouteHint.SEMANTIC, on_progress=on_progress
+        )
     for reason in failures(answers):
         raise EmbedderUnavailable(reason)
     found_keys = {answer.query.id for answer in answers if answer.query.id in answer.ranked}

@@ -62,15 +62,23 @@ async def try_all(
     total = 2 * len(queries)
     async with Router(found.catalogue, options=options, calibration=maps or shipped()) as router:
         words = await answer_all(
-            router, queries, route_hint=RouteHint.KEYWORD, on_progress=lambda n: on_progress(n, total)
+            router,
+            queries,
+            route_hint=RouteHint.KEYWORD,
+            on_progress=lambda n: on_progress(n, total),
         )
         both = await answer_all(
-            router, queries, route_hint=RouteHint.SEMANTIC, on_progress=lambda n: on_progress(len(queries) + n, total)
+            router,
+            queries,
+            route_hint=RouteHint.SEMANTIC,
+            on_progress=lambda n: on_progress(len(queries) + n, total),
         )
     for reason in failures(both):
         raise EmbedderUnavailable(reason)
     return [
-        Trial(gate=by_words.decision.gate_confidence, keyword=_claim(by_words), both=_claim(by_both))
+        Trial(
+            gate=by_words.decision.gate_confidence, keyword=_claim(by_words), both=_claim(by_both)
+        )
         for by_words, by_both in zip(words, both, strict=True)
     ]
 
@@ -82,9 +90,13 @@ def _claim(answer: Answer) -> tuple[float, bool]:
 def fitted(trials: Sequence[Trial]) -> Fit:
     """Return a fit to these trials. Raises InvalidInput for fewer than LEAST_QUERIES, or if none is right."""
     if len(trials) < LEAST_QUERIES:
-        raise InvalidInput(f"{len(trials)} queries are too few for a fit: give {LEAST_QUERIES} or more")
+        raise InvalidInput(
+            f"{len(trials)} queries are too few for a fit: give {LEAST_QUERIES} or more"
+        )
     if not any(trial.both[1] for trial in trials):
-        raise InvalidInput("routing finds no relevant tool of any query: write the keys as in tools.jsonl, server:name")
+        raise InvalidInput(
+            "routing finds no relevant tool of any query: write the keys as in tools.jsonl, server:name"
+        )
     return _fit(trials)
 
 
@@ -95,9 +107,13 @@ def _fit(trials: Sequence[Trial]) -> Fit:
     )
 
 
-def cross_validated(trials: Sequence[Trial], gate: float) -> tuple[dict[str, float | None], dict[str, float | None]]:
+def cross_validated(
+    trials: Sequence[Trial], gate: float
+) -> tuple[dict[str, float | None], dict[str, float | None]]:
     """Return `worth` of the built-in numbers, and of fits to four fifths of the trials on the other fifth."""
-    return _worth([trial.under(Fit(), gate) for trial in trials], gate), _worth(held_out(trials, gate), gate)
+    return _worth([trial.under(Fit(), gate) for trial in trials], gate), _worth(
+        held_out(trials, gate), gate
+    )
 
 
 def held_out(trials: Sequence[Trial], gate: float) -> list[tuple[float, bool]]:

@@ -70,7 +70,9 @@ class Replayed:
 
     @property
     def gained(self) -> tuple[str, ...]:
-        return tuple(key for key in self.used if key in self.after.tools and key not in self.before.tools)
+        return tuple(
+            key for key in self.used if key in self.after.tools and key not in self.before.tools
+        )
 
     @property
     def moved(self) -> dict[str, tuple[int, int]]:
@@ -95,7 +97,11 @@ class Replayed:
 
 
 async def replay_all(
-    tasks: Sequence[ReplayTask], before: Router | None, after: Router, tenant: str, done: Callable[[int, int], None]
+    tasks: Sequence[ReplayTask],
+    before: Router | None,
+    after: Router,
+    tenant: str,
+    done: Callable[[int, int], None],
 ) -> list[Replayed]:
     """Route the tasks again and return the results, worst first.
 
@@ -124,7 +130,9 @@ async def _replay(task: ReplayTask, before: Router | None, after: Router, tenant
     if task.then is None and before is not None:
         missing = await _known(before, tenant, missing)
     gone = set(missing).difference(await _known(after, tenant, missing))
-    return Replayed(query=task.query, used=task.used, before=earlier, after=later, gone=tuple(sorted(gone)))
+    return Replayed(
+        query=task.query, used=task.used, before=earlier, after=later, gone=tuple(sorted(gone))
+    )
 
 
 async def _known(router: Router, tenant: str, keys: Sequence[str]) -> list[str]:
@@ -143,7 +151,9 @@ def summary(results: Sequence[Replayed]) -> dict[str, Any]:
         "gained": sum(bool(result.gained) for result in results),
         "moved": sum(bool(result.moved) for result in results),
         "semantic_failures": dict(failures),
-        "gate_flips": sum(result.before.semantic_ran != result.after.semantic_ran for result in results),
+        "gate_flips": sum(
+            result.before.semantic_ran != result.after.semantic_ran for result in results
+        ),
         "confidence": _means(results, lambda answer: answer.confidence),
         "tokens": _means(results, lambda answer: answer.tokens),
         "servers": _means(results, lambda answer: len(answer.servers)),
@@ -151,7 +161,9 @@ def summary(results: Sequence[Replayed]) -> dict[str, Any]:
     }
 
 
-def _means(results: Sequence[Replayed], figure: Callable[[ReplayedAnswer], float]) -> dict[str, float]:
+def _means(
+    results: Sequence[Replayed], figure: Callable[[ReplayedAnswer], float]
+) -> dict[str, float]:
     count = len(results) or 1
     before = sum(figure(result.before) for result in results)
     after = sum(figure(result.after) for result in results)
@@ -205,7 +217,9 @@ def _records(path: str, text: str) -> Iterator[tuple[str, Any]]:
         yield from ((f"{path}:{number}", line) for number, line in numbered_lines(text))
         return
     if isinstance(document, list):
-        yield from ((f"{path}: record {number}", record) for number, record in enumerate(document, start=1))
+        yield from (
+            (f"{path}: record {number}", record) for number, record in enumerate(document, start=1)
+        )
     else:
         yield path, document
 
@@ -237,7 +251,9 @@ def _task(decision: dict[str, Any], used: Sequence[str]) -> ReplayTask:
         "servers": decision["servers"],
     }
     used = tuple(dict.fromkeys(used or decision["recommended"]))
-    return TypeAdapter(ReplayTask).validate_python({"query": decision["query"], "used": used, "then": then})
+    return TypeAdapter(ReplayTask).validate_python(
+        {"query": decision["query"], "used": used, "then": then}
+    )
 
 
 def _key(tool: str | dict[str, Any]) -> str:

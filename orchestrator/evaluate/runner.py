@@ -117,7 +117,8 @@ class _LabelledLine(_Line):
     any: bool = False
 
     def to_query(self, name: str) -> Query:
-        relevant = frozenset(key_of(*split_key(key)) for key in self.relevant)  # ":name" is a tool without a server.
+        # ":name" is a tool without a server.
+        relevant = frozenset(key_of(*split_key(key)) for key in self.relevant)
         return Query(id=name, text=self.query, relevant=relevant, any=self.any)
 
 
@@ -145,7 +146,9 @@ def read_set(folder: Path) -> QuerySet:
     nothing_fits = None
     if (folder / "none.jsonl").exists():
         nothing_fits = _read_unfit(folder / "none.jsonl", name, catalogue)
-    return QuerySet(name=name, catalogue=catalogue, queries=tuple(queries), nothing_fits=nothing_fits)
+    return QuerySet(
+        name=name, catalogue=catalogue, queries=tuple(queries), nothing_fits=nothing_fits
+    )
 
 
 def read_queries(path: Path) -> list[Query]:
@@ -155,12 +158,18 @@ def read_queries(path: Path) -> list[Query]:
 
 
 def _read_unfit(path: Path, set_name: str, catalogue: Catalogue) -> QuerySet:
-    lines = _read_lines(path, _UnfitLine, 'give one JSON object per line: {"id", "query", "without": ["server:name"]}')
+    lines = _read_lines(
+        path,
+        _UnfitLine,
+        'give one JSON object per line: {"id", "query", "without": ["server:name"]}',
+    )
     removed = {key_of(*split_key(key)) for line in lines.values() for key in line.without}
     return QuerySet(
         name=set_name,
         catalogue=Catalogue(tool for tool in catalogue if tool.key not in removed),
-        queries=tuple(Query(id=name, text=line.query, relevant=frozenset()) for name, line in lines.items()),
+        queries=tuple(
+            Query(id=name, text=line.query, relevant=frozenset()) for name, line in lines.items()
+        ),
     )
 
 
@@ -173,7 +182,9 @@ def _read_lines(path: Path, kind: type[Line], form: str) -> dict[str, Line]:
             line = kind.model_validate(read_json(content))
         name = line.id or str(number)
         if name in lines:
-            raise InvalidInput(f"{path}:{number}: the id {name!r} is already on an earlier line: change one of them")
+            raise InvalidInput(
+                f"{path}:{number}: the id {name!r} is already on an earlier line: change one of them"
+            )
         lines[name] = line
     if not lines:
         raise InvalidInput(f"{path}: the file has no queries; {form}")
@@ -200,10 +211,14 @@ async def answer_all(
     await router.warm("local")
     answers = []
     for number, query in enumerate(queries, start=1):
-        request = RouteRequest(query=query.text, tenant="local", limit=max(CUTS), route_hint=route_hint)
+        request = RouteRequest(
+            query=query.text, tenant="local", limit=max(CUTS), route_hint=route_hint
+        )
         started = time.perf_counter()
         decision = await router.route(request)
-        answers.append(Answer(query=query, decision=decision, ms=(time.perf_counter() - started) * 1000))
+        answers.append(
+            Answer(query=query, decision=decision, ms=(time.perf_counter() - started) * 1000)
+        )
         on_progress(number)
     return answers
 
@@ -241,7 +256,9 @@ def report(found: QuerySet, answers: Sequence[Answer], *, gate: float) -> dict[s
         "semantic_failures": failures(answers),
         "tokens": {
             "before": answers[0].decision.tokens.before,
-            "after_mean": round(metrics.mean([answer.decision.tokens.after for answer in answers]), 1),
+            "after_mean": round(
+                metrics.mean([answer.decision.tokens.after for answer in answers]), 1
+            ),
         },
         "latency_ms": {
             "gate_open": metrics.percentiles(keyword_ms),
@@ -263,7 +280,9 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -
         gate: The confidence from which an answer counts as resolved.
     """
     labelled = [
-        (answer.ranked, answer.query.needed(answer.ranked, known)) for answer in answers if answer.query.relevant
+        (answer.ranked, answer.query.needed(answer.ranked, known))
+        for answer in answers
+        if answer.query.relevant
     ]
     right = [bool(metrics.hit(answer.ranked, answer.query.relevant)) for answer in answers]
     confidences = [answer.decision.confidence for answer in answers]
@@ -281,7 +300,8 @@ def quality(answers: Sequence[Answer], *, known: Collection[str], gate: float) -
             "hit@1": mean_of(metrics.hit),
         },
         "ceiling": {
-            f"recall@{k}": _mean([metrics.ceiling(relevant, known, k) for _, relevant in labelled]) for k in (5, 10)
+            f"recall@{k}": _mean([metrics.ceiling(relevant, known, k) for _, relevant in labelled])
+            for k in (5, 10)
         },
         "confidence": {
             "gate": gate,
@@ -302,7 +322,9 @@ def unfit(answers: Sequence[Answer], *, gate: float) -> dict[str, int]:
         answers: The answers to such requests.
         gate: The confidence from which an answer counts as resolved.
     """
-    confidences = [answer.decision.confidence for answer in answers if answer.decision.stage is not Stage.NONE]
+    confidences = [
+        answer.decision.confidence for answer in answers if answer.decision.stage is not Stage.NONE
+    ]
     return {
         "queries": len(answers),
         "recommended": len(confidences),

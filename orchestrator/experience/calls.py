@@ -46,7 +46,9 @@ def uses_by(key: Callable[[Use], str], outcomes: Iterable[Outcome]) -> dict[str,
     return dict(sorted(groups.items(), key=lambda group: -len(group[1])))
 
 
-def by_definition(outcomes: Iterable[Outcome], earlier: Mapping[str, Sequence[Use]]) -> dict[str, Sequence[Use]]:
+def by_definition(
+    outcomes: Iterable[Outcome], earlier: Mapping[str, Sequence[Use]]
+) -> dict[str, Sequence[Use]]:
     """Return the newest calls by key and hash of their tools, with these Outcomes' behind the earlier ones."""
     calls = dict(earlier)
     for name, uses in uses_by(lambda use: f"{use.tool} {use.hash}", outcomes).items():

@@ -65,7 +65,9 @@ class CoUse:
         """Return the tools used in the same tasks, the most frequent first."""
         if name not in self._partners:
             several_people = len(self._actors) > 1
-            self._partners[name] = _partners(name, self._tasks.get(name, ()), several_people=several_people)
+            self._partners[name] = _partners(
+                name, self._tasks.get(name, ()), several_people=several_people
+            )
         return self._partners[name]
 
     def after(self, name: Name) -> tuple[Partner, ...]:
@@ -91,8 +93,16 @@ class CoUse:
                 continue
             target, _ = partner.name
             if partner.before >= ORDERED * partner.tasks:
-                yield Edge(source=source, to=target, type=USED_AFTER, weight=partner.share, origin="experience")
-            yield Edge(source=source, to=target, type=USED_WITH, weight=partner.share, origin="experience")
+                yield Edge(
+                    source=source,
+                    to=target,
+                    type=USED_AFTER,
+                    weight=partner.share,
+                    origin="experience",
+                )
+            yield Edge(
+                source=source, to=target, type=USED_WITH, weight=partner.share, origin="experience"
+            )
 
 
 def _is_usual(partner: Partner) -> bool:

@@ -27,7 +27,10 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "weeks": _by_week(outcomes),
         "curve": _curve(outcomes),
         "guarantees": [asdict(guarantee) for guarantee in guarantees(_claimed(outcomes))],
-        "tools": {key: asdict(Calls.of(uses)) for key, uses in uses_by(lambda use: use.tool, outcomes).items()},
+        "tools": {
+            key: asdict(Calls.of(uses))
+            for key, uses in uses_by(lambda use: use.tool, outcomes).items()
+        },
     }
 
 
@@ -36,7 +39,9 @@ def _by_week(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     for outcome in outcomes:
         year, week, _ = datetime.fromtimestamp(outcome.at, UTC).isocalendar()
         weeks.setdefault(f"{year}-W{week:02}", []).append(outcome)
-    return [{"week": week, "tasks": len(tasks), "right": _right(tasks)} for week, tasks in weeks.items()]
+    return [
+        {"week": week, "tasks": len(tasks), "right": _right(tasks)} for week, tasks in weeks.items()
+    ]
 
 
 def _curve(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
@@ -55,6 +60,12 @@ def _claimed(outcomes: Sequence[Outcome]) -> list[tuple[float, bool]]:
     """Return the confidences that routing states by now for the latest tasks, and which came true."""
     claims = Claims().plus(outcomes)
     latest = [task for task in outcomes if task.worked and task.chosen][-LATEST:]
-    by_both = [(claims.confidence(task.both.chance), task.both.right) for task in latest if task.both]
-    by_words = [(claims.gate(task.words.chance), task.words.right) for task in latest if task.words and not task.both]
+    by_both = [
+        (claims.confidence(task.both.chance), task.both.right) for task in latest if task.both
+    ]
+    by_words = [
+        (claims.gate(task.words.chance), task.words.right)
+        for task in latest
+        if task.words and not task.both
+    ]
     return [*by_both, *by_words]

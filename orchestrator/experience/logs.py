@@ -62,7 +62,10 @@ class Past(BaseModel):
 
     @property
     def uses(self) -> tuple[Use, ...]:
-        return (*(Use(tool=key) for key in self.used), *(Use(tool=key, ok=False) for key in self.failed))
+        return (
+            *(Use(tool=key) for key in self.used),
+            *(Use(tool=key, ok=False) for key in self.failed),
+        )
 
 
 class _Chat(BaseModel):
@@ -75,7 +78,9 @@ class _Chat(BaseModel):
 def read_past(path: Path) -> list[Past]:
     """Read a log line by line. Raises InvalidInput with the file and line that cannot be used."""
     tasks: list[Past] = []
-    for is_transcript, group in groupby(_records(path), lambda numbered: transcripts.is_line(numbered[1])):
+    for is_transcript, group in groupby(
+        _records(path), lambda numbered: transcripts.is_line(numbered[1])
+    ):
         if is_transcript:
             tasks += _tasks(transcripts.message(record) for _, record in group)
             continue
@@ -128,7 +133,9 @@ def with_keys(tasks: Sequence[Past], tools: Sequence[Tool]) -> tuple[list[Past],
 
     keyed = list[Past]()
     for task in tasks:
-        keyed.append(task.model_copy(update={"used": known(task.used), "failed": known(task.failed)}))
+        keyed.append(
+            task.model_copy(update={"used": known(task.used), "failed": known(task.failed)})
+        )
     return keyed, list(unknown)
 
 
@@ -146,7 +153,9 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_]", "_", name)
 
 
-def _tasks(messages: Iterable[Mapping[str, Any]], actor: str = "", at: float | None = None) -> Iterator[Past]:
+def _tasks(
+    messages: Iterable[Mapping[str, Any]], actor: str = "", at: float | None = None
+) -> Iterator[Past]:
     """Yield each request of a user that tools were called for, with their names."""
     query = ""
     began = at
@@ -155,13 +164,19 @@ def _tasks(messages: Iterable[Mapping[str, Any]], actor: str = "", at: float | N
     for message in chain(messages, [{"role": "user", "content": "end"}]):
         blocks = transcripts.text_blocks(message.get("content"))
         failed_calls |= {block.get("tool_use_id") for block in blocks if block.get("is_error")}
-        text = " ".join(str(block["text"]) for block in blocks if isinstance(block.get("text"), str)).strip()
+        text = " ".join(
+            str(block["text"]) for block in blocks if isinstance(block.get("text"), str)
+        ).strip()
         if message.get("role") == "user" and text:
             if names_by_call and query:
                 yield Past(
                     query=query,
-                    used=tuple(name for call, name in names_by_call.items() if call not in failed_calls),
-                    failed=tuple(name for call, name in names_by_call.items() if call in failed_calls),
+                    used=tuple(
+                        name for call, name in names_by_call.items() if call not in failed_calls
+                    ),
+                    failed=tuple(
+                        name for call, name in names_by_call.items() if call in failed_calls
+                    ),
                     actor=actor,
                     at=began,
                 )
@@ -175,9 +190,13 @@ def _tasks(messages: Iterable[Mapping[str, Any]], actor: str = "", at: float | N
 def _calls(message: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
     """Yield the id and the tool's name of each call of a message, in either API's shape, or OpenAI's older one."""
     for call in _openai_calls(message):
-        function = (call.get("function") or call.get("custom")) if isinstance(call, Mapping) else None
+        function = (
+            (call.get("function") or call.get("custom")) if isinstance(call, Mapping) else None
+        )
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            raise ValueError(f"{call!r:.80} in tool_calls: give each call with its function and the function's name")
+            raise ValueError(
+                f"{call!r:.80} in tool_calls: give each call with its function and the function's name"
+            )
         yield call.get("id"), transcripts.called(function["name"], function.get("arguments"))
     for block in transcripts.text_blocks(message.get("content")):
         if block.get("type") == "tool_use":

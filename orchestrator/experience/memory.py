@@ -9,7 +9,14 @@ from sys import intern
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.experience.actors import agreed, evened, heavy_actors, is_repeated, newest, oldest_of_most
+from orchestrator.experience.actors import (
+    agreed,
+    evened,
+    heavy_actors,
+    is_repeated,
+    newest,
+    oldest_of_most,
+)
 from orchestrator.experience.calls import Calls, by_definition
 from orchestrator.experience.co_use import CoUse
 from orchestrator.experience.recalibrate import Claims
@@ -56,7 +63,9 @@ class Experience:
         """Return the Experience from these successful Outcomes with their vectors, at most MOST_TASKS."""
         order = [place for place, outcome in enumerate(outcomes) if outcome.worked]
         order.sort(key=lambda place: outcomes[place].at)
-        order = [order[place] for place in newest([outcomes[place].actor for place in order], MOST_TASKS)]
+        order = [
+            order[place] for place in newest([outcomes[place].actor for place in order], MOST_TASKS)
+        ]
         kept = [outcomes[place] for place in order]
         names: dict[Name, Name] = {}
         experience = cls(
@@ -93,7 +102,11 @@ class Experience:
             co_use=self.co_use,
             since=self.since + 1,
         )
-        return experience if experience.since <= GROWTH * len(experience.tasks) else experience._judged()
+        return (
+            experience
+            if experience.since <= GROWTH * len(experience.tasks)
+            else experience._judged()
+        )
 
     def _judged(self) -> "Experience":
         """Return this with the weight and the relations that its tasks teach."""
@@ -112,7 +125,9 @@ class Experience:
     def _actors(self) -> NDArray[np.int64]:
         """The number of each task's person. Tasks without a name belong to one person."""
         numbers: dict[str, int] = {}
-        return np.array([numbers.setdefault(task.actor, len(numbers)) for task in self.tasks], np.int64)
+        return np.array(
+            [numbers.setdefault(task.actor, len(numbers)) for task in self.tasks], np.int64
+        )
 
     @cached_property
     def _heavy(self) -> frozenset[int]:
@@ -123,7 +138,9 @@ class Experience:
         most = max(1, ONE_THREAD // len(vector))
         cosines = np.empty(len(self.tasks), np.float32)
         for start in range(0, len(cosines), most):
-            np.matmul(vector, self.vectors[:, start : start + most], out=cosines[start : start + most])
+            np.matmul(
+                vector, self.vectors[:, start : start + most], out=cosines[start : start + most]
+            )
         return cosines
 
     def recall(self, vector: NDArray[np.float32], known: Known) -> Recalled | None:
@@ -146,20 +163,36 @@ class Experience:
         if is_capped:
             weights = evened(weights, self._actors[near])
         past = [self.tasks[place] for place in near.tolist()]
-        votes = {name: people for name, people in votes_of(past, weights.tolist()).items() if known(*name)}
+        votes = {
+            name: people
+            for name, people in votes_of(past, weights.tolist()).items()
+            if known(*name)
+        }
         lifts = {name: self.weight * sum(people.values()) for name, people in votes.items()}
-        shared = {name: self.weight * agreed(people) for name, people in votes.items()} if is_capped else lifts
+        shared = (
+            {name: self.weight * agreed(people) for name, people in votes.items()}
+            if is_capped
+            else lifts
+        )
         return Recalled(
             tasks=tuple(
-                Near(cosine=cosine, query=task.query, used=tuple(name[0] for name in task.used if name in votes))
+                Near(
+                    cosine=cosine,
+                    query=task.query,
+                    used=tuple(name[0] for name in task.used if name in votes),
+                )
                 for task, cosine in zip(past, cosines[near].tolist(), strict=True)
             ),
             lifts={key: lift for (key, _), lift in lifts.items()},
             agreed={key: lift for (key, _), lift in shared.items()},
-            alone=frozenset(name[0] for name, people in votes.items() if self._is_alone(name, people, past)),
+            alone=frozenset(
+                name[0] for name, people in votes.items() if self._is_alone(name, people, past)
+            ),
         )
 
-    def _weights(self, cosines: NDArray[np.float32], near: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _weights(
+        self, cosines: NDArray[np.float32], near: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
         """Return the weights of near tasks, by their cosine and their age."""
         newest_at = min(self.at.max(), time.time())
         ages = np.maximum(0.0, newest_at - self.at[near])
@@ -198,7 +231,10 @@ def _nearest(
 ) -> NDArray[np.int64]:
     """Return the NEAREST tasks, nearest first. With actors, their tasks are taken in turn."""
     near_cosines = cosines[near]
-    for most in (_LOOKED, len(near)):  # A third of all tasks are somewhat alike: sorting these would take longest.
+    for most in (
+        _LOOKED,
+        len(near),
+    ):  # A third of all tasks are somewhat alike: sorting these would take longest.
         first = near if most >= len(near) else near[np.argpartition(-near_cosines, most)[:most]]
         first = first[np.argsort(-cosines[first], kind="stable")]
         if actors is None:

@@ -22,7 +22,11 @@ Object = Mapping[str, Any]
 
 def is_line(record: Object) -> bool:
     """Return True if an object has the form of a line of a transcript."""
-    return ("type" in record or "role" in record) and not record.keys() & {"messages", "query", "used"}
+    return ("type" in record or "role" in record) and not record.keys() & {
+        "messages",
+        "query",
+        "used",
+    }
 
 
 def message(record: Object) -> dict[str, Any]:
@@ -40,7 +44,10 @@ def message(record: Object) -> dict[str, Any]:
         return {}
     blocks = text_blocks(content)
     if role == "user":
-        blocks = [{**block, "text": _asked(block["text"])} if "text" in block else block for block in blocks]
+        blocks = [
+            {**block, "text": _asked(block["text"])} if "text" in block else block
+            for block in blocks
+        ]
     return {"role": role, "content": blocks, "at": record.get("timestamp")}
 
 
@@ -65,7 +72,8 @@ def called(name: str, given: Any) -> str:
     if name in _CURSOR_CALLS and "toolName" in given:
         server = str(given.get("server") or given.get("namespace")).removeprefix("user-")
         return called(f"mcp__{server}__{given['toolName']}", given.get("arguments"))
-    inner = given.get("tool") if name.endswith("call_tool") else None  # Of `toolroute serve`, or one like it.
+    # Of `toolroute serve`, or one like it.
+    inner = given.get("tool") if name.endswith("call_tool") else None
     return inner if isinstance(inner, str) else name
 
 
@@ -80,11 +88,15 @@ def _codex(item: Object) -> tuple[Any, Any]:
     if kind in ("function_call", "custom_tool_call"):
         name = "__".join(filter(None, (item.get("namespace"), str(item.get("name")))))
         return "assistant", [_tool_use(call, name, item)]
-    if kind in ("mcp_tool_call_end", "McpToolCall"):  # The same call again, with its server and how it went.
+    # The same call again, with its server and how it went.
+    if kind in ("mcp_tool_call_end", "McpToolCall"):
         invocation = item.get("invocation") or item
         name = f"mcp__{invocation.get('server')}__{invocation.get('tool')}"
         result = {"type": "tool_result", "tool_use_id": call, "is_error": _has_failed(item)}
-        return "assistant", [_tool_use(call, name, {"arguments": invocation.get("arguments")}), result]
+        return "assistant", [
+            _tool_use(call, name, {"arguments": invocation.get("arguments")}),
+            result,
+        ]
     return "", None
 
 
@@ -95,7 +107,12 @@ def _tool_use(call: Any, name: str, item: Object) -> Object:
 def _has_failed(item: Object) -> bool:
     result = item.get("result") or {}
     answer = result.get("Ok", result) or {}
-    return bool("Err" in result or item.get("error") or answer.get("isError") or item.get("status") == "failed")
+    return bool(
+        "Err" in result
+        or item.get("error")
+        or answer.get("isError")
+        or item.get("status") == "failed"
+    )
 
 
 def _asked(text: Any) -> str:

@@ -197,7 +197,9 @@ def _ballot(
     return candidates
 
 
-def _table(ballots: Sequence[Sequence[_Candidate]]) -> tuple[Values, Values, NDArray[np.bool_], NDArray[np.bool_]]:
+def _table(
+    ballots: Sequence[Sequence[_Candidate]],
+) -> tuple[Values, Values, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return log-odds, votes, used tools and unseen tools [judged tasks, candidates]."""
     width = max(FIRST, *map(len, ballots))
     rows = [[*ballot, *[_NO_CANDIDATE] * (width - len(ballot))] for ballot in ballots]

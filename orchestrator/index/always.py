@@ -53,7 +53,8 @@ DEFAULT_CAPABILITIES = (
         "find in documents, find in docs, look in documents, look in docs, check documents, ask knowledge base",
     ),
     _capability(
-        "web_search", "search web, search the internet, search online, google, look up, find online, find on web"
+        "web_search",
+        "search web, search the internet, search online, google, look up, find online, find on web",
     ),
     _capability("memory_recall", "what do you remember, do you remember, recall memory"),
     _capability("ask_user", "ask me, ask the user, check with me"),
@@ -144,7 +145,9 @@ class AlwaysIndex:
         hits = []
         for tool, (phrase, places) in longest.items():
             settles = self._settles(clause, words, phrase, places)
-            hits.append(AlwaysHit(tool=tool, phrase=phrase.text, clear=phrase.clear, settles=settles))
+            hits.append(
+                AlwaysHit(tool=tool, phrase=phrase.text, clear=phrase.clear, settles=settles)
+            )
         return hits
 
     def _negated(self, words: Sequence[str], start: int, tool: int) -> bool:
@@ -156,7 +159,9 @@ class AlwaysIndex:
                 return False
         return False
 
-    def _settles(self, clause: str, words: Sequence[str], phrase: _Phrase, places: frozenset[int]) -> bool:
+    def _settles(
+        self, clause: str, words: Sequence[str], phrase: _Phrase, places: frozenset[int]
+    ) -> bool:
         """Return True if no content word outside the phrases is in another tool's name or server."""
         if len(places) == 1 and phrase.stems[0] in _within_names(clause):
             return False

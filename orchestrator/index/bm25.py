@@ -77,7 +77,9 @@ class Corpus:
         if documents is None:
             return self
         kept = ~documents[self.documents]
-        return replace(self, terms=self.terms[kept], runs=self.runs[kept], left_out=int(documents.sum()))
+        return replace(
+            self, terms=self.terms[kept], runs=self.runs[kept], left_out=int(documents.sum())
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +131,9 @@ class Counts:
         return np.arange(len(self.ids)).repeat(np.diff(self.starts))
 
 
-def reduce_runs(operation: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]) -> NDArray[Any]:
+def reduce_runs(
+    operation: np.ufunc, values: NDArray[Any], first: NDArray[np.int64]
+) -> NDArray[Any]:
     """Return the sum, or another reduction, of the values in each run.
 
     Args:
@@ -263,7 +267,9 @@ class Postings(BM25Okapi):  # type: ignore[misc]
         self.counts = counts
         self.size = counts.size
         self.searched = counts.searched
-        self._norm: NDArray[np.float64] = self.k1 * (1 - self.b + self.b * self.doc_len / self.avgdl)
+        self._norm: NDArray[np.float64] = self.k1 * (
+            1 - self.b + self.b * self.doc_len / self.avgdl
+        )
         self.single_mention = self._saturated(np.ones(1), self._norm)
         impact = self._saturated(counts.frequency.astype(np.float64), self._norm[counts.documents])
         self._impact = (self.idf[counts.term] * impact).astype(np.float32)
@@ -288,7 +294,9 @@ class Postings(BM25Okapi):  # type: ignore[misc]
         scores: NDArray[np.float32] = columns.scores(columns.asked([weights]))[0]
         return scores
 
-    def scores_if(self, words: Mapping[str, float], frequency: NDArray[np.float64]) -> NDArray[np.float32]:
+    def scores_if(
+        self, words: Mapping[str, float], frequency: NDArray[np.float64]
+    ) -> NDArray[np.float32]:
         """Return the scores if the documents had these counts of these words [words, documents]."""
         weights = []
         for word, weight in words.items():
@@ -296,14 +304,18 @@ class Postings(BM25Okapi):  # type: ignore[misc]
             weights.append(0.0 if number is None else weight * self.idf[number])
         return np.asarray(np.array(weights) @ self._saturated(frequency, self._norm), np.float32)
 
-    def _saturated(self, frequency: NDArray[np.float64], norm: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _saturated(
+        self, frequency: NDArray[np.float64], norm: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
         return np.asarray(frequency * (self.k1 + 1) / (frequency + norm))
 
     def columns(self, words: Iterable[str]) -> Columns:
         """Return the columns of the words that are known."""
         ids = self.counts.ids
         numbers = {word: ids[word] for word in words if word in ids}
-        spans = [slice(self._starts[number], self._starts[number + 1]) for number in numbers.values()]
+        spans = [
+            slice(self._starts[number], self._starts[number + 1]) for number in numbers.values()
+        ]
         idf = self.idf[list(numbers.values())] if numbers else np.zeros(0)
         return Columns(
             words=list(numbers),
@@ -385,7 +397,10 @@ class Bigrams:
         held = (ends > starts).nonzero()[0]
         if not len(held):
             return np.zeros((len(parts), self.size))
-        spans = [slice(start, end) for start, end in zip(starts[held].tolist(), ends[held].tolist(), strict=True)]
+        spans = [
+            slice(start, end)
+            for start, end in zip(starts[held].tolist(), ends[held].tolist(), strict=True)
+        ]
         documents = _gather(self.keys, spans) % size
         holders = (ends - starts)[held]
         searched = self.searched

@@ -39,9 +39,15 @@ class LogisticMap:
     def from_json(cls, record: dict[str, Any]) -> Self:
         """Return the map that a record holds as weights by feature name, and a bias."""
         weights = record["weights"]
-        return cls(features=tuple(weights), weights=np.array([*weights.values()], np.float64), bias=record["bias"])
+        return cls(
+            features=tuple(weights),
+            weights=np.array([*weights.values()], np.float64),
+            bias=record["bias"],
+        )
 
-    def __call__(self, rows: NDArray[np.float64], query: Sequence[float] | Rows = ()) -> Probabilities:
+    def __call__(
+        self, rows: NDArray[np.float64], query: Sequence[float] | Rows = ()
+    ) -> Probabilities:
         """Return probabilities [rows] for rows [rows, features] with columns in the order of `features`.
 
         The last columns may be given separately as `query`: the same for every row, or [rows, columns]. Columns that
@@ -132,7 +138,9 @@ def _shipped_file() -> bytes:
 
 def from_json(record: dict[str, dict[str, Any]]) -> Calibration:
     """Return a Calibration from its JSON form."""
-    return Calibration(**{own.name: LogisticMap.from_json(record[own.name]) for own in fields(Calibration)})
+    return Calibration(
+        **{own.name: LogisticMap.from_json(record[own.name]) for own in fields(Calibration)}
+    )
 
 
 TOP = ("best", "lead", "mass", "second_share", "held")
@@ -298,10 +306,14 @@ class Correction:
 
     def on(self, fitted: LogisticMap) -> LogisticMap:
         """Return the map with corrected probabilities."""
-        return replace(fitted, weights=fitted.weights * self.slope, bias=fitted.bias * self.slope + self.offset)
+        return replace(
+            fitted, weights=fitted.weights * self.slope, bias=fitted.bias * self.slope + self.offset
+        )
 
 
-def _newton(inputs: NDArray[np.float64], right: NDArray[np.float64], prior: float) -> NDArray[np.float64]:
+def _newton(
+    inputs: NDArray[np.float64], right: NDArray[np.float64], prior: float
+) -> NDArray[np.float64]:
     """Return slope and offset with the least loss, drawn to 1 and 0 with the weight `prior`."""
     start = np.array([1.0, 0.0])
     solution = start.copy()
@@ -378,9 +390,14 @@ class Fit:
     def write(self, path: Path) -> None:
         """Write the fit to a file. Raises InvalidConfig if that fails."""
         try:
-            path.write_text(json.dumps({**asdict(self), "shipped": shipped_maps()}, indent=1) + "\n", encoding="utf-8")
+            path.write_text(
+                json.dumps({**asdict(self), "shipped": shipped_maps()}, indent=1) + "\n",
+                encoding="utf-8",
+            )
         except OSError as error:
-            raise InvalidConfig(f"calibration {str(path)!r} cannot be written: {error.strerror}") from None
+            raise InvalidConfig(
+                f"calibration {str(path)!r} cannot be written: {error.strerror}"
+            ) from None
 
 
 @cache

@@ -65,7 +65,9 @@ def is_outdated(tool: Tool) -> bool:
     return "e" in tool.description and _DEPRECATED.search(tool.description) is not None
 
 
-def deprecation_factor(documents: Sequence[Document], places: Mapping[str, slice]) -> NDArray[np.float64] | None:
+def deprecation_factor(
+    documents: Sequence[Document], places: Mapping[str, slice]
+) -> NDArray[np.float64] | None:
     """Return the factor for each tool's odds [tools], or None if no tool is deprecated.
 
     Args:

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from orchestrator.catalogue.catalogue import places_of_servers
-from orchestrator.common.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
+from orchestrator.common.endpoints import (
+    NO_KEY,
+    OPENAI_URL,
+    address,
+    complaint,
+    secrets_of,
+    unanswered,
+)
 from orchestrator.common.json_input import why_unread
 from orchestrator.common.lines import whole_pairs
 from orchestrator.common.redact import LogFilter
@@ -93,8 +100,12 @@ def named_embedder(options: Options) -> "Path | OpenAIEmbedder":
     """Return a static model's folder or an endpoint without loading or calling it. Raises InvalidConfig otherwise."""
     name = options.embedder
     if name.startswith("openai:"):
-        return OpenAIEmbedder(name.removeprefix("openai:"), base_url=options.model_url, api_key=model_key())
-    folder = Path(str(files("orchestrator") / "data" / "embedder")) if name == "static" else Path(name)
+        return OpenAIEmbedder(
+            name.removeprefix("openai:"), base_url=options.model_url, api_key=model_key()
+        )
+    folder = (
+        Path(str(files("orchestrator") / "data" / "embedder")) if name == "static" else Path(name)
+    )
     try:
         for part in _PARTS:
             (folder / part).open("rb").close()
@@ -208,7 +219,9 @@ class StaticEmbedder:
             self._load(model, tokenizer)
             self.contrast = _read_contrast(folder)
         except (OSError, ValueError, KeyError, SafetensorError) as error:
-            raise InvalidConfig(f"{folder} is not a model2vec folder ({error}): it needs {', '.join(_PARTS)}") from None
+            raise InvalidConfig(
+                f"{folder} is not a model2vec folder ({error}): it needs {', '.join(_PARTS)}"
+            ) from None
         talk = config.get("no_tool") if isinstance(config, dict) else None
         self.no_tool = unit(self._pool(self._cut(talk))[None])[0] if isinstance(talk, str) else None
         self.id = _static_id(model, tokenizer)
@@ -262,7 +275,9 @@ class StaticEmbedder:
     def _strange(self) -> frozenset[int]:
         """The tokens that only continue a word, and the unknown token."""
         vocabulary = self._tokenizer.get_vocab()
-        continuing = {number for token, number in vocabulary.items() if token.startswith(_CONTINUES)}
+        continuing = {
+            number for token, number in vocabulary.items() if token.startswith(_CONTINUES)
+        }
         return frozenset(continuing | {self._unknown})
 
     def _cut(self, text: str) -> list[int]:
@@ -301,9 +316,13 @@ class OpenAIEmbedder:
 
     remote = True
 
-    def __init__(self, model: str, *, base_url: str = "", api_key: str | None = None, timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, model: str, *, base_url: str = "", api_key: str | None = None, timeout_s: float = 30.0
+    ) -> None:
         if not model:
-            raise InvalidConfig("embedder 'openai:' has no model: give one, such as openai:text-embedding-3-small")
+            raise InvalidConfig(
+                "embedder 'openai:' has no model: give one, such as openai:text-embedding-3-small"
+            )
         self.model, self.dimension = model, 0
         self.id = f"openai-{model}"
         self._base_url, self._api_key, self._timeout_s = base_url, api_key, timeout_s
@@ -312,7 +331,8 @@ class OpenAIEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.zeros((0, self.dimension), np.float32)
-        cut = [whole_pairs(text[:_REMOTE_CHARS]).strip() or "-" for text in texts]  # An empty text is refused.
+        # An empty text is refused.
+        cut = [whole_pairs(text[:_REMOTE_CHARS]).strip() or "-" for text in texts]
         return unit(np.concatenate([self._request(batch) for batch in _batches(cut)]))
 
     def close(self) -> None:
@@ -330,8 +350,12 @@ class OpenAIEmbedder:
         secrets = secrets_of(str(client.base_url), self._api_key)
         try:
             with LogFilter(secrets):
-                answer = client.embeddings.create(model=self.model, input=list(texts), timeout=timeout)
-            vectors = np.array([item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32)
+                answer = client.embeddings.create(
+                    model=self.model, input=list(texts), timeout=timeout
+                )
+            vectors = np.array(
+                [item.embedding for item in sorted(answer.data, key=lambda i: i.index)], np.float32
+            )
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
             raise Unauthorised(
                 f"{where} refused the key (HTTP {error.status_code}): set OPENAI_API_KEY to a key that it accepts"
@@ -357,7 +381,10 @@ class OpenAIEmbedder:
         if self._client is None:
             web = BoundedClient(follow_redirects=True)
             client = openai.OpenAI(
-                max_retries=0, base_url=self._base_url or None, api_key=self._api_key or "none", http_client=web
+                max_retries=0,
+                base_url=self._base_url or None,
+                api_key=self._api_key or "none",
+                http_client=web,
             )
             if not self._api_key and str(client.base_url).startswith(OPENAI_URL):
                 raise Unauthorised(NO_KEY)
@@ -414,7 +441,9 @@ class SemanticIndex:
                 f"{self.vectors.shape[1]}: use the earlier model, or import the tools again"
             )
 
-    def score(self, queries: NDArray[np.float32], among: NDArray[np.bool_] | None = None) -> Cosines:
+    def score(
+        self, queries: NDArray[np.float32], among: NDArray[np.bool_] | None = None
+    ) -> Cosines:
         """Return the cosine of every tool with each part of a query, given as [parts, dimension].
 
         Args:
@@ -436,7 +465,10 @@ class SemanticIndex:
         return np.where(among, by_part, np.float32(-1))
 
     def server_scores(
-        self, cosines: NDArray[np.float64], servers: NDArray[np.int64], among: NDArray[np.bool_] | None = None
+        self,
+        cosines: NDArray[np.float64],
+        servers: NDArray[np.int64],
+        among: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float64]:
         """Return the mean of the best cosines within each of these servers [parts, servers].
 

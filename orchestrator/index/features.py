@@ -61,7 +61,9 @@ _LEAST = 1e-9
 """The least divisor, for queries whose words no tool has."""
 
 
-def query_features(scores: KeywordScores, parts: Sequence[Mapping[str, float]]) -> list[list[float]]:
+def query_features(
+    scores: KeywordScores, parts: Sequence[Mapping[str, float]]
+) -> list[list[float]]:
     """Return ASKED of each part: its terms, the catalogue's tools, the weight of unknown words and of the known ones.
 
     The last is their summed inverse document frequency, in tens.
@@ -143,12 +145,16 @@ def keyword_features(index: KeywordIndex, scores: KeywordScores, candidates: Can
         "query_in_name": held.in_name,
         "query_in_tool": held.in_tool,
         "server_in_query": candidates.pick(scores.named, servers),
-        "kw_pairs": candidates.pick(scores.pairs, positions) * index.postings.single_mention[positions] / 10,
+        "kw_pairs": candidates.pick(scores.pairs, positions)
+        * index.postings.single_mention[positions]
+        / 10,
     }
     return _matrix(columns, KEYWORD)
 
 
-def _best_clause_share(scores: KeywordScores, candidates: CandidateSet, share_of_best: Column) -> Column:
+def _best_clause_share(
+    scores: KeywordScores, candidates: CandidateSet, share_of_best: Column
+) -> Column:
     """Return the share of a clause's best score. Candidates of the whole query have that of their best clause."""
     clauses = scores.parts[candidates.clauses]
     if not len(clauses):
@@ -188,7 +194,9 @@ def semantic_features(
     clause_rank = log_rank
     clauses = exact[candidates.clauses]
     if len(clauses):
-        behind = clauses[:, candidates.positions[candidates.whole]] - clauses.max(axis=1, keepdims=True)
+        behind = clauses[:, candidates.positions[candidates.whole]] - clauses.max(
+            axis=1, keepdims=True
+        )
         best_clause = behind_best.copy()
         best_clause[candidates.whole] = behind.max(axis=0)
         clause_rank = log_rank.copy()
@@ -211,7 +219,9 @@ def semantic_features(
     return _matrix(columns, SEMANTIC)
 
 
-def _contrast(index: SemanticIndex, contrasted: NDArray[np.float32], candidates: CandidateSet) -> Column:
+def _contrast(
+    index: SemanticIndex, contrasted: NDArray[np.float32], candidates: CandidateSet
+) -> Column:
     """Return the product of each candidate's vector with the contrasted vector of its part."""
     vectors = index.vectors[candidates.positions]
     column = np.empty(len(candidates))
@@ -220,7 +230,9 @@ def _contrast(index: SemanticIndex, contrasted: NDArray[np.float32], candidates:
     return column
 
 
-def _behind_best_of_server(index: SemanticIndex, values: Column, candidates: CandidateSet) -> Column:
+def _behind_best_of_server(
+    index: SemanticIndex, values: Column, candidates: CandidateSet
+) -> Column:
     """Return each value less the best one of its server in its part."""
     servers, server_row = np.unique(index.server_of[candidates.positions], return_inverse=True)
     column = values.copy()
@@ -337,7 +349,9 @@ def union(size: int, *several: Positions) -> Positions:
     return is_member.nonzero()[0]
 
 
-def rows_of(positions: Positions, candidates: Positions) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def rows_of(
+    positions: Positions, candidates: Positions
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the row of each position among candidates, and whether it is one of them. Both [positions].
 
     Args:

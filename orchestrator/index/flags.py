@@ -43,9 +43,13 @@ _UNSEEN = frozenset(("Cf", "Co", "Cn"))
 """Unicode categories of invisible characters: format, private use, unassigned."""
 _SEEN = "\t\n\r\u00ad\ufeff"
 _NOT_ASCII = re.compile(r"[^\t\n\r -~]")
-_TWO_SCRIPTS = re.compile(r"[A-Za-z][\u0370-\u03ff\u0400-\u04ff]+[A-Za-z]|(?<![^\W_])[\u0400-\u04ff][a-z]{2}")
+_TWO_SCRIPTS = re.compile(
+    r"[A-Za-z][\u0370-\u03ff\u0400-\u04ff]+[A-Za-z]|(?<![^\W_])[\u0400-\u04ff][a-z]{2}"
+)
 _RUN = re.compile(rf"[A-Za-z0-9+/_-]{{{SHORTEST_ENCODED},}}={{0,2}}")
-_BLOCK = re.compile(rf"(?is)<({_MARKS})>.*?(?:</\1>|$)|(?-i:<([A-Z][A-Z_-]{{3,30}})\b[^>\n]{{0,60}}>.*?</\2>)")
+_BLOCK = re.compile(
+    rf"(?is)<({_MARKS})>.*?(?:</\1>|$)|(?-i:<([A-Z][A-Z_-]{{3,30}})\b[^>\n]{{0,60}}>.*?</\2>)"
+)
 _TAG = re.compile(
     rf"(?i)</?(?:{_MARKS})>|<\|[a-z_]{{3,20}}\|>|\[/?(?:INST|SYSTEM)\]"
     r"|(?s:(?-i:<(?P<caps>[A-Z][A-Z_-]{3,30})\b[^>\n]{0,60}>)(?=[^<]*\w\s+\w[^<]*</(?P=caps)>))"
@@ -74,7 +78,9 @@ _TO_ADDRESS = re.compile(
     r"(?:\bto\s*[`'\"]?https?://\S+|\b[\w.+-]+@[\w-]+\.\w[\w.]*)"
 )
 """An order to send data to an address in the same text."""
-_NAMED = re.compile(r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?|(?=[`'\"]))[`'\"]*([a-z_]\w{2,})")
+_NAMED = re.compile(
+    r"(?i)(?:\b(?:as|in|into|to|via) (?:the |its |an? )?|(?=[`'\"]))[`'\"]*([a-z_]\w{2,})"
+)
 _QUOTED = re.compile(r"[\"`“][^\"`“”\n]*+[\"`”]|(?<!\w)['‘][^'‘’\n]*+['’](?!\w)")
 """Quotations. A text only mentions the words in them. Possessive, because a long open quotation must not take long."""
 _ORDERS = re.compile(
@@ -98,7 +104,10 @@ def suspects(tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
 def suspicions(tool: Tool) -> tuple[str, ...]:
     """Return the reasons why a tool is flagged. Empty for most tools, and for a reviewed tool."""
     if why := tool.labels.get(QUARANTINED):
-        return (f"changed since it was accepted: {why}", *suspicions(without_label(tool, QUARANTINED, PINNED)))
+        return (
+            f"changed since it was accepted: {why}",
+            *suspicions(without_label(tool, QUARANTINED, PINNED)),
+        )
     if tool.labels.get(VOUCHED) == "yes":
         return ()
     text = "\n\n".join(texts_of(tool))
@@ -112,7 +121,11 @@ def suspicions(tool: Tool) -> tuple[str, ...]:
 
 def without_label(tool: Tool, *names: str) -> Tool:
     """Return the tool without these labels."""
-    return replace(tool, labels={name: value for name, value in tool.labels.items() if name not in names}, hash="")
+    return replace(
+        tool,
+        labels={name: value for name, value in tool.labels.items() if name not in names},
+        hash="",
+    )
 
 
 def mentions(tool: Tool) -> tuple[str, ...]:
@@ -143,9 +156,17 @@ def without_acts(value: Any, parameters: frozenset[str] = frozenset()) -> Any:
     if isinstance(value, str):
         return _without_sentences(value, acts)
     if isinstance(value, list):
-        return [without_acts(item, parameters) for item in value if not (isinstance(item, str) and acts(item))]
+        return [
+            without_acts(item, parameters)
+            for item in value
+            if not (isinstance(item, str) and acts(item))
+        ]
     if isinstance(value, dict):
-        return {name: without_acts(item, parameters) for name, item in value.items() if not acts(spaced(name))}
+        return {
+            name: without_acts(item, parameters)
+            for name, item in value.items()
+            if not acts(spaced(name))
+        }
     return value
 
 
@@ -205,7 +226,9 @@ def _collects(sentence: str, gives: int, parameters: frozenset[str]) -> bool:
     if given and (_READS.search(sentence) or gives > 1):
         return bool(private) or "file" in sentence
     if given and (secret := _SECRETS.search(sentence)):
-        return not any(secret.group().lower().startswith(name.lower().replace("_", " ")[:5]) for name in given)
+        return not any(
+            secret.group().lower().startswith(name.lower().replace("_", " ")[:5]) for name in given
+        )
     takes_path = any("path" in name.lower() or "file" in name.lower() for name in parameters)
     return bool(private) and (gives > 1 or not takes_path)
 
@@ -226,7 +249,9 @@ def _unseen(text: str) -> Iterator[int]:
         place, char = match.start(), match.group()
         if char not in _SEEN and unicodedata.category(char) in _UNSEEN:
             beside = text[place - 1 : place] + text[place + 1 : place + 2]
-            if any("!" <= other <= "~" or unicodedata.category(other) in _UNSEEN for other in beside):
+            if any(
+                "!" <= other <= "~" or unicodedata.category(other) in _UNSEEN for other in beside
+            ):
                 yield place
 
 
@@ -261,7 +286,9 @@ def folded(text: str) -> str:
     if text.isascii():
         return text
     return "".join(
-        char for char in unicodedata.normalize("NFKD", text) if unicodedata.category(char) not in ("Mn", "Cf")
+        char
+        for char in unicodedata.normalize("NFKD", text)
+        if unicodedata.category(char) not in ("Mn", "Cf")
     )
 
 
@@ -270,11 +297,17 @@ def _is_stuffed(text: str) -> bool:
     words = text.lower().replace(",", " ").split() if len(text) >= 4 * LONG else []
     if len(words) < LONG:
         return False
-    counts = Counter(word for word in words if word not in STOP_WORDS and not word.isdigit() and len(word) > 2)
+    counts = Counter(
+        word for word in words if word not in STOP_WORDS and not word.isdigit() and len(word) > 2
+    )
     if max(counts.values(), default=0) > REPEATED * len(words):
         return True
     running = sum(word in STOP_WORDS for word in words) / len(words)
-    return text.isascii() and running < RUNNING and text.count(". ") + text.count("\n") < len(words) / 40
+    return (
+        text.isascii()
+        and running < RUNNING
+        and text.count(". ") + text.count("\n") < len(words) / 40
+    )
 
 
 def _quoted(text: str) -> str:
@@ -294,7 +327,9 @@ def cleaned(tool: Tool) -> Tool:
         tool,
         title=without_acts(tool.title, parameters),
         keywords=tool.keywords if len(tool.keywords) <= MAX_KEYWORDS else (),
-        description="" if _is_stuffed(tool.description) else without_acts(tool.description, parameters),
+        description=""
+        if _is_stuffed(tool.description)
+        else without_acts(tool.description, parameters),
         input_schema=without_acts(tool.input_schema, parameters),
     )
 

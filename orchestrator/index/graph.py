@@ -52,7 +52,9 @@ class Graph:
         has_namesakes: Whether any two tools have the same name, apart from its spelling.
     """
 
-    def __init__(self, tools: Sequence[Tool], positions: Mapping[str, int], prerequisites: Prerequisites) -> None:
+    def __init__(
+        self, tools: Sequence[Tool], positions: Mapping[str, int], prerequisites: Prerequisites
+    ) -> None:
         self._tools = tools
         self._keys = list(positions)
         self._positions = positions
@@ -106,7 +108,9 @@ class Graph:
             edges += [edge for edge in self.edges(node, more) if edge.to in drawn]
         return tuple(related), tuple(edges)
 
-    def _walk(self, start: Sequence[int], edges: Callable[[int], Sequence[Edge]], hops: int) -> tuple[Hop, ...]:
+    def _walk(
+        self, start: Sequence[int], edges: Callable[[int], Sequence[Edge]], hops: int
+    ) -> tuple[Hop, ...]:
         """Return the tools that these edges lead to, nearest first, at most MOST."""
         steps: list[Hop] = []
         seen = set(start)
@@ -129,7 +133,13 @@ class Graph:
         key = self._keys[position]
         for relation in self._tools[position].relations:
             if relation.to in self._positions and relation.to != key:
-                yield Edge(source=key, to=relation.to, type=relation.type, weight=relation.weight, origin="stated")
+                yield Edge(
+                    source=key,
+                    to=relation.to,
+                    type=relation.type,
+                    weight=relation.weight,
+                    origin="stated",
+                )
 
     def _stated_needs(self, position: int) -> list[Edge]:
         return [edge for edge in self._stated(position) if edge.type not in ASIDE]
@@ -146,7 +156,9 @@ class Graph:
                 yield self._edge(position, other, SIMILAR, 1.0, "text")
 
     def _edge(self, source: int, to: int, type_: str, weight: float, origin: str) -> Edge:
-        return Edge(source=self._keys[source], to=self._keys[to], type=type_, weight=weight, origin=origin)
+        return Edge(
+            source=self._keys[source], to=self._keys[to], type=type_, weight=weight, origin=origin
+        )
 
     def twins(self, position: int) -> tuple[int, ...]:
         """Return the twins of a tool on other servers."""
@@ -155,7 +167,9 @@ class Graph:
         if position not in self._twins:
             tool = self._tools[position]
             namesakes = self._namesakes[position]
-            self._twins[position] = tuple(other for other in namesakes if are_twins(tool, self._tools[other]))
+            self._twins[position] = tuple(
+                other for other in namesakes if are_twins(tool, self._tools[other])
+            )
         return self._twins[position]
 
     def with_namesakes(self, positions: Iterable[int]) -> list[int]:

@@ -28,7 +28,9 @@ class Guarantee:
     right: int = 0
 
 
-def guarantees(claims: Sequence[tuple[float, bool]], levels: Sequence[float] = LEVELS) -> list[Guarantee]:
+def guarantees(
+    claims: Sequence[tuple[float, bool]], levels: Sequence[float] = LEVELS
+) -> list[Guarantee]:
     """Return the lowest threshold for each level.
 
     One further wrong claim is counted at every threshold. This bounds the mean share of wrong tools for further tasks,
@@ -48,7 +50,8 @@ def _guarantee(ordered: Sequence[tuple[float, bool]], level: float) -> Guarantee
     right = 0
     for place, (confidence, came) in enumerate(ordered, start=1):
         right += came
-        is_last = place == count or ordered[place][0] < confidence  # Equal confidences are recommended together.
+        # Equal confidences are recommended together.
+        is_last = place == count or ordered[place][0] < confidence
         wrong = (1 + place - right) / (1 + count) * count / place
         if is_last and confidence > 0 and wrong <= 1 - level + 1e-9:
             guarantee = replace(guarantee, threshold=confidence, recommended=place, right=right)

@@ -76,7 +76,9 @@ class Index:
             origins: As in `Stored`.
         """
         places = catalogue.places
-        self.documents: Documents = Documents(catalogue.tools, earlier.documents if earlier else None)
+        self.documents: Documents = Documents(
+            catalogue.tools, earlier.documents if earlier else None
+        )
         self.reading = reading or Reading.of(self.documents.all(), places)
         self.note = note
         self.origins = origins
@@ -84,13 +86,19 @@ class Index:
         self.catalogue = self._without_flagged_texts(catalogue)
         self.tools = self.catalogue.tools
         self.keys = list(catalogue.positions)
-        self.flags = {self.keys[position]: reasons for position, reasons in self.flag_reasons.items()}
+        self.flags = {
+            self.keys[position]: reasons for position, reasons in self.flag_reasons.items()
+        }
         self.flagged = _mask(len(catalogue), self.flag_reasons) if self.flag_reasons else None
         self.unflagged = None if self.flagged is None else ~self.flagged
         self.keyword = KeywordIndex(self.reading, places, self.flagged)
-        self.servers = ServerIndex(places.keys() - {""}, self.reading.words, set(absent) - places.keys())
+        self.servers = ServerIndex(
+            places.keys() - {""}, self.reading.words, set(absent) - places.keys()
+        )
         self.deprecation_factor = self.reading.deprecation_factor
-        self.prerequisites = Prerequisites(self.documents, catalogue.positions, places, self.keyword.named)
+        self.prerequisites = Prerequisites(
+            self.documents, catalogue.positions, places, self.keyword.named
+        )
         self.graph = Graph(self.tools, catalogue.positions, self.prerequisites)
         self.always = AlwaysIndex(self.catalogue, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(self.tools, vectors, places)
@@ -196,7 +204,11 @@ class Index:
         """The size of each definition [tools]. A definition of an earlier index is not counted again."""
         hashes = self.documents.hashes
         counted = self.documents.sizes
-        new = {hash_: tool for hash_, tool in zip(hashes, self.tools, strict=True) if hash_ not in counted}
+        new = {
+            hash_: tool
+            for hash_, tool in zip(hashes, self.tools, strict=True)
+            if hash_ not in counted
+        }
         counted.update(zip(new, sizes_of(list(new.values())), strict=True))
         rows = np.array([counted[hash_] for hash_ in hashes], np.int64).reshape(-1, 2)
         return Sizes(tokens=rows[:, 0].copy(), plain=rows[:, 1].copy())

@@ -11,7 +11,9 @@ from importlib.resources import files
 from orchestrator.index.text import STOP_WORDS, described, spaced, split_words, stem, stemmed
 from orchestrator.records.tool import Tool
 
-READING_VERBS = frozenset("get list search find read show view display describe count lookup fetch retrieve".split())
+READING_VERBS = frozenset(
+    "get list search find read show view display describe count lookup fetch retrieve".split()
+)
 """A tool whose name begins with one of these verbs only reads, unless its annotations say the opposite. This is the
 only such list."""
 QUESTIONS = frozenset("what who whose when where which why how".split())

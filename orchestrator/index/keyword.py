@@ -7,14 +7,24 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.index.bm25 import Bigrams, Columns, Counts, KnownWeight, Pair, Postings, reduce_runs
+from orchestrator.index.bm25 import (
+    Bigrams,
+    Columns,
+    Counts,
+    KnownWeight,
+    Pair,
+    Postings,
+    reduce_runs,
+)
 from orchestrator.index.intent import known_actions
 from orchestrator.index.reading import FIELD_WEIGHTS, Reading
 from orchestrator.index.text import terms
 
 FIELDS = tuple(FIELD_WEIGHTS)
 """The fields in the order of the bits of `Columns.held`."""
-SERVER_BIT, NAME_BIT, DESCRIPTION_BIT = (1 << FIELDS.index(name) for name in ("server", "name", "description"))
+SERVER_BIT, NAME_BIT, DESCRIPTION_BIT = (
+    1 << FIELDS.index(name) for name in ("server", "name", "description")
+)
 NAME_OF_SERVER = 3.0
 """The number of times that a server's name counts in the server's document."""
 
@@ -60,7 +70,12 @@ class KeywordIndex:
         write_variants: As in `Reading`.
     """
 
-    def __init__(self, reading: Reading, places: Mapping[str, slice], flagged: NDArray[np.bool_] | None = None) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        places: Mapping[str, slice],
+        flagged: NDArray[np.bool_] | None = None,
+    ) -> None:
         """Build the index.
 
         Args:
@@ -69,13 +84,17 @@ class KeywordIndex:
             flagged: The tools that are as if they were not there [tools].
         """
         self.servers = list(places)
-        self.server_of = np.arange(len(places)).repeat([place.stop - place.start for place in places.values()])
+        self.server_of = np.arange(len(places)).repeat(
+            [place.stop - place.start for place in places.values()]
+        )
         corpus = reading.corpus.without(flagged)
         self._bigrams = Bigrams.of(corpus)
         self.postings = Postings(Counts.of(corpus))
         self.server_postings: Postings | None = None
         if len(places) > 1:
-            self.server_postings = Postings(_by_server(self.postings.counts, self.server_of, len(places)))
+            self.server_postings = Postings(
+                _by_server(self.postings.counts, self.server_of, len(places))
+            )
         self.name_weight = _name_weights(self.postings)
         self.server_terms = [frozenset(terms(server)) for server in places]
         self._servers_by_term: dict[str, list[int]] = {}
@@ -151,7 +170,9 @@ class KeywordIndex:
         asked = {word: weights.get(word, 0.0) for word in columns.words}
         return self.server_postings.scores_if(asked, frequency)
 
-    def _count_by_server(self, columns: Columns, server: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
+    def _count_by_server(
+        self, columns: Columns, server: NDArray[np.int64], bits: int
+    ) -> NDArray[np.float64]:
         """Return the number of each server's tools that have a word in one of these fields [words, servers]."""
         shape = len(columns.words), len(self.servers)
         cell = columns.word * len(self.servers) + server
@@ -183,7 +204,9 @@ def _by_server(counts: Counts, server_of: NDArray[np.int64], servers: int) -> Co
     server = server_of[counts.documents[read]]
     bits = counts.fields[read]
     first = np.flatnonzero(np.diff(term, prepend=-1) | np.diff(server, prepend=-1))
-    tools_with_word = reduce_runs(np.add, ((bits & (NAME_BIT | DESCRIPTION_BIT)) > 0).astype(np.float64), first)
+    tools_with_word = reduce_runs(
+        np.add, ((bits & (NAME_BIT | DESCRIPTION_BIT)) > 0).astype(np.float64), first
+    )
     in_server_name = (reduce_runs(np.bitwise_or, bits, first) & SERVER_BIT) > 0
     used, number = np.unique(term[first], return_inverse=True)
     names = list(counts.ids)

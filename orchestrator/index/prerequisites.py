@@ -59,7 +59,9 @@ class Raised:
     required_by: int
 
 
-def raised_among(scores: Mapping[int, float], unmet: Callable[[int], Iterable[Requirement]]) -> dict[int, Raised]:
+def raised_among(
+    scores: Mapping[int, float], unmet: Callable[[int], Iterable[Requirement]]
+) -> dict[int, Raised]:
     """Return the sources among these tools that score higher because the best tools require them.
 
     Args:
@@ -172,7 +174,8 @@ def _identified(parameter: str, document: Document) -> frozenset[str]:
     if last not in _IDENTIFIERS or (last == "key" and not _CONFIGURED.isdisjoint(before)):
         return frozenset()
     thing = frozenset(terms(" ".join(before)))
-    return thing - _FORMS or thing or _about(document)  # "issueIdOrKey" is an issue's, "key_id" a key's.
+    # "issueIdOrKey" is an issue's, "key_id" a key's.
+    return thing - _FORMS or thing or _about(document)
 
 
 def _about(document: Document) -> frozenset[str]:

@@ -23,9 +23,13 @@ class Documents:
         """The hash of each tool's definition."""
         known = {} if earlier is None else earlier.with_saved()
         sizes = {} if earlier is None else earlier.sizes
-        self.known: dict[str, Document] = {hash_: known[hash_] for hash_ in self.hashes if hash_ in known}
+        self.known: dict[str, Document] = {
+            hash_: known[hash_] for hash_ in self.hashes if hash_ in known
+        }
         """The documents that were already read, by their tools' hashes."""
-        self.sizes: dict[str, tuple[int, int]] = {hash_: sizes[hash_] for hash_ in self.hashes if hash_ in sizes}
+        self.sizes: dict[str, tuple[int, int]] = {
+            hash_: sizes[hash_] for hash_ in self.hashes if hash_ in sizes
+        }
         """The tokens and the bytes of the definitions that were already counted, by their hashes."""
         self.saved: Callable[[], Mapping[str, Document]] | None = None
         """Reads the documents in a file. Only the next version of the catalogue needs them."""
@@ -77,9 +81,13 @@ class Reading:
             documents: The documents.
             places: The positions of each server's tools.
         """
-        corpus = Corpus.of([document.terms for document in documents], tuple(FIELD_WEIGHTS.values()))
+        corpus = Corpus.of(
+            [document.terms for document in documents], tuple(FIELD_WEIGHTS.values())
+        )
         things_read = {document.thing for document in documents if document.reads}
-        is_variant = [not document.reads and document.thing in things_read for document in documents]
+        is_variant = [
+            not document.reads and document.thing in things_read for document in documents
+        ]
         words = set[str]()
         for document in documents:
             words |= document.words
@@ -87,7 +95,11 @@ class Reading:
             corpus=corpus,
             words=frozenset(words),
             actions=frozenset(document.action for document in documents),
-            suspicions={place: document.suspicions for place, document in enumerate(documents) if document.suspicions},
+            suspicions={
+                place: document.suspicions
+                for place, document in enumerate(documents)
+                if document.suspicions
+            },
             write_variants=np.array(is_variant, np.bool_),
             deprecation_factor=deprecation_factor(documents, places),
         )

@@ -28,7 +28,9 @@ class ServerIndex:
             server.
     """
 
-    def __init__(self, servers: Iterable[str], used: Collection[str] = (), absent: Collection[str] = ()) -> None:
+    def __init__(
+        self, servers: Iterable[str], used: Collection[str] = (), absent: Collection[str] = ()
+    ) -> None:
         """Read the servers' names. `used` are the lower-case words of tools' descriptions."""
         self.present = frozenset(servers)
         self.absent = frozenset(absent)
@@ -39,7 +41,9 @@ class ServerIndex:
                 self._add(alias, server)
         common = everyday() | STOP_WORDS
         self.everyday = frozenset(alias for alias in self.named if _consists_of(alias, common))
-        described = common.union(word for alias in self.named for word in alias.split() if word in used)
+        described = common.union(
+            word for alias in self.named for word in alias.split() if word in used
+        )
         self.ordinary = frozenset(alias for alias in self.named if _consists_of(alias, described))
 
     def _add(self, alias: str, server: str) -> None:
@@ -85,7 +89,9 @@ def _consists_of(alias: str, words: frozenset[str]) -> bool:
 @cache
 def everyday() -> frozenset[str]:
     """Return common words by which servers are named, too ("memory", "time"): data, not rules."""
-    return frozenset((files("orchestrator") / "data" / "everyday.txt").read_text(encoding="utf-8").split())
+    return frozenset(
+        (files("orchestrator") / "data" / "everyday.txt").read_text(encoding="utf-8").split()
+    )
 
 
 def aliases(server: str) -> set[str]:

@@ -167,7 +167,9 @@ def _variants() -> tuple[Mapping[str, str], Mapping[str, str]]:
 @cache
 def _acronym() -> re.Pattern[str]:
     """Return a pattern for an acronym that is not part of a name, a path or an address."""
-    return re.compile(rf"(?<![\w@./-])(?:{'|'.join(_variants()[1])})s?(?![\w@/-]|\.\w)", re.IGNORECASE)
+    return re.compile(
+        rf"(?<![\w@./-])(?:{'|'.join(_variants()[1])})s?(?![\w@/-]|\.\w)", re.IGNORECASE
+    )
 
 
 def words_of(word: str) -> list[str]:
@@ -346,8 +348,12 @@ def _similar_shape(word: str) -> Iterator[str]:
 @cache
 def vocabulary() -> frozenset[str]:
     """Return the whole words that the shipped embedding model knows."""
-    text = (files("orchestrator") / "data" / "embedder" / "tokenizer.json").read_text(encoding="utf-8")
-    return frozenset(word for word in json.loads(text)["model"]["vocab"] if not word.startswith("##"))
+    text = (files("orchestrator") / "data" / "embedder" / "tokenizer.json").read_text(
+        encoding="utf-8"
+    )
+    return frozenset(
+        word for word in json.loads(text)["model"]["vocab"] if not word.startswith("##")
+    )
 
 
 @cache

@@ -12,7 +12,16 @@ from typing import Annotated, Any
 
 from orchestrator.common.fields import named
 from orchestrator.common.tenant import LOCAL
-from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool, put, who_is
+from orchestrator.integrations.toolbox import (
+    Exchange,
+    OnDecision,
+    Toolbox,
+    Who,
+    missing,
+    own_tool,
+    put,
+    who_is,
+)
 from orchestrator.records.outcome import Use
 from orchestrator.runtime.router import Router
 from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
@@ -69,7 +78,13 @@ class ToolRouterSearch(BaseSearchTransform):
         search_result_serializer: SearchResultSerializer | None = None,
     ) -> None:
         self._toolbox = Toolbox(
-            router, tenant=tenant, actor=actor, limit=limit, keep=keep, on_decision=on_decision, enforce=enforce
+            router,
+            tenant=tenant,
+            actor=actor,
+            limit=limit,
+            keep=keep,
+            on_decision=on_decision,
+            enforce=enforce,
         )
         super().__init__(
             max_results=limit,
@@ -89,9 +104,13 @@ class ToolRouterSearch(BaseSearchTransform):
         self._toolbox.check_kept([tool.name for tool in tools])
         return await super().transform_tools(tools)
 
-    async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
+    async def get_tool(
+        self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None
+    ) -> Tool | None:
         own = {self._search_tool_name, self._call_tool_name, *self._toolbox.keep}
-        if self._toolbox.enforce and name not in own.union(*self._found.get(self._who(get_context()), ())):
+        if self._toolbox.enforce and name not in own.union(
+            *self._found.get(self._who(get_context()), ())
+        ):
             return None
         return await super().get_tool(name, call_next, version=version)
 
@@ -102,7 +121,9 @@ class ToolRouterSearch(BaseSearchTransform):
         ) -> str | list[dict[str, Any]]:
             """Find tools by what they do; call them with call_tool."""
             found: str | list[dict[str, Any]]
-            found = await self._render_results(await self._search(await self._get_visible_tools(ctx), query))
+            found = await self._render_results(
+                await self._search(await self._get_visible_tools(ctx), query)
+            )
             return found
 
         return Tool.from_function(fn=search_tools, name=self._search_tool_name)
@@ -110,11 +131,15 @@ class ToolRouterSearch(BaseSearchTransform):
     async def _search(self, tools: Sequence[Tool], query: str) -> Sequence[Tool]:
         context, own = get_context(), {tool.name: tool for tool in tools}
         mine = [own_tool(tool.name, tool.description, tool.parameters) for tool in tools]
-        decision = await self._toolbox.decide(mine, [Exchange(text=query)], who_is(self._toolbox.tenant, context))
+        decision = await self._toolbox.decide(
+            mine, [Exchange(text=query)], who_is(self._toolbox.tenant, context)
+        )
         if decision is None:
             found = list(tools)[: self._max_results]
         else:
-            matched = [match.tool for match in decision.matches if decision.recommended][: self._max_results]
+            matched = [match.tool for match in decision.matches if decision.recommended][
+                : self._max_results
+            ]
             who, keys = self._who(context), {tool.key for tool in matched}
             self._outcomes.searched(decision, keys, who, self._toolbox.over(mine))
             found = [own[tool.name] for tool in matched]
@@ -126,8 +151,12 @@ class ToolRouterSearch(BaseSearchTransform):
         return found
 
     def _who(self, context: Context) -> Conversation:
-        tenant, actor = who_is(self._toolbox.tenant, context) or LOCAL, who_is(self._toolbox.actor, context)
-        return Conversation(tenant, actor, "")  # FastMCP's own `session_id` is another one for each request.
+        tenant, actor = (
+            who_is(self._toolbox.tenant, context) or LOCAL,
+            who_is(self._toolbox.actor, context),
+        )
+        # FastMCP's own `session_id` is another one for each request.
+        return Conversation(tenant, actor, "")
 
     def _make_call_tool(self) -> Tool:
         proxy: Any = super()._make_call_tool()

@@ -55,11 +55,19 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     ) -> None:
         super().__init__()
         self._toolbox = Toolbox(
-            router, tenant=tenant, actor=actor, limit=limit, keep=keep, on_decision=on_decision, enforce=enforce
+            router,
+            tenant=tenant,
+            actor=actor,
+            limit=limit,
+            keep=keep,
+            on_decision=on_decision,
+            enforce=enforce,
         )
 
     async def awrap_model_call(
-        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+        self,
+        request: ModelRequest[Any],
+        handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         return await handler(await self._chosen(request))
 
@@ -69,22 +77,34 @@ class ToolRouterMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return handler(now(self._chosen(request)))
 
     async def awrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
         return self._refused(request) or await handler(request)
 
     def wrap_tool_call(
-        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
         return self._refused(request) or handler(request)
 
     def _refused(self, request: ToolCallRequest) -> ToolMessage | None:
         call, messages = request.tool_call, request.state["messages"]
-        why = self._toolbox.refusal(call["name"], exchanges(messages), request.runtime, name=_turn(messages))
-        return ToolMessage(why, name=call["name"], tool_call_id=call["id"], status="error") if why else None
+        why = self._toolbox.refusal(
+            call["name"], exchanges(messages), request.runtime, name=_turn(messages)
+        )
+        return (
+            ToolMessage(why, name=call["name"], tool_call_id=call["id"], status="error")
+            if why
+            else None
+        )
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
-        await self._toolbox.record(exchanges(state["messages"]), runtime, name=_turn(state["messages"]))
+        await self._toolbox.record(
+            exchanges(state["messages"]), runtime, name=_turn(state["messages"])
+        )
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
         now(self.aafter_agent(state, runtime))
@@ -106,12 +126,16 @@ def tool_of(tool: BaseTool) -> Tool:
 def exchanges(messages: Sequence[AnyMessage]) -> list[Exchange]:
     """Return each text of the user with the calls after it."""
     found: list[tuple[str, dict[str, bool]]] = []
-    status = {own.tool_call_id: own.status != "error" for own in messages if isinstance(own, ToolMessage)}
+    status = {
+        own.tool_call_id: own.status != "error" for own in messages if isinstance(own, ToolMessage)
+    }
     for message in messages:
         if isinstance(message, HumanMessage):
             found.append((str(message.text), {}))
         elif isinstance(message, AIMessage) and found:
-            found[-1][1].update({call["name"]: status.get(call["id"] or "", False) for call in message.tool_calls})
+            found[-1][1].update(
+                {call["name"]: status.get(call["id"] or "", False) for call in message.tool_calls}
+            )
     return [Exchange(text=text, calls=calls) for text, calls in found]
 
 

@@ -63,21 +63,32 @@ class RoutedSession:
         on_decision: OnDecision | None = None,
         after: "RoutedSession | None" = None,
     ) -> None:
-        self._request = RouteRequest(query=task, tenant=tenant, limit=limit, filters=dict(filters or {}))
+        self._request = RouteRequest(
+            query=task, tenant=tenant, limit=limit, filters=dict(filters or {})
+        )
         self._router, self._connections = router, connections
         self._seen: Delta = after.delta if after else Delta()
         self.turns: tuple[Turn, ...] = after.turns if after else ()
-        self._actor, self._keep, self._on_decision, self._used = actor, keep, on_decision, list[Use]()
+        self._actor, self._keep, self._on_decision, self._used = (
+            actor,
+            keep,
+            on_decision,
+            list[Use](),
+        )
 
     async def __aenter__(self) -> Self:
         self.decision = await self._router.route(self._request, conversation=self.turns)
         told(self._on_decision, self.decision)
         if self._keep:
             catalogue = await self._router.engine.catalogue(self.decision.tenant)
-            self._seen = Delta.between([*self._seen.offered, *(catalogue[key] for key in self._keep)], ())
+            self._seen = Delta.between(
+                [*self._seen.offered, *(catalogue[key] for key in self._keep)], ()
+            )
         known = self._connections.config.servers
         found = [match.tool for match in self.decision.matches if match.tool.server in known]
-        self.delta: Delta = Delta.between(self._seen.offered, found, adds=bool(self.decision.recommended))
+        self.delta: Delta = Delta.between(
+            self._seen.offered, found, adds=bool(self.decision.recommended)
+        )
         self._connections.warm(self.decision.servers)
         return self
 
@@ -91,17 +102,25 @@ class RoutedSession:
 
     async def list_tools(self, **_: Any) -> ListToolsResult:
         """Return the tools, with names that models accept."""
-        listed = [(exported_name(tool), tool.description, parameters(tool)) for tool in self.delta.offered]
+        listed = [
+            (exported_name(tool), tool.description, parameters(tool)) for tool in self.delta.offered
+        ]
         return ListToolsResult(
-            tools=[Tool(name=name, description=text, input_schema=form) for name, text, form in listed]
+            tools=[
+                Tool(name=name, description=text, input_schema=form) for name, text, form in listed
+            ]
         )
 
-    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None, **_: Any) -> CallToolResult:
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any] | None = None, **_: Any
+    ) -> CallToolResult:
         """Call a listed tool on its server."""
         begin = time.monotonic()
         try:
             call = resolve(self.delta.current, {"name": name, "arguments": arguments or {}})
-            result = as_mcp_result(await self._connections.exchange(Call.of(call.tool, call.arguments)))
+            result = as_mcp_result(
+                await self._connections.exchange(Call.of(call.tool, call.arguments))
+            )
         except ToolrouteError as error:
             return CallToolResult(content=[TextContent(text=str(error))], is_error=True)
         took = (time.monotonic() - begin) * 1_000

@@ -58,7 +58,13 @@ class ToolRoutedModel(Model):
     ) -> None:
         self._model = MultiProvider().get_model(model) if isinstance(model, str) else model
         self._toolbox = Toolbox(
-            router, tenant=tenant, actor=actor, limit=limit, keep=keep, on_decision=on_decision, enforce=enforce
+            router,
+            tenant=tenant,
+            actor=actor,
+            limit=limit,
+            keep=keep,
+            on_decision=on_decision,
+            enforce=enforce,
         )
 
     async def get_response(self, *given: Any, **more: Any) -> ModelResponse:
@@ -68,7 +74,9 @@ class ToolRoutedModel(Model):
         await self._ended(asked, chosen["tools"], response.output)
         return response
 
-    async def stream_response(self, *given: Any, **more: Any) -> AsyncIterator[TResponseStreamEvent]:
+    async def stream_response(
+        self, *given: Any, **more: Any
+    ) -> AsyncIterator[TResponseStreamEvent]:
         asked = self._bound(given, more)
         chosen = await self._chosen(asked)
         async for event in self._model.stream_response(**chosen):
@@ -89,10 +97,14 @@ class ToolRoutedModel(Model):
     async def _chosen(self, asked: dict[str, Any]) -> dict[str, Any]:
         own = [tool for tool in asked["tools"] if isinstance(tool, FunctionTool)]
         provided = [tool for tool in asked["tools"] if not isinstance(tool, FunctionTool)]
-        chosen = await self._toolbox.choose(own, tool_of, exchanges(asked["input"]), asked["model_settings"])
+        chosen = await self._toolbox.choose(
+            own, tool_of, exchanges(asked["input"]), asked["model_settings"]
+        )
         return {**asked, "tools": [*provided, *chosen]}
 
-    async def _ended(self, asked: dict[str, Any], offered: Sequence[Any], output: Sequence[Any]) -> None:
+    async def _ended(
+        self, asked: dict[str, Any], offered: Sequence[Any], output: Sequence[Any]
+    ) -> None:
         called = {item.name for item in output if item.type == "function_call"}
         hidden = {tool.name for tool in asked["tools"]} - {tool.name for tool in offered}
         if self._toolbox.enforce and (wrong := sorted(called & hidden)):
@@ -157,4 +169,8 @@ def exchanges(given: str | Sequence[Any]) -> list[Exchange]:
 
 
 def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "\n".join(str(part.get("text", "")) for part in content)
+    return (
+        content
+        if isinstance(content, str)
+        else "\n".join(str(part.get("text", "")) for part in content)
+    )

@@ -15,7 +15,15 @@ from pydantic_core import SchemaValidator, core_schema
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.fields import member, named
 from orchestrator.integrations.durable import CatalogueTool, tools_of
-from orchestrator.integrations.toolbox import Exchange, OnDecision, Toolbox, Who, missing, own_tool, told
+from orchestrator.integrations.toolbox import (
+    Exchange,
+    OnDecision,
+    Toolbox,
+    Who,
+    missing,
+    own_tool,
+    told,
+)
 from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.tool import Tool
@@ -25,7 +33,13 @@ from orchestrator.temporal.workflow.tool_router import ToolRouter
 try:
     from pydantic_ai import RunContext, ToolDefinition
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ModelMessage, RetryPromptPart, ToolCallPart, ToolReturnPart, UserPromptPart
+    from pydantic_ai.messages import (
+        ModelMessage,
+        RetryPromptPart,
+        ToolCallPart,
+        ToolReturnPart,
+        UserPromptPart,
+    )
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.toolsets import AbstractToolset, FunctionToolset, ToolsetTool
 except ImportError as error:
@@ -60,7 +74,13 @@ class ToolRouting(AbstractCapability[Any]):
         enforce: bool = False,
     ) -> None:
         self._toolbox = Toolbox(
-            router, tenant=tenant, actor=actor, limit=limit, keep=keep, on_decision=on_decision, enforce=enforce
+            router,
+            tenant=tenant,
+            actor=actor,
+            limit=limit,
+            keep=keep,
+            on_decision=on_decision,
+            enforce=enforce,
         )
 
     async def for_run(self, ctx: RunContext[Any]) -> AbstractCapability[Any]:
@@ -71,11 +91,15 @@ class ToolRouting(AbstractCapability[Any]):
         vars(run).update(_toolbox=self._toolbox.alone())
         return run
 
-    async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
+    async def prepare_tools(
+        self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]
+    ) -> list[ToolDefinition]:
         said, name = exchanges(ctx.messages), ctx.run_id or ""
         return await self._toolbox.choose(tool_defs, tool_of, said, ctx, name=name)
 
-    async def after_run(self, ctx: RunContext[Any], *, result: AgentRunResult[Any]) -> AgentRunResult[Any]:
+    async def after_run(
+        self, ctx: RunContext[Any], *, result: AgentRunResult[Any]
+    ) -> AgentRunResult[Any]:
         await self._toolbox.record(exchanges(result.all_messages()), ctx, name=ctx.run_id or "")
         return result
 
@@ -135,7 +159,9 @@ class CatalogueToolset(AbstractToolset[Any]):
         """Route the latest text. Tools for earlier texts of this run stay."""
         self._text = said[-1].text
         request = RouteRequest(query=self._text, tenant=self._router.tenant, limit=self._limit)
-        decision = await self._router.route(request, conversation=[Turn(text=one.text) for one in said[-10:-1]])
+        decision = await self._router.route(
+            request, conversation=[Turn(text=one.text) for one in said[-10:-1]]
+        )
         told(self._on_decision, decision)
         self._own |= {own.name: own for own in tools_of(self._router, decision)}
 
@@ -153,14 +179,18 @@ class CatalogueToolset(AbstractToolset[Any]):
         )
 
 
-_ANY_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema()))
+_ANY_OBJECT = SchemaValidator(
+    core_schema.dict_schema(core_schema.str_schema(), core_schema.any_schema())
+)
 """Accepts any object. toolroute checks the arguments against the tool's own schema, and its message answers the call.
 """
 
 
 def catalogue_of(*toolsets: FunctionToolset[Any]) -> Catalogue:
     """Return the Catalogue of function toolsets, for the OrchestratorPlugin of a worker."""
-    return Catalogue(tool_of(tool.tool_def) for toolset in toolsets for tool in toolset.tools.values())
+    return Catalogue(
+        tool_of(tool.tool_def) for toolset in toolsets for tool in toolset.tools.values()
+    )
 
 
 def tool_of(tool: ToolDefinition) -> Tool:
@@ -175,7 +205,11 @@ def exchanges(messages: Sequence[ModelMessage]) -> list[Exchange]:
         if isinstance(part, UserPromptPart):
             parts = [part.content] if isinstance(part.content, str) else part.content
             found.append(Exchange(text="\n".join(text for text in parts if isinstance(text, str))))
-        elif found and isinstance(part, ToolCallPart | ToolReturnPart | RetryPromptPart) and part.tool_name:
+        elif (
+            found
+            and isinstance(part, ToolCallPart | ToolReturnPart | RetryPromptPart)
+            and part.tool_name
+        ):
             ok = isinstance(part, ToolReturnPart) and part.outcome == "success"
             found[-1] = replace(found[-1], calls={**found[-1].calls, part.tool_name: ok})
     return found

@@ -96,10 +96,14 @@ class Toolbox:
         enforce: bool = False,
     ) -> None:
         if not isinstance(router, Router | ToolRouter | None):
-            raise InvalidInput(f"router is a {type(router).__name__}: give a Router, e.g. Router(store=FOLDER)")
+            raise InvalidInput(
+                f"router is a {type(router).__name__}: give a Router, e.g. Router(store=FOLDER)"
+            )
         if isinstance(keep, str):
             raise InvalidInput(f"keep={keep!r}: give a list of tool names")
-        RouteRequest(query="any", tenant=LOCAL if callable(tenant) else tenant or LOCAL, limit=limit).validate()
+        RouteRequest(
+            query="any", tenant=LOCAL if callable(tenant) else tenant or LOCAL, limit=limit
+        ).validate()
         self.router = router or Router(Catalogue())
         self.tenant = tenant or (router.tenant if isinstance(router, ToolRouter) else "")
         self.actor, self.limit, self.keep, self.enforce = actor, limit, tuple(keep), enforce
@@ -177,7 +181,9 @@ class Toolbox:
             return ""
         return f"{tool} was not offered for this task and is not called; offered: {', '.join(turn.names) or 'nothing'}"
 
-    async def record(self, said: Sequence[Exchange], context: Any = None, *, name: str = "") -> None:
+    async def record(
+        self, said: Sequence[Exchange], context: Any = None, *, name: str = ""
+    ) -> None:
         """Record the tools that the last exchange used. A failure is logged, not raised.
 
         Args:
@@ -189,7 +195,11 @@ class Toolbox:
         turn = self._turns.get(key)
         if turn is None or turn.decision is None:
             return
-        used = [Use(tool=turn.tools[own].key, ok=ok) for own, ok in said[-1].calls.items() if own in turn.tools]
+        used = [
+            Use(tool=turn.tools[own].key, ok=ok)
+            for own, ok in said[-1].calls.items()
+            if own in turn.tools
+        ]
         if not used:
             return
         router, actor = self.over([*turn.tools.values()]), who_is(self.actor, context)
@@ -199,7 +209,9 @@ class Toolbox:
             _check_not_cancelled(error)
             logger.warning("the outcome of the task was not recorded: %s", error)
 
-    async def decide(self, tools: Sequence[Tool], said: Sequence[Exchange], tenant: str) -> Decision | None:
+    async def decide(
+        self, tools: Sequence[Tool], said: Sequence[Exchange], tenant: str
+    ) -> Decision | None:
         """Return the Decision for the last exchange. None if there is no text, or if routing fails.
 
         Args:
@@ -211,11 +223,16 @@ class Toolbox:
             return None
         keys = {tool.name: tool.key for tool in tools}
         earlier = [
-            Turn(text=one.text[:_TURN_CHARS], tools=tuple(keys[own] for own in one.calls if own in keys))
+            Turn(
+                text=one.text[:_TURN_CHARS],
+                tools=tuple(keys[own] for own in one.calls if own in keys),
+            )
             for one in said[-_TURNS:-1]
         ]
         try:
-            request = RouteRequest(query=said[-1].text[:_TASK_CHARS], tenant=tenant, limit=self.limit)
+            request = RouteRequest(
+                query=said[-1].text[:_TASK_CHARS], tenant=tenant, limit=self.limit
+            )
             decision: Decision = await self.over(tools).route(request, conversation=earlier)
         except _FAILURES as error:
             _check_not_cancelled(error)
@@ -242,7 +259,13 @@ def own_tool(name: str, description: str | None, schema: Mapping[str, Any] | Non
         description: The description.
         schema: The JSON Schema of the arguments.
     """
-    return Tool(server="", name=name, description=description or "", input_schema=dict(schema or {}), kind=Kind.BUILTIN)
+    return Tool(
+        server="",
+        name=name,
+        description=description or "",
+        input_schema=dict(schema or {}),
+        kind=Kind.BUILTIN,
+    )
 
 
 def missing(extra: str, error: ImportError) -> MissingExtra:

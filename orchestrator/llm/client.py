@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from orchestrator.catalogue.tokens import compact, count_tokens
-from orchestrator.common.endpoints import NO_KEY, OPENAI_URL, address, complaint, secrets_of, unanswered
+from orchestrator.common.endpoints import (
+    NO_KEY,
+    OPENAI_URL,
+    address,
+    complaint,
+    secrets_of,
+    unanswered,
+)
 from orchestrator.common.lines import whole_pairs
 from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import (
@@ -91,7 +98,9 @@ class Models:
         self.route_model = options.model_route or options.model or options.model_plan
         self.plan_model = options.model_plan or options.model or options.model_route
         if not self.route_model:
-            raise InvalidConfig("no model is configured: set TOOLROUTE_MODEL, or give Options(model=...)")
+            raise InvalidConfig(
+                "no model is configured: set TOOLROUTE_MODEL, or give Options(model=...)"
+            )
         self.url = options.model_url or OPENAI_URL
         self._timeout_s = options.model_timeout_s
         self.tries = tries
@@ -118,7 +127,8 @@ class Models:
     async def aclose(self) -> None:
         """Close the client. A later question opens a new one."""
         client = self._client
-        self._client = None  # First: a question that comes while the old client closes opens a new one.
+        # First: a question that comes while the old client closes opens a new one.
+        self._client = None
         if client is not None:
             await client.close()
 
@@ -189,7 +199,9 @@ class Models:
         answer = await self._complete(model, messages, None, limit)
         text = answer.text.strip()
         if not text:
-            raise _with_usage(AnswerInvalid(f"model {model!r} returned an empty answer"), answer.usage)
+            raise _with_usage(
+                AnswerInvalid(f"model {model!r} returned an empty answer"), answer.usage
+            )
         if answer.is_cut:
             text += "\n[cut: the answer reached its limit]"
         return text, answer.usage
@@ -208,7 +220,9 @@ class Models:
             return float(0.5 * 2 ** (state.attempt_number - 1))
 
         again = AsyncRetrying(
-            retry=retry_if_exception(lambda error: isinstance(error, ToolrouteError) and error.retry),
+            retry=retry_if_exception(
+                lambda error: isinstance(error, ToolrouteError) and error.retry
+            ),
             stop=stop_after_attempt(self.tries),
             wait=wait,
             reraise=True,
@@ -240,11 +254,18 @@ class Models:
                 return answer
 
     async def _request(
-        self, model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int, dialect: _Dialect
+        self,
+        model: str,
+        messages: Sequence[Message],
+        shape: type[BaseModel] | None,
+        limit: int,
+        dialect: _Dialect,
     ) -> _Answer:
         import openai
 
-        messages = [{name: whole_pairs(text) for name, text in message.items()} for message in messages]
+        messages = [
+            {name: whole_pairs(text) for name, text in message.items()} for message in messages
+        ]
         body: dict[str, Any] = {"model": model, "messages": messages, dialect.limit: limit}
         if shape is not None:
             body |= _wanted(shape, messages, structured=dialect.structured)
@@ -261,12 +282,22 @@ class Models:
             raise
         except openai.OpenAIError as error:
             raise self._error(error, model) from None
-        except (ArithmeticError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
-            raise ModelUnavailable(f"the endpoint of model {model!r} did not answer with a chat completion") from None
+        except (
+            ArithmeticError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+        ):
+            raise ModelUnavailable(
+                f"the endpoint of model {model!r} did not answer with a chat completion"
+            ) from None
 
     def _open(self) -> "AsyncOpenAI":
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:  # A client's connections belong to one event loop.
+        # A client's connections belong to one event loop.
+        if self._client is None or self._loop is not loop:
             self._loop = loop
             from openai import AsyncOpenAI, Timeout
 
@@ -299,11 +330,20 @@ class Models:
         detail = complaint(error, self._secrets)
         where = f"model {model!r} at {self.where}"
         if status in (401, 403):
-            return Unauthorised(f"{where} refused the key (HTTP {status}): set OPENAI_API_KEY to one that it accepts")
+            return Unauthorised(
+                f"{where} refused the key (HTTP {status}): set OPENAI_API_KEY to one that it accepts"
+            )
         if status == 404:
-            return InvalidConfig(f"{where} does not exist (HTTP 404{detail}): set TOOLROUTE_MODEL to another model")
-        if status == 429 and "insufficient_quota" in (getattr(error, "code", None), getattr(error, "type", None)):
-            return NoCredit(f"{where} has no quota left (HTTP 429{detail}): check the account's plan and billing")
+            return InvalidConfig(
+                f"{where} does not exist (HTTP 404{detail}): set TOOLROUTE_MODEL to another model"
+            )
+        if status == 429 and "insufficient_quota" in (
+            getattr(error, "code", None),
+            getattr(error, "type", None),
+        ):
+            return NoCredit(
+                f"{where} has no quota left (HTTP 429{detail}): check the account's plan and billing"
+            )
         if status is not None and status < 500 and status not in (408, 409, 429):
             return InvalidInput(f"{where} refused the request (HTTP {status}{detail})")
         reason = f"HTTP {status}{detail}" if status else unanswered(error)
@@ -329,7 +369,13 @@ def models_for(options: Options) -> Models | None:
     return Models(options) if named else None
 
 
-def _room(model: str, messages: Sequence[Message], shape: type[BaseModel] | None, limit: int, left: int | None) -> int:
+def _room(
+    model: str,
+    messages: Sequence[Message],
+    shape: type[BaseModel] | None,
+    limit: int,
+    left: int | None,
+) -> int:
     """Return the maximum tokens of an answer: the limit, or the tokens left by the question."""
     if left is None:
         return limit
@@ -349,13 +395,17 @@ def _schema(shape: type[BaseModel]) -> Any:
     return pydantic_function_tool(shape)["function"]["parameters"]
 
 
-def _wanted(shape: type[BaseModel], messages: Sequence[Message], *, structured: bool) -> dict[str, Any]:
+def _wanted(
+    shape: type[BaseModel], messages: Sequence[Message], *, structured: bool
+) -> dict[str, Any]:
     """Return the parameters that ask for the shape: by its strict JSON schema, or in one more instruction."""
     schema = _schema(shape)
     if structured:
         form = {"name": shape.__name__, "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
-    instruction = f"Answer with one JSON object and nothing else. Its JSON schema: {json.dumps(schema)}"
+    instruction = (
+        f"Answer with one JSON object and nothing else. Its JSON schema: {json.dumps(schema)}"
+    )
     return {
         "response_format": {"type": "json_object"},
         "messages": [{"role": "system", "content": instruction}, *messages],
@@ -430,7 +480,10 @@ _DECODER = json.JSONDecoder()
 
 def _repair(problems: Sequence[str]) -> Message:
     listed = "".join(f"\n- {problem}" for problem in problems)
-    return {"role": "user", "content": f"That answer cannot be used:{listed}\nAnswer again, whole, with this mended."}
+    return {
+        "role": "user",
+        "content": f"That answer cannot be used:{listed}\nAnswer again, whole, with this mended.",
+    }
 
 
 def _with_usage(error: ToolrouteError, usage: Usage) -> ToolrouteError:
@@ -440,10 +493,16 @@ def _with_usage(error: ToolrouteError, usage: Usage) -> ToolrouteError:
 
 def _simpler(dialect: _Dialect, first: _Dialect, complaint: str, structured: bool) -> _Dialect:
     """Return the dialect without the parts that the endpoint rejected. The limit's name changes only once."""
-    if structured and dialect.structured and any(word in complaint for word in ("response_format", "json_schema")):
+    if (
+        structured
+        and dialect.structured
+        and any(word in complaint for word in ("response_format", "json_schema"))
+    ):
         return replace(dialect, structured=False)
     if dialect.limit == first.limit and dialect.limit in complaint:
-        other = "max_tokens" if dialect.limit == "max_completion_tokens" else "max_completion_tokens"
+        other = (
+            "max_tokens" if dialect.limit == "max_completion_tokens" else "max_completion_tokens"
+        )
         return replace(dialect, limit=other)
     return dialect
 

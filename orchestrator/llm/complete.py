@@ -66,9 +66,14 @@ async def complete(models: Models, request: CompleteRequest, read: Read) -> Comp
     )
 
 
-async def _filled(models: Models, request: CompleteRequest, tool: Tool, used: Usage) -> tuple[FilledShape, Usage]:
+async def _filled(
+    models: Models, request: CompleteRequest, tool: Tool, used: Usage
+) -> tuple[FilledShape, Usage]:
     """Return the model's answer with the total usage."""
-    sections = {"Settled arguments": compact(request.known), "Wanted parameters": ", ".join(request.wanted)}
+    sections = {
+        "Settled arguments": compact(request.known),
+        "Wanted parameters": ", ".join(request.wanted),
+    }
     with spent_before(used):
         filled, took = await models.ask(
             models.plan_model,
@@ -89,7 +94,9 @@ async def _read_on(request: CompleteRequest, filled: FilledShape, read: Read) ->
     return replace(request, results=tuple(results))
 
 
-def _values(request: CompleteRequest, tool: Tool, filled: FilledShape) -> tuple[dict[str, object], list[str]]:
+def _values(
+    request: CompleteRequest, tool: Tool, filled: FilledShape
+) -> tuple[dict[str, object], list[str]]:
     """Return the wanted values that the model found, and their problems."""
     values, faults = arguments_so_far(tool, filled.arguments, filled.missing)
     return {name: value for name, value in values.items() if name in request.wanted}, faults
@@ -99,11 +106,19 @@ def _faults(request: CompleteRequest, tool: Tool, filled: FilledShape) -> list[s
     if filled.read:
         cut = ", ".join(request.whole) or "none"
         known = filled.read in request.whole and filled.at >= 0
-        return [] if known else [f"read {filled.read!r} at {filled.at}: only these results can be read further: {cut}"]
+        return (
+            []
+            if known
+            else [
+                f"read {filled.read!r} at {filled.at}: only these results can be read further: {cut}"
+            ]
+        )
     values, faults = _values(request, tool, filled)
     if faults:
         return faults
-    if silent := [name for name in request.wanted if name not in values and name not in filled.missing]:
+    if silent := [
+        name for name in request.wanted if name not in values and name not in filled.missing
+    ]:
         return [f"{', '.join(silent)}: give a value, or name it in missing"]
     if set(filled.missing) & set(request.wanted):
         return []

@@ -91,7 +91,9 @@ def build(
     longest_note = _NOTE.format(room=room, out=9999, cut=9999)
     filling = _Filling(room - count_tokens(f"{headings}{longest_note}\n\n") - count_tokens(further))
     if filling.left < 1:
-        raise InvalidInput(f"max_tokens={max_tokens:,} is too low: give at least {max_tokens - filling.left + 1:,}")
+        raise InvalidInput(
+            f"max_tokens={max_tokens:,} is too low: give at least {max_tokens - filling.left + 1:,}"
+        )
     filling.add_text(Part.TASK, "", task, int(TASK_SHARE * filling.left))
     wanted = sum(_tokens(_fenced(*result)) for result in results)
     for_results = min(wanted, int(RESULTS_SHARE * filling.left))
@@ -102,14 +104,18 @@ def build(
     filling.add_tools(Part.RELATED, others, int(RELATED_SHARE * for_tools))
     filling.add_tools(Part.PRIMARY, primary, filling.left - for_results)
     filling.add_results(results)
-    return Context(markdown=filling.markdown(room) + further, room=room, left_out=tuple(filling.left_out))
+    return Context(
+        markdown=filling.markdown(room) + further, room=room, left_out=tuple(filling.left_out)
+    )
 
 
 def for_decision(decision: Decision, *, max_tokens: int = MAX_TOKENS) -> Context:
     """Return a whole task's context: the recommended tools, and the other matches as related ones."""
     tools = [match.tool for match in decision.matches]
     recommended = [tool for tool in tools if tool.key in decision.recommended]
-    return build(decision.query, recommended, tools, graph=relations(decision), max_tokens=max_tokens)
+    return build(
+        decision.query, recommended, tools, graph=relations(decision), max_tokens=max_tokens
+    )
 
 
 def relations(decision: Decision) -> list[str]:

@@ -19,7 +19,13 @@ from orchestrator import telemetry
 from orchestrator.catalogue.export import check_arguments, keys_by_name, parameters, read_arguments
 from orchestrator.catalogue.schema import hoisted
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
-from orchestrator.errors import InvalidArguments, ModelFailed, ModelRefused, ModelUnavailable, ToolrouteError
+from orchestrator.errors import (
+    InvalidArguments,
+    ModelFailed,
+    ModelRefused,
+    ModelUnavailable,
+    ToolrouteError,
+)
 from orchestrator.llm import context
 from orchestrator.llm.client import Models, Shape, spent_before
 from orchestrator.llm.prompts import CHOOSE, PLAN
@@ -39,7 +45,9 @@ PROMPT_TOKENS = 900
 TURNS = 6
 TURNS_TOKENS = 1_500
 """The maximum number of tokens of the latest turns together. The matches already show their subject."""
-_PLACEHOLDER = re.compile(r"\{\{|\$\{|<(?:result|output|from)\b|\bs\d+\.(?:result|output)\b", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"\{\{|\$\{|<(?:result|output|from)\b|\bs\d+\.(?:result|output)\b", re.IGNORECASE
+)
 
 GiveUp = Callable[[ToolrouteError], bool]
 """Returns True to continue without the model after an error. An activity raises the error instead, so that Temporal
@@ -87,7 +95,9 @@ class PlanShape(BaseModel):
     steps: list[StepShape]
 
 
-async def choose(models: Models, decision: Decision, *, conversation: Sequence[Turn] = ()) -> Choice:
+async def choose(
+    models: Models, decision: Decision, *, conversation: Sequence[Turn] = ()
+) -> Choice:
     """Return whether to answer directly, use one tool, or plan. A model that fails or declines chooses none of them.
 
     Args:
@@ -96,11 +106,17 @@ async def choose(models: Models, decision: Decision, *, conversation: Sequence[T
         conversation: The turns before the task, oldest first.
     """
     try:
-        return await _chosen(models, PlanRequest(decision=decision, conversation=tuple(conversation)))
+        return await _chosen(
+            models, PlanRequest(decision=decision, conversation=tuple(conversation))
+        )
     except ModelRefused as error:
-        return Choice(action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=error.usage)
+        return Choice(
+            action=Action.NONE, reasons=(str(error),), model=models.route_model, usage=error.usage
+        )
     except ToolrouteError as error:
-        return Choice(action=Action.NONE, usage=error.usage, warnings=(f"decided without a model: {error}",))
+        return Choice(
+            action=Action.NONE, usage=error.usage, warnings=(f"decided without a model: {error}",)
+        )
 
 
 async def make_plan(
@@ -125,12 +141,19 @@ async def make_plan(
         made = await _made(models, request, give_up, within_s)
         seen |= {"gen_ai.request.model": made.model, "toolroute.plan.steps": len(made.steps)}
         if made.usage.total:
-            seen |= {"gen_ai.usage.input_tokens": made.usage.input, "gen_ai.usage.output_tokens": made.usage.output}
-        logger.info("planned %d steps by %s, %d tokens", len(made.steps), made.model, made.usage.total)
+            seen |= {
+                "gen_ai.usage.input_tokens": made.usage.input,
+                "gen_ai.usage.output_tokens": made.usage.output,
+            }
+        logger.info(
+            "planned %d steps by %s, %d tokens", len(made.steps), made.model, made.usage.total
+        )
     return made
 
 
-async def _made(models: Models | None, request: PlanRequest, give_up: GiveUp, within_s: float | None) -> Plan:
+async def _made(
+    models: Models | None, request: PlanRequest, give_up: GiveUp, within_s: float | None
+) -> Plan:
     if models is None:
         return plan(request)
     if request.first is not None:
@@ -141,7 +164,9 @@ async def _made(models: Models | None, request: PlanRequest, give_up: GiveUp, wi
         async with asyncio.timeout(within_s):
             return await _planned(models, request)
     except ModelRefused as error:
-        return replace(finish(request, (), (str(error),)), model=models.plan_model, usage=error.usage)
+        return replace(
+            finish(request, (), (str(error),)), model=models.plan_model, usage=error.usage
+        )
     except (ToolrouteError, TimeoutError) as error:
         if isinstance(error, TimeoutError):
             where = f"model {models.plan_model!r} at {models.where}"
@@ -202,7 +227,9 @@ async def _planned_in_steps(models: Models, request: PlanRequest, choice: Choice
     if request.max_tokens is not None:
         request = replace(request, max_tokens=request.max_tokens - choice.usage.total)
     with spent_before(choice.usage):
-        draft, usage = await _ask(models, models.plan_model, PLAN, request, PlanShape, _faults_of_plan)
+        draft, usage = await _ask(
+            models, models.plan_model, PLAN, request, PlanShape, _faults_of_plan
+        )
     ids = {step.id: f"s{number}" for number, step in enumerate(draft.steps, 1)}
     steps = tuple(_step(request, step, ids) for step in draft.steps)
     made = finish(request, steps, (*choice.reasons, *draft.reasons))
@@ -219,7 +246,11 @@ async def _ask(
 ) -> tuple[Shape, Usage]:
     """Ask within the request's tokens. The context gets the tokens that prompt and answer leave."""
     decision, max_tokens = request.decision, request.max_tokens
-    most = context.MAX_TOKENS if max_tokens is None else min(context.MAX_TOKENS, max_tokens - PROMPT_TOKENS)
+    most = (
+        context.MAX_TOKENS
+        if max_tokens is None
+        else min(context.MAX_TOKENS, max_tokens - PROMPT_TOKENS)
+    )
     if most < PROMPT_TOKENS:
         left = f"only {max(0, most + PROMPT_TOKENS):,} tokens of the budget are left"
         raise ModelFailed(f"model {model!r} was not asked: {left}; raise max_tokens")
@@ -248,7 +279,10 @@ def _after(turns: Sequence[Turn], query: str) -> str:
     if not turns:
         return query
     latest = turns[-TURNS:]
-    lines = [f"- {turn.role}: {cut(' '.join(turn.text.split()), TURNS_TOKENS // len(latest))[0]}" for turn in latest]
+    lines = [
+        f"- {turn.role}: {cut(' '.join(turn.text.split()), TURNS_TOKENS // len(latest))[0]}"
+        for turn in latest
+    ]
     return "\n".join(["Earlier turns, the latest last:", *lines, "", f"The task now: {query}"])
 
 
@@ -260,7 +294,11 @@ def _faults_of_choice(decision: Decision, chosen: ChosenShape) -> list[str]:
     if chosen.action != "tool":
         return []
     tool = _named(decision, chosen.tool)
-    return [_unknown(decision, chosen.tool)] if tool is None else arguments_so_far(tool, chosen.arguments)[1]
+    return (
+        [_unknown(decision, chosen.tool)]
+        if tool is None
+        else arguments_so_far(tool, chosen.arguments)[1]
+    )
 
 
 def _faults_of_plan(decision: Decision, drafted: PlanShape) -> list[str]:
@@ -272,7 +310,11 @@ def _faults_of_plan(decision: Decision, drafted: PlanShape) -> list[str]:
         return [f"{len(ids)} steps: at most {MAX_STEPS}, plan the first part of the task"]
     if len(set(ids)) < len(ids):
         return ["two steps have the same id: number them s1, s2, ..."]
-    faults = [f"step {step.id}: {fault}" for step in drafted.steps for fault in _faults_of_step(decision, step, ids)]
+    faults = [
+        f"step {step.id}: {fault}"
+        for step in drafted.steps
+        for fault in _faults_of_step(decision, step, ids)
+    ]
     if not faults:
         try:
             TopologicalSorter({step.id: step.depends_on for step in drafted.steps}).prepare()
@@ -282,7 +324,11 @@ def _faults_of_plan(decision: Decision, drafted: PlanShape) -> list[str]:
 
 
 def _faults_of_step(decision: Decision, step: StepShape, ids: Sequence[str]) -> list[str]:
-    faults = [f"depends_on {name!r} is not the id of a step" for name in step.depends_on if name not in ids]
+    faults = [
+        f"depends_on {name!r} is not the id of a step"
+        for name in step.depends_on
+        if name not in ids
+    ]
     if not step.tool:
         return faults
     tool = _named(decision, step.tool)
@@ -290,16 +336,22 @@ def _faults_of_step(decision: Decision, step: StepShape, ids: Sequence[str]) -> 
         return [*faults, _unknown(decision, step.tool)]
     known = parameters(tool)["properties"]
     faults += [
-        f"from_results {name!r} is not a parameter of {tool.key}" for name in step.from_results if name not in known
+        f"from_results {name!r} is not a parameter of {tool.key}"
+        for name in step.from_results
+        if name not in known
     ]
     if step.from_results and not step.depends_on:
-        faults.append("from_results without depends_on: name in depends_on the step whose result has the values")
+        faults.append(
+            "from_results without depends_on: name in depends_on the step whose result has the values"
+        )
     return faults + arguments_so_far(tool, step.arguments, step.from_results)[1]
 
 
 def _named(decision: Decision, name: str) -> Tool | None:
     """Return the tool of a key, or of the name that its definition has in the prompt."""
-    return decision.tool(name) or decision.tool(keys_by_name([match.tool for match in decision.matches]).get(name, ""))
+    return decision.tool(name) or decision.tool(
+        keys_by_name([match.tool for match in decision.matches]).get(name, "")
+    )
 
 
 def _unknown(decision: Decision, tool: str) -> str:
@@ -307,7 +359,9 @@ def _unknown(decision: Decision, tool: str) -> str:
     return f"tool {tool!r} is not one of the listed tools: {keys or 'none'}"
 
 
-def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:
+def arguments_so_far(
+    tool: Tool, text: str, later: Sequence[str] = ()
+) -> tuple[dict[str, Any], list[str]]:
     """Return a model's arguments without those that come later, and their faults.
 
     Args:
@@ -317,12 +371,18 @@ def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[
     """
     try:
         written = read_arguments(tool.key, text)
-        values = {name: value for name, value in written.items() if value is not None and name not in later}
+        values = {
+            name: value
+            for name, value in written.items()
+            if value is not None and name not in later
+        }
         placeholder = _PLACEHOLDER.search(compact(values))
         if placeholder:
             fault = f"arguments hold a placeholder ({placeholder[0]!r}): name the parameter in from_results instead"
             return values, [fault]
-        schema = {key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE}
+        schema = {
+            key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE
+        }
         return check_arguments(replace(tool, input_schema=schema), values), []
     except InvalidArguments as error:
         return {}, [f"arguments of {error}"]
@@ -331,7 +391,9 @@ def arguments_so_far(tool: Tool, text: str, later: Sequence[str] = ()) -> tuple[
 def _step(request: PlanRequest, drafted: StepShape, ids: Mapping[str, str]) -> Step:
     """Return a step without faults. The user's arguments take precedence over the model's. Others are missing."""
     depends_on = tuple(ids[name] for name in dict.fromkeys(drafted.depends_on))
-    step = Step(id=ids[drafted.id], task=drafted.task, tool="", depends_on=depends_on, why=drafted.why)
+    step = Step(
+        id=ids[drafted.id], task=drafted.task, tool="", depends_on=depends_on, why=drafted.why
+    )
     tool = _named(request.decision, drafted.tool)
     if tool is None:
         return step
@@ -355,7 +417,9 @@ def _filled_later(made: Plan, first: Plan) -> Plan:
     """Return the plan with missing arguments marked to be filled by the run's model, for tools of a further route."""
     bound_later = {step.id for step in first.unbound}
     steps = [
-        replace(step, late=step.missing, missing=()) if step.missing and step.id in bound_later else step
+        replace(step, late=step.missing, missing=())
+        if step.missing and step.id in bound_later
+        else step
         for step in made.steps
     ]
     return replace(made, steps=tuple(steps))

@@ -33,7 +33,9 @@ class Reranker:
 
     def __init__(self, options: Options) -> None:
         if not options.rerank_url:
-            raise InvalidConfig("no reranker is configured: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)")
+            raise InvalidConfig(
+                "no reranker is configured: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)"
+            )
         self._url = options.rerank_url
         self._model = options.rerank_model
         self._timeout_s = options.route_timeout_s
@@ -66,8 +68,17 @@ class Reranker:
                 return _order(await self._request(query, texts), len(texts))
         except openai.OpenAIError as error:
             raise self._error(error) from None
-        except (ArithmeticError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
-            raise ModelUnavailable(f"the reranker at {address(self._url)} did not answer with scores") from None
+        except (
+            ArithmeticError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+        ):
+            raise ModelUnavailable(
+                f"the reranker at {address(self._url)} did not answer with scores"
+            ) from None
 
     async def _request(self, query: str, texts: Sequence[str]) -> Any:
         """Ask in Cohere's form. If the endpoint refuses that, ask once more in the form that may help.
@@ -90,7 +101,9 @@ class Reranker:
         self._form = form
         return answer
 
-    async def _post(self, query: str, texts: Sequence[str], form: tuple[str, Mapping[str, Any]]) -> Any:
+    async def _post(
+        self, query: str, texts: Sequence[str], form: tuple[str, Mapping[str, Any]]
+    ) -> Any:
         field, truncation = form
         model = {"model": self._model} if self._model else {}
         body = {"query": query, field: list(texts), **truncation, **model}
@@ -98,7 +111,8 @@ class Reranker:
 
     def _opened(self) -> Any:
         loop = asyncio.get_running_loop()
-        if self._client is None or self._loop is not loop:  # A client's connections belong to one event loop.
+        # A client's connections belong to one event loop.
+        if self._client is None or self._loop is not loop:
             self._loop = loop
             from openai import AsyncOpenAI
 
@@ -124,7 +138,9 @@ class Reranker:
             )
         if status == 404:
             remedy = "check TOOLROUTE_RERANK_URL and TOOLROUTE_RERANK_MODEL"
-            return InvalidConfig(f"{where} has no /rerank or no such model (HTTP 404{detail}): {remedy}")
+            return InvalidConfig(
+                f"{where} has no /rerank or no such model (HTTP 404{detail}): {remedy}"
+            )
         reason = f"HTTP {status}{detail}" if status else unanswered(error)
         return ModelUnavailable(f"{where} did not answer: {reason}")
 

@@ -77,7 +77,8 @@ class Call:
             name=name,
             chosen=tool if isinstance(tool, Tool) else None,
             arguments=read_arguments(f"{server}:{name}", arguments),
-            meta=request_meta(meta) | ({IDEMPOTENCY_KEY: idempotency_key} if idempotency_key else {}),
+            meta=request_meta(meta)
+            | ({IDEMPOTENCY_KEY: idempotency_key} if idempotency_key else {}),
         )
 
     @property
@@ -88,7 +89,11 @@ class Call:
         """Return the seconds until the call's deadline, or the server's timeout. Raises ServerUnavailable after the
         deadline.
         """
-        left = timeout_s if self.deadline is None else self.deadline - asyncio.get_running_loop().time()
+        left = (
+            timeout_s
+            if self.deadline is None
+            else self.deadline - asyncio.get_running_loop().time()
+        )
         if left <= 0:
             raise ServerUnavailable(f"{self.key}: the deadline passed before the call was sent")
         return left
@@ -106,13 +111,19 @@ class Call:
     def rename(self, live: Tool) -> tuple[str, ...]:
         """Call the tool by its present name. If the name changed, a warning names both."""
         former, self.name = self.key, live.name
-        return () if former == self.key else (f"the tool {former} was renamed to {self.key}: use the new name",)
+        return (
+            ()
+            if former == self.key
+            else (f"the tool {former} was renamed to {self.key}: use the new name",)
+        )
 
     def compare(self, live: Tool) -> tuple[str, ...]:
         """Return a warning if the live tool differs from the chosen one. Raises InvalidArguments if the arguments do
         not fit.
         """
-        self.replayable = (replace(live, labels=self.chosen.labels) if self.chosen else live).replayable
+        self.replayable = (
+            replace(live, labels=self.chosen.labels) if self.chosen else live
+        ).replayable
         if self.chosen is None:
             with suppress(InvalidArguments):  # The server's own error is better.
                 self.arguments = check_arguments(live, self.arguments)
@@ -122,8 +133,12 @@ class Call:
         try:
             check_arguments(live, self.arguments)
         except InvalidArguments as error:
-            raise InvalidArguments(f"{self.key} has changed since it was chosen; choose again ({error})") from None
-        return (f"{self.key} has changed since it was chosen: its definition on the server is different",)
+            raise InvalidArguments(
+                f"{self.key} has changed since it was chosen; choose again ({error})"
+            ) from None
+        return (
+            f"{self.key} has changed since it was chosen: its definition on the server is different",
+        )
 
     def unknown_outcome(self, reason: Exception) -> OutcomeUnknown:
         return OutcomeUnknown(

@@ -190,8 +190,12 @@ class Connection:
                 return await self._list(self.session.client)
         except ToolrouteError:
             raise
-        except Exception as error:  # The library lets through what its transports and parsers raise.
-            raise self._unavailable(f" did not list its tools: {faults.in_words(error, self.secrets)}") from None
+        except (
+            Exception
+        ) as error:  # The library lets through what its transports and parsers raise.
+            raise self._unavailable(
+                f" did not list its tools: {faults.in_words(error, self.secrets)}"
+            ) from None
 
     async def _list(self, client: "Client") -> tuple[Tool, ...]:
         self.called = False
@@ -219,7 +223,9 @@ class Connection:
                     await self._serve(launch, on_listed)
         except ToolrouteError as error:
             self._settle(error=error)
-        except Exception as error:  # Of any kind: the transports raise groups of their libraries' errors.
+        except (
+            Exception
+        ) as error:  # Of any kind: the transports raise groups of their libraries' errors.
             self._settle(error=self._error(launch, error))
             self._die(faults.in_words(error, self.secrets))
         finally:
@@ -229,7 +235,9 @@ class Connection:
         if self._opening.child.flaw:
             return self._unavailable(f": {self._opening.child.flaw}{self._hint()}")
         # A runner that has ended by itself may have started the server or not.
-        phase = f"{launch.runner}: installing or starting" if self.phase == "installing" else self.phase
+        phase = (
+            f"{launch.runner}: installing or starting" if self.phase == "installing" else self.phase
+        )
         hint = self._hint() if phase == "connecting" else f" ({phase}){self._hint()}"
         return faults.connect_error(self.spec, self._tenant, launch, error, hint)
 
@@ -240,7 +248,9 @@ class Connection:
         late_start = asyncio.create_task(self._end_late_start(launch.runner))
         try:
             async with (
-                self._opening.session(launch, self.requests, self._changes, self._listing, self._ended) as client,
+                self._opening.session(
+                    launch, self.requests, self._changes, self._listing, self._ended
+                ) as client,
                 anyio.create_task_group() as tasks,
             ):
                 tools = await self._list(client)
@@ -248,7 +258,9 @@ class Connection:
                 late_start.cancel()
                 tasks.start_soon(self._changes.listen, client, bool(self.spec.url), self.doubt)
                 pass_on = partial(_ignore if on_listed is None else on_listed, self.spec.name)
-                tasks.start_soon(self._changes.follow_tools, tools, pass_on, self.list_again, self.secrets)
+                tasks.start_soon(
+                    self._changes.follow_tools, tools, pass_on, self.list_again, self.secrets
+                )
                 if self.requests.host is not None:
                     tasks.start_soon(self._changes.follow_offer, self.read_offer, self.secrets)
                 await self._until_done(client)

@@ -97,7 +97,11 @@ class Connections:
             "call_timeout_s": call_timeout_s,
             "idle_ttl_s": idle_ttl_s,
         }
-        counts = {"max_open": max_open, "max_connecting": max_connecting, "max_installing": max_installing}
+        counts = {
+            "max_open": max_open,
+            "max_connecting": max_connecting,
+            "max_installing": max_installing,
+        }
         for name, value in {**times, **counts, "backoff_s": backoff_s}.items():
             if not value > 0:
                 raise InvalidConfig(f"{name}={value!r}: give a number above 0")
@@ -182,7 +186,8 @@ class Connections:
         """Do the work of `call` and return the server's own answer. A call that did not run, or may be repeated, is
         sent again.
         """
-        self._server(call.server)  # An unknown server must not appear in metrics and logs, so it fails here.
+        # An unknown server must not appear in metrics and logs, so it fails here.
+        self._server(call.server)
         with telemetry.calling(call.key) as seen:
             answered = await self._attempt(call, is_first=True)
             if answered.is_error:
@@ -197,11 +202,18 @@ class Connections:
             server.refuse(error)
             raise
         except CallLost as lost:
-            fate = resend(sent=lost.sent, timed_out=lost.timed_out, replayable=call.replayable, is_first=is_first)
+            fate = resend(
+                sent=lost.sent,
+                timed_out=lost.timed_out,
+                replayable=call.replayable,
+                is_first=is_first,
+            )
             if fate is Resend.AGAIN:
                 return await self._attempt(call, is_first=False)
             if fate is Resend.BY_CALLER:
-                raise ServerUnavailable(f"{call.key}: {lost}; it is safe to call it again") from None
+                raise ServerUnavailable(
+                    f"{call.key}: {lost}; it is safe to call it again"
+                ) from None
             if not lost.timed_out:
                 self.warm([call.server])
             raise call.unknown_outcome(lost) from None
@@ -258,7 +270,9 @@ class Connections:
             async with self._pool.using(self._server(server)) as connection:
                 await connection.read_offer()
 
-    async def request(self, server: str, send: Callable[["Client"], Awaitable[T]]) -> tuple[T, Secrets]:
+    async def request(
+        self, server: str, send: Callable[["Client"], Awaitable[T]]
+    ) -> tuple[T, Secrets]:
         """Send a server another request than a call, connecting it if necessary. Returns its answer and its secrets."""
         async with self._pool.using(self._server(server)) as connection:
             return await connection.session.request(send), connection.secrets
@@ -305,7 +319,9 @@ class Connections:
     def renew(self, config: Config) -> None:
         """Take another configuration over: the connections of servers that it changes close when nobody uses them."""
         renewed = McpConfig.of(config).keeping(self.config)
-        same = {name for name, spec in renewed.servers.items() if self.config.servers.get(name) == spec}
+        same = {
+            name for name, spec in renewed.servers.items() if self.config.servers.get(name) == spec
+        }
         self.release(self._servers.keys() - same)
         self._servers = {
             name: self._servers[name] if name in same else self._new_server(spec)
@@ -362,5 +378,9 @@ async def _live_tool(connection: Connection, call: Call) -> Tool:
 async def _told(connection: Connection, sending: Coroutine[Any, Any, None]) -> None:
     try:
         await sending
-    except Exception as error:  # Of any kind: the server may have ended meanwhile, in each of the library's ways.
-        logger.debug("server %s: a message was not delivered: %s", connection.spec.name, type(error).__name__)
+    except (
+        Exception
+    ) as error:  # Of any kind: the server may have ended meanwhile, in each of the library's ways.
+        logger.debug(
+            "server %s: a message was not delivered: %s", connection.spec.name, type(error).__name__
+        )

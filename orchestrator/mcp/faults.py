@@ -11,7 +11,8 @@ from orchestrator.mcp.config.parse import ServerSpec
 from orchestrator.mcp.signin.files import login_command
 
 # What became of a request over HTTP. No server's own code is mistaken for one: JSON-RPC and MCP use another range.
-UNSENT = -31_001  # The server was not reached, or does not know the session any more: it did not run the request.
+# The server was not reached, or does not know the session any more: it did not run the request.
+UNSENT = -31_001
 LOST = -31_002  # The request was sent, and no usable answer came.
 DENIED = -31_003  # The server refused the credentials.
 REFUSED = -31_004  # The server refused the request for another reason, and did not run it.
@@ -34,7 +35,9 @@ def is_too_much(message: bytes) -> bool:
     return sum(map(outside_of_texts.count, (b",", b"[", b"{"))) > MAX_VALUES
 
 
-def connect_error(spec: ServerSpec, tenant: str, launch: Launch, error: Exception, hint: str) -> ToolrouteError:
+def connect_error(
+    spec: ServerSpec, tenant: str, launch: Launch, error: Exception, hint: str
+) -> ToolrouteError:
     """Return the ToolrouteError for a failure before the session was ready, without secrets.
 
     Args:
@@ -51,12 +54,16 @@ def connect_error(spec: ServerSpec, tenant: str, launch: Launch, error: Exceptio
     if isinstance(cause, ToolrouteError):
         return cause
     if isinstance(cause, ValidationError):
-        return InvalidCatalogue(redact(f"{server} violates the protocol: {first_problem(cause)}{hint}"))
+        return InvalidCatalogue(
+            redact(f"{server} violates the protocol: {first_problem(cause)}{hint}")
+        )
     if isinstance(cause, MCPError) and cause.code == DENIED:
         return credentials_refused(spec, tenant, redact(cause.message))
     if isinstance(cause, OSError) and launch.command:
         return ServerUnavailable(redact(f"{server}: {_spawn_problem(launch, cause)}"))
-    return ServerUnavailable(redact(f"{server} cannot be connected: {in_words(error, launch.secrets)}{hint}"))
+    return ServerUnavailable(
+        redact(f"{server} cannot be connected: {in_words(error, launch.secrets)}{hint}")
+    )
 
 
 def credentials_refused(spec: ServerSpec, tenant: str, message: str) -> Unauthorised:
@@ -69,7 +76,9 @@ def credentials_refused(spec: ServerSpec, tenant: str, message: str) -> Unauthor
         message: The server's message.
     """
     if "authorization" in map(str.lower, spec.headers):
-        return Unauthorised(f"server {spec.name!r} refused the credentials ({message}): check its headers")
+        return Unauthorised(
+            f"server {spec.name!r} refused the credentials ({message}): check its headers"
+        )
     command = login_command(spec, tenant)
     return Unauthorised(f"server {spec.name!r} requires a sign-in ({message}): run `{command}`")
 
@@ -79,7 +88,9 @@ def _spawn_problem(launch: Launch, error: OSError) -> str:
         return f"its working folder {launch.cwd!r} does not exist"
     if isinstance(error, FileNotFoundError):
         return f"the command {launch.program!r} was not found: install it, or give its full path"
-    return f"the command {launch.program!r} cannot be run ({error.strerror or type(error).__name__})"
+    return (
+        f"the command {launch.program!r} cannot be run ({error.strerror or type(error).__name__})"
+    )
 
 
 def without_name(server: str, error: str) -> str:
@@ -97,7 +108,9 @@ def in_words(error: BaseException, secrets: Secrets) -> str:
     elif isinstance(cause, TimeoutError):
         words = "it did not answer in time"
     else:
-        words = str(cause) if isinstance(cause, ToolrouteError) else f"{type(cause).__name__}: {cause}"
+        words = (
+            str(cause) if isinstance(cause, ToolrouteError) else f"{type(cause).__name__}: {cause}"
+        )
     return " ".join(secrets.redact(words).split())[:_LONGEST]
 
 

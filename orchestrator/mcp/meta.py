@@ -34,7 +34,9 @@ def request_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the part of a client's `_meta` for the server. Raises InvalidArguments if it is too large."""
     passed = _passed(meta)
     if is_too_large(passed):
-        raise InvalidArguments(f"_meta has more than {MOST_BYTES // 2**10} KiB: send less metadata with the request")
+        raise InvalidArguments(
+            f"_meta has more than {MOST_BYTES // 2**10} KiB: send less metadata with the request"
+        )
     return passed
 
 
@@ -60,4 +62,8 @@ def is_too_large(meta: Any, most_bytes: int = MOST_BYTES) -> bool:
 def _passed(meta: Any) -> dict[str, Any]:
     if not isinstance(meta, Mapping):
         return {}
-    return {key: value for key, value in meta.items() if key not in _SESSION_KEYS and not key.startswith("toolroute/")}
+    return {
+        key: value
+        for key, value in meta.items()
+        if key not in _SESSION_KEYS and not key.startswith("toolroute/")
+    }

@@ -94,12 +94,18 @@ class Opening:
 
         async with AsyncExitStack() as stack:
             try:
-                client = await stack.enter_async_context(self._client(streams(), on_message, requests))
-            except Exception as error:  # Of any kind: the transports raise groups of their libraries' errors.
+                client = await stack.enter_async_context(
+                    self._client(streams(), on_message, requests)
+                )
+            except (
+                Exception
+            ) as error:  # Of any kind: the transports raise groups of their libraries' errors.
                 if not self._falls_back(launch, error):
                     raise
                 try:
-                    client = await stack.enter_async_context(self._client(streams(), on_message, requests))
+                    client = await stack.enter_async_context(
+                        self._client(streams(), on_message, requests)
+                    )
                 except Exception as second:
                     # The URL accepts neither transport. Its answer to the newer one is the better error.
                     raise error if self._sse and not faults.is_denied(second) else second from None
@@ -120,7 +126,9 @@ class Opening:
             mended = mend_cache(self.child.said, cache)
             if mended:
                 name = self._spec.name
-                logger.warning("server %s: %s was installed incompletely and is installed again", name, mended)
+                logger.warning(
+                    "server %s: %s was installed incompletely and is installed again", name, mended
+                )
         self.handshake = True
         self.child = Child(self._pace)
         return True
@@ -132,7 +140,10 @@ class Opening:
         return True
 
     def _client(
-        self, streams: "AbstractAsyncContextManager[TransportStreams]", on_message: Any, requests: ServerRequests
+        self,
+        streams: "AbstractAsyncContextManager[TransportStreams]",
+        on_message: Any,
+        requests: ServerRequests,
     ) -> "Client":
         from mcp import Client
         from mcp.types import Implementation
@@ -149,7 +160,9 @@ class Opening:
             mode="legacy" if self.handshake or self._sse else "auto",
         )
 
-    def _transport(self, launch: Launch, changes: Changes) -> "AbstractAsyncContextManager[TransportStreams]":
+    def _transport(
+        self, launch: Launch, changes: Changes
+    ) -> "AbstractAsyncContextManager[TransportStreams]":
         if not launch.url:
             return self.child.streams(launch)
         from orchestrator.mcp.signin.oauth import SignedIn

@@ -62,7 +62,11 @@ class Pool:
     @property
     def ready(self) -> list[Connection]:
         """The connections that are ready and accept callers."""
-        return [connection for connection in self._owners.values() if connection.was_ready and connection.usable]
+        return [
+            connection
+            for connection in self._owners.values()
+            if connection.was_ready and connection.usable
+        ]
 
     async def close(self) -> None:
         """Close every connection. No process and no task is left."""
@@ -100,7 +104,9 @@ class Pool:
             connection.leave(asker)
             self._close_surplus()
 
-    async def _join(self, server: Server, deadline: float | None, in_turn: bool) -> tuple[Connection, Asker | None]:
+    async def _join(
+        self, server: Server, deadline: float | None, in_turn: bool
+    ) -> tuple[Connection, Asker | None]:
         """Wait until a connection is ready, as one of its callers."""
         connection = self._present_or_new(server, in_turn)
         asker = connection.join()
@@ -212,7 +218,9 @@ class Pool:
             server.tools = len(connection.tools)
             lifetime = connection.lifetime
             if lifetime.death and not lifetime.retired and not self.closed:
-                server.last_error = ServerUnavailable(f"server {server.spec.name!r}: {lifetime.death}")
+                server.last_error = ServerUnavailable(
+                    f"server {server.spec.name!r}: {lifetime.death}"
+                )
         if server.connection is connection:
             server.connection = None
 

@@ -96,9 +96,13 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
     secrets = answered.secrets
     warnings = [TextContent(text=f"Warning: {warning}") for warning in answered.warnings]
     if isinstance(result, Exception):
-        return CallToolResult(content=[TextContent(text=answered.refusal), *warnings], is_error=True)
+        return CallToolResult(
+            content=[TextContent(text=answered.refusal), *warnings], is_error=True
+        )
     if is_too_large(result.meta):
-        warnings.append(TextContent(text="Warning: the result's _meta is too large and was left out"))
+        warnings.append(
+            TextContent(text="Warning: the result's _meta is too large and was left out")
+        )
     blocks, is_cut, left = _blocks_within(answered, result)
     structured = result.structured_content
     # Before the protocol of 2026 only an object may stand here.
@@ -107,7 +111,11 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
     shown = secrets.redact_json(structured) if fits or keep else None
     if keep and (is_cut or (is_object and not fits)):
         handle = keep(secrets.redact(_full_text(result)), shown)
-        blocks.append(TextContent(text=f'[the whole result: call `read_result` with {{"handle": "{handle}"}}]'))
+        blocks.append(
+            TextContent(
+                text=f'[the whole result: call `read_result` with {{"handle": "{handle}"}}]'
+            )
+        )
         if is_object and not fits:
             shown = _shortened(secrets.redact_json(structured), answered.max_tokens)
     if not blocks and structured is not None:  # Many clients show their model only the blocks.
@@ -120,7 +128,9 @@ def as_mcp_result(answered: Answered, keep: Keep | None = None) -> "CallToolResu
     )
 
 
-def _blocks_within(answered: Answered, result: "CallToolResult") -> tuple[list["ContentBlock"], bool, int]:
+def _blocks_within(
+    answered: Answered, result: "CallToolResult"
+) -> tuple[list["ContentBlock"], bool, int]:
     """Return the blocks within the limit, whether something was cut, and the tokens that are left."""
     from mcp.types import TextContent
 
@@ -136,7 +146,9 @@ def _blocks_within(answered: Answered, result: "CallToolResult") -> tuple[list["
         left -= text.tokens
     omitted = len(result.content) - len(blocks)
     if omitted:
-        note = f"[cut: {omitted:,} more blocks omitted to stay within {answered.max_tokens:,} tokens]"
+        note = (
+            f"[cut: {omitted:,} more blocks omitted to stay within {answered.max_tokens:,} tokens]"
+        )
         blocks.append(TextContent(text=note))
     return blocks, is_cut or omitted > 0, left
 

@@ -166,7 +166,9 @@ class ServerRequests:
             asker = await self._next()  # Servers ask for roots as soon as they are connected.
         if asker is None:
             why = "several clients" if self.askers else "no client"
-            return ErrorData(code=INVALID_REQUEST, message=f"{request.method}: {why} can be asked now")
+            return ErrorData(
+                code=INVALID_REQUEST, message=f"{request.method}: {why} can be asked now"
+            )
         self._questions += 1
         for within in self._patient:
             within.reschedule(None)
@@ -174,7 +176,9 @@ class ServerRequests:
             async with asyncio.timeout(ANSWER_S):
                 return await asker.ask(request)
         except TimeoutError:
-            return ErrorData(code=INVALID_REQUEST, message=f"{request.method}: no answer within {ANSWER_S:g} s")
+            return ErrorData(
+                code=INVALID_REQUEST, message=f"{request.method}: no answer within {ANSWER_S:g} s"
+            )
         finally:
             self._questions -= 1
             now = asyncio.get_running_loop().time()
@@ -188,12 +192,16 @@ class ServerRequests:
 
         if isinstance(message, types.ResourceUpdatedNotification) and self.host is not None:
             await self.host.on_updated(self._server, message.params.uri)
-        elif isinstance(message, types.LoggingMessageNotification | types.ElicitCompleteNotification):
+        elif isinstance(
+            message, types.LoggingMessageNotification | types.ElicitCompleteNotification
+        ):
             await self._tell(message)
 
     async def _tell(self, notification: Any) -> None:
         if (asker := self._present()) is not None:
-            clear = self.secrets.redact_json(notification.model_dump(by_alias=True, mode="json", exclude_none=True))
+            clear = self.secrets.redact_json(
+                notification.model_dump(by_alias=True, mode="json", exclude_none=True)
+            )
             await asker.tell(type(notification).model_validate(clear, by_name=False))
 
     def _present(self) -> Asker | None:
@@ -209,13 +217,19 @@ class ServerRequests:
         from mcp.types import EmptyResult, SetLevelRequest, SetLevelRequestParams
         from pydantic import ValidationError
 
-        if level and client.server_capabilities.logging is not None and client.session.initialize_result is not None:
+        if (
+            level
+            and client.server_capabilities.logging is not None
+            and client.session.initialize_result is not None
+        ):
             params = SetLevelRequestParams.model_validate({"level": level})
             try:
                 async with asyncio.timeout(_SET_LEVEL_S):
                     await client.session.send_request(SetLevelRequest(params=params), EmptyResult)
             except (MCPError, TimeoutError, ValidationError) as error:
-                logger.debug("server %s: its log level was not set: %s", self._server, type(error).__name__)
+                logger.debug(
+                    "server %s: its log level was not set: %s", self._server, type(error).__name__
+                )
 
     async def roots_changed(self, client: "Client") -> None:
         """Tell a server of a protocol before 2026-07-28 that it may ask for the client's roots again."""

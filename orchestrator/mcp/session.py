@@ -101,7 +101,9 @@ class Session:
         limit_s = call.seconds_left(self._limits.call_timeout_s)
         timeout = asyncio.timeout(limit_s)
         # A deadline of the caller stays, whatever the client behind it thinks or the server reports.
-        patient = self._requests.patient(timeout, limit_s) if call.deadline is None else nullcontext()
+        patient = (
+            self._requests.patient(timeout, limit_s) if call.deadline is None else nullcontext()
+        )
         self._pace.allow_call()
         try:
             async with timeout:
@@ -122,8 +124,12 @@ class Session:
         except MCPError as error:
             self._raise_if_lost(error)
             return error
-        except Exception as error:  # The library lets through what its transports and parsers raise.
-            raise CallLost(f"its answer cannot be read ({faults.in_words(error, self._secrets)})", sent=True) from None
+        except (
+            Exception
+        ) as error:  # The library lets through what its transports and parsers raise.
+            raise CallLost(
+                f"its answer cannot be read ({faults.in_words(error, self._secrets)})", sent=True
+            ) from None
 
     def _keep_alive(self, call: "Call", timeout: asyncio.Timeout, limit_s: float) -> Any:
         """Return a callback that extends the time limit with each progress of the call."""

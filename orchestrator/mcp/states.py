@@ -65,7 +65,9 @@ class Server:
         self.connection: Connection | None = None
         self.tools: int | None = None
         self.handshake = False
-        self.last_error: ToolrouteError | None = InvalidConfig(spec.problem) if spec.problem else None
+        self.last_error: ToolrouteError | None = (
+            InvalidConfig(spec.problem) if spec.problem else None
+        )
         self._refusal: ToolrouteError | None = None
         self._refused_at = 0
 
@@ -100,7 +102,9 @@ class Server:
             calls_in_flight=lifetime.users if lifetime else 0,
             idle_s=now - lifetime.last_used if lifetime and is_idle else None,
             last_error=str(self.last_error or ""),
-            retry_in_s=max(0.0, self.backoff.retry_at - now) if readiness is Readiness.FAILED else None,
+            retry_in_s=max(0.0, self.backoff.retry_at - now)
+            if readiness is Readiness.FAILED
+            else None,
         )
 
     @property

@@ -47,7 +47,9 @@ class ServerReport:
     @property
     def line(self) -> str:
         """The server and how it went, for people."""
-        stored = f"{self.tools} {'tool' if self.tools == 1 else 'tools'} stored in {self.seconds:.1f} s"
+        stored = (
+            f"{self.tools} {'tool' if self.tools == 1 else 'tools'} stored in {self.seconds:.1f} s"
+        )
         return f"{self.server}: {without_name(self.server, self.error) or stored}"
 
     def to_json(self) -> dict[str, Any]:
@@ -110,12 +112,18 @@ async def sync(
             report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
         else:
             held = [tool for tool in known.of_server(server) if tool.kind is Kind.MCP]
-            write = partial(store.replace_server, entry=entries[server], file=connections.config.file)
+            write = partial(
+                store.replace_server, entry=entries[server], file=connections.config.file
+            )
             async with writing:
-                now = await asyncio.to_thread(judged, store, tenant, server, entries[server], listed, held)
+                now = await asyncio.to_thread(
+                    judged, store, tenant, server, entries[server], listed, held
+                )
                 changes = await asyncio.to_thread(write, tenant, server, now)
             seconds = time.monotonic() - begin
-            report = ServerReport(server=server, tools=len(listed), changes=changes, seconds=seconds)
+            report = ServerReport(
+                server=server, tools=len(listed), changes=changes, seconds=seconds
+            )
         if on_progress is not None:
             on_progress(report)
         return report
@@ -126,7 +134,9 @@ async def sync(
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     reports = tuple(task.result() for task in tasks)
-    await asyncio.to_thread(store.note_failures, tenant, {one.server: one.error for one in reports}, entries)
+    await asyncio.to_thread(
+        store.note_failures, tenant, {one.server: one.error for one in reports}, entries
+    )
     return SyncReport(tenant=tenant, servers=reports)
 
 
@@ -134,10 +144,14 @@ async def _offered(connections: Connections, server: str) -> None:
     try:
         await connections.offer(server)
     except Exception as error:  # Its tools count all the same.
-        logger.warning("server %s: its resources and prompts were not listed: %s", server, type(error).__name__)
+        logger.warning(
+            "server %s: its resources and prompts were not listed: %s", server, type(error).__name__
+        )
 
 
-def keep_offer(store: Store, tenant: str, entry_of: EntryOf, on_changed: OnOfferChanged | None = None) -> OnOffer:
+def keep_offer(
+    store: Store, tenant: str, entry_of: EntryOf, on_changed: OnOfferChanged | None = None
+) -> OnOffer:
     """Return an `on_offer` for a Host that stores changed offers.
 
     Args:
@@ -185,7 +199,9 @@ def left_over(store: Store, tenant: str, config: McpConfig | None = None) -> dic
         tenant: The tenant.
         config: The present configuration.
     """
-    named: dict[str, Collection[str] | None] = {config.file: {*config.servers, *config.off}} if config else {}
+    named: dict[str, Collection[str] | None] = (
+        {config.file: {*config.servers, *config.off}} if config else {}
+    )
 
     def names(file: str, server: str) -> bool:
         if file not in named:
@@ -234,13 +250,21 @@ def keep_current(
         if server not in store.servers(tenant, own=True):
             return False
         held, entry = store.of_server(tenant, server), entry_of(server)
-        store.replace_server(tenant, server, judged(store, tenant, server, entry, tools, held), entry=entry)
+        store.replace_server(
+            tenant, server, judged(store, tenant, server, entry, tools, held), entry=entry
+        )
         return True
 
     async def on_listed(server: str, tools: tuple[Tool, ...]) -> None:
         catalogue = at_hand()
-        held = catalogue.of_server(server) if catalogue else await asyncio.to_thread(store.of_server, tenant, server)
-        if {tool.name: tool.hash for tool in _as_held(tools, held)} == {tool.name: tool.hash for tool in held}:
+        held = (
+            catalogue.of_server(server)
+            if catalogue
+            else await asyncio.to_thread(store.of_server, tenant, server)
+        )
+        if {tool.name: tool.hash for tool in _as_held(tools, held)} == {
+            tool.name: tool.hash for tool in held
+        }:
             return
         if await asyncio.to_thread(take_over, server, tools) and on_changed is not None:
             await on_changed()

@@ -36,7 +36,9 @@ class Fitted:
     warnings: tuple[str, ...] = ()
 
 
-def fit(matches: Sequence[Match], cap: int, size_of: Callable[[Tool], int]) -> tuple[list[Match], list[Match]]:
+def fit(
+    matches: Sequence[Match], cap: int, size_of: Callable[[Tool], int]
+) -> tuple[list[Match], list[Match]]:
     """Return the matches within a cap, and the dropped ones.
 
     All schemas shrink together, step by step. Below the smallest form the last matches are dropped, because a tool
@@ -63,7 +65,12 @@ def fit(matches: Sequence[Match], cap: int, size_of: Callable[[Tool], int]) -> t
 
 
 def fit_matches(
-    index: Index, matches: Sequence[Match], positions: Sequence[int], *, cap: int | None, exact: bool
+    index: Index,
+    matches: Sequence[Match],
+    positions: Sequence[int],
+    *,
+    cap: int | None,
+    exact: bool,
 ) -> Fitted:
     """Return the matches within a cap of tokens and the byte limit of a Decision.
 
@@ -79,7 +86,10 @@ def fit_matches(
     known: dict[int, int] = {}
     if not exact:
         counts = sizes.tokens[list(positions)].tolist()
-        known = {id(index.tools[position]): count for position, count in zip(positions, counts, strict=True)}
+        known = {
+            id(index.tools[position]): count
+            for position, count in zip(positions, counts, strict=True)
+        }
 
     def tokens_of(tool: Tool) -> int:
         count = known.get(id(tool))
@@ -95,7 +105,9 @@ def fit_matches(
     full_bytes = int(sizes.plain[list(positions[: len(kept)])].sum())
     if full_bytes > most_bytes and sum(_size(match.tool) for match in kept) > most_bytes:
         room = f"{MAX_BYTES // 1024} KiB"
-        warnings = (f"the matches' definitions are shortened to {room}: lower `limit` to keep more of each",)
+        warnings = (
+            f"the matches' definitions are shortened to {room}: lower `limit` to keep more of each",
+        )
         kept, too_large = fit(kept, most_bytes, _size)
         dropped = [*too_large, *dropped]
     before = sum(map(tokens_of, index.tools)) if exact else sizes.tokens_total

@@ -141,7 +141,9 @@ def _marked(
     for key in offered_keys:
         if key in known:
             match = known[key]
-            marked[key] = match if key in matching else replace(match, why=f"offered before; {match.why}")
+            marked[key] = (
+                match if key in matching else replace(match, why=f"offered before; {match.why}")
+            )
     for key in used_keys:
         if key in known:
             match = known[key]

@@ -36,13 +36,18 @@ def explained(decision: Decision, past: Sequence[Near] = ()) -> dict[str, Any]:
         entry["words"] = {field: list(words) for field, words in match.words.items()}
     if past:
         record["past_tasks"] = [
-            {"query": near.query, "used": [*near.used], "cosine": round(near.cosine, 4)} for near in past
+            {"query": near.query, "used": [*near.used], "cosine": round(near.cosine, 4)}
+            for near in past
         ]
     return record
 
 
 def rejected(
-    state: State, overlap: Overlap, positions: Sequence[int], matches: Sequence[Match], fitted: Fitted
+    state: State,
+    overlap: Overlap,
+    positions: Sequence[int],
+    matches: Sequence[Match],
+    fitted: Fitted,
 ) -> tuple[Rejected, ...]:
     """Return at most MAX_REJECTED other tools with reasons: too large, excluded, or beyond the limit.
 
@@ -87,7 +92,11 @@ def _other_definitions(state: State, position: int) -> list[Rejected]:
 
 
 def _ranked_after(
-    state: State, overlap: Overlap, positions: Sequence[int], matches: Sequence[Match], dropped: set[str]
+    state: State,
+    overlap: Overlap,
+    positions: Sequence[int],
+    matches: Sequence[Match],
+    dropped: set[str],
 ) -> list[Rejected]:
     """Return the next tools of the ranking, with the words of the last match that they lack."""
     last_words = set[str]().union(*matches[-1].words.values()) if matches else set[str]()
@@ -232,7 +241,9 @@ def _labels_meant(task: Task) -> str:
     hints = []
     for name, value in unknown:
         values = [other for label, other in labels if label == name]
-        hints += [f"{name}={other}" for other in get_close_matches(value, values[:_MOST_COMPARED], n=2)]
+        hints += [
+            f"{name}={other}" for other in get_close_matches(value, values[:_MOST_COMPARED], n=2)
+        ]
     for name, value in unknown:
         hints += [f"{other}={value}" for other in get_close_matches(name, names - {name}, n=1)]
     return f"did you mean {' or '.join(hints)}?" if hints else ""

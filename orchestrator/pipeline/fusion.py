@@ -37,7 +37,9 @@ def fuse(state: State, default: Fusion = Fusion.LEARNT) -> State:
     for leg, chances in state.lists.items():
         wrong = [chance for chance in chances.values() if not 0 <= chance <= 1]
         if wrong:
-            remedy = "the leg is ignored; return probabilities from 0 to 1, or use a fusion of your own"
+            remedy = (
+                "the leg is ignored; return probabilities from 0 to 1, or use a fusion of your own"
+            )
             state = state.warned(f"leg {leg!r} returned the score {wrong[0]!r}: {remedy}")
         else:
             state = _with_leg(state, leg, chances)
@@ -47,7 +49,11 @@ def fuse(state: State, default: Fusion = Fusion.LEARNT) -> State:
 def _with_leg(state: State, leg: str, chances: Scores) -> State:
     """Return the state with the probabilities of a further leg, where they are higher."""
     first_before = state.first
-    higher = {position: chance for position, chance in chances.items() if chance > state.scores.get(position, -1.0)}
+    higher = {
+        position: chance
+        for position, chance in chances.items()
+        if chance > state.scores.get(position, -1.0)
+    }
     reasons = {position: f"{leg}: probability {chance:.2f}" for position, chance in chances.items()}
     state = state.rescored(higher).with_evidence(leg, chances).noted(reasons)
     first = state.first

@@ -80,7 +80,11 @@ def _problem(state: State, scores: Mapping[Any, Any]) -> str:
 
 def _with_votes(before: State, name: str, after: State) -> State:
     """Return the state with a refiner's votes as evidence and reason. The confidence follows a new first tool."""
-    votes = {position: score for position, score in after.scores.items() if before.scores.get(position) != score}
+    votes = {
+        position: score
+        for position, score in after.scores.items()
+        if before.scores.get(position) != score
+    }
     if not votes:
         return after
     reasons = {position: f"{name}: probability {score:.2f}" for position, score in votes.items()}

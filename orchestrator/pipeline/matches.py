@@ -68,14 +68,18 @@ class Overlap:
 
     def lacks(self, words: Collection[str]) -> list[list[str]]:
         """Return for each tool those of these words that it lacks, in the query's order."""
-        rows = [row for row, word in enumerate(self._words) if word in words and word in self._order]
+        rows = [
+            row for row, word in enumerate(self._words) if word in words and word in self._order
+        ]
         rows.sort(key=lambda row: self._order[self._words[row]])
         wanted = [self._words[row] for row in rows]
         is_missing = self._fields.take(rows, axis=1) == 0
         return [list(compress(wanted, of_tool)) for of_tool in is_missing.tolist()]
 
 
-def why(evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], notes: Sequence[str] = ()) -> str:
+def why(
+    evidence: Mapping[str, float], words: Mapping[str, tuple[str, ...]], notes: Sequence[str] = ()
+) -> str:
     """Return one line for a person: the notes, the words by field, and the semantic similarity.
 
     Args:
@@ -138,5 +142,7 @@ def _for_clauses(state: State, positions: Sequence[int]) -> dict[int, tuple[floa
 
 def kept_of(tools: Sequence[Tool], positions: Sequence[int]) -> NDArray[np.float64]:
     """Return the share of its probability that each tool keeps [positions]. Deprecated tools lose some."""
-    is_deprecated = [tools[position].labels.get("maturity") == "deprecated" for position in positions]
+    is_deprecated = [
+        tools[position].labels.get("maturity") == "deprecated" for position in positions
+    ]
     return np.where(is_deprecated, DEPRECATED, 1.0)

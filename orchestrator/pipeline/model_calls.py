@@ -38,7 +38,9 @@ class RouteModel:
         timeout_s: Seconds for one question.
     """
 
-    def __init__(self, make: Callable[[], Any], make_reranker: Callable[[], Any], timeout_s: float) -> None:
+    def __init__(
+        self, make: Callable[[], Any], make_reranker: Callable[[], Any], timeout_s: float
+    ) -> None:
         self._make, self._make_reranker, self.timeout_s = make, make_reranker, timeout_s
         self._models: Any = None
         self._kept: OrderedDict[str, Any] = OrderedDict()
@@ -52,7 +54,9 @@ class RouteModel:
             except ToolrouteError:
                 raise
             except Exception as error:
-                raise InvalidConfig(f"the function `models` failed ({type(error).__name__}: {error})") from error
+                raise InvalidConfig(
+                    f"the function `models` failed ({type(error).__name__}: {error})"
+                ) from error
         return self._models
 
     def is_named(self) -> bool:
@@ -79,7 +83,9 @@ class RouteModel:
 
         async def ask() -> tuple[Any, Usage]:
             if (models := self.models) is None:
-                raise InvalidConfig("no model is configured: set TOOLROUTE_MODEL, or give Options(model=...)")
+                raise InvalidConfig(
+                    "no model is configured: set TOOLROUTE_MODEL, or give Options(model=...)"
+                )
             found = await models.ask(models.route_model, _messages(prompt, data), shape, **limits)
             return found[0], found[1]
 
@@ -99,7 +105,9 @@ class RouteModel:
 
         return await self._answer(compact([tenant, query, *texts]), "the reranker", ask)
 
-    async def _answer(self, asked: str, who: str, ask: Callable[[], Awaitable[tuple[Any, Usage]]]) -> Said[Any]:
+    async def _answer(
+        self, asked: str, who: str, ask: Callable[[], Awaitable[tuple[Any, Usage]]]
+    ) -> Said[Any]:
         key = digest(asked, 64)
         if key in self._kept:
             self._kept.move_to_end(key)
@@ -118,4 +126,7 @@ class RouteModel:
 
 
 def _messages(prompt: str, data: Any) -> list[dict[str, str]]:
-    return [{"role": "system", "content": f"{prompt}\n\n{DATA}"}, {"role": "user", "content": compact(data)}]
+    return [
+        {"role": "system", "content": f"{prompt}\n\n{DATA}"},
+        {"role": "user", "content": compact(data)},
+    ]

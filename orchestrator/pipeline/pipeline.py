@@ -117,11 +117,15 @@ class Pipeline:
         for group, stages in groups.items():
             for stage in stages:
                 if not callable(stage):
-                    raise InvalidInput(f"pipeline {self.name!r}: {group} has the stage {stage!r}; give a function")
+                    raise InvalidInput(
+                        f"pipeline {self.name!r}: {group} has the stage {stage!r}; give a function"
+                    )
         if not self.first and not self.fallback:
             raise InvalidInput(f"pipeline {self.name!r} has no leg: give one in first or fallback")
 
-    async def run(self, state: State, clock: Clock | None = None, *, start: str = "", until: str = "") -> State:
+    async def run(
+        self, state: State, clock: Clock | None = None, *, start: str = "", until: str = ""
+    ) -> State:
         """Return the state once the stages from `start` to `until` have run, both included.
 
         Args:
@@ -137,7 +141,9 @@ class Pipeline:
         last = self._place(until) if until else len(self.stages) - 1
         remaining = deque(list(self.stages)[first : last + 1])
         while remaining:
-            state, pending = await state.task.compute(partial(self._advance, state, remaining, clock))
+            state, pending = await state.task.compute(
+                partial(self._advance, state, remaining, clock)
+            )
             if pending is not None:
                 state = await self._await_stage(remaining.popleft(), state, pending, clock)
         if clock and state.decision is not None:
@@ -167,7 +173,9 @@ class Pipeline:
         except Exception as error:
             return failed(state, name, error, refines=name not in self._legs)
 
-    async def _await_stage(self, name: str, state: State, pending: Awaitable[State], clock: Clock | None) -> State:
+    async def _await_stage(
+        self, name: str, state: State, pending: Awaitable[State], clock: Clock | None
+    ) -> State:
         if name not in self._guarded:
             return self._finish(name, state, await pending, clock)
         try:
@@ -195,7 +203,9 @@ class Pipeline:
 
     def _place(self, name: str) -> int:
         if name not in self.stages:
-            raise KeyError(f"pipeline {self.name!r} has no stage {name!r}: it has {', '.join(self.stages)}")
+            raise KeyError(
+                f"pipeline {self.name!r} has no stage {name!r}: it has {', '.join(self.stages)}"
+            )
         return list(self.stages).index(name)
 
     def _gate(self, state: State) -> State:

@@ -21,7 +21,12 @@ from orchestrator.pipeline.legs.lists import by_entities, by_vectors, by_words
 from orchestrator.pipeline.legs.semantic import semantic
 from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.refiners.decide import decide
-from orchestrator.pipeline.refiners.ordering import append_flagged, cover_clauses, note_deprecated, spread_duplicates
+from orchestrator.pipeline.refiners.ordering import (
+    append_flagged,
+    cover_clauses,
+    note_deprecated,
+    spread_duplicates,
+)
 from orchestrator.pipeline.refiners.raising import floor_always, lift_named, related, together
 from orchestrator.pipeline.select import maintenance
 from orchestrator.pipeline.state import State, best_first
@@ -71,7 +76,9 @@ def by_source(lists: Mapping[str, Scores]) -> Scores:
             shares.setdefault(position, []).append(score / best)
     merged = {}
     for position, of_tool in shares.items():
-        merged[position] = 0.6 * max(of_tool) + 0.4 * min(of_tool) if len(of_tool) > 1 else of_tool[0]
+        merged[position] = (
+            0.6 * max(of_tool) + 0.4 * min(of_tool) if len(of_tool) > 1 else of_tool[0]
+        )
     return best_first(merged)
 
 
@@ -124,7 +131,9 @@ def graph_rerank(state: State) -> State:
     """
     tools = state.task.index.tools
     if not any(state.lists.values()):
-        return state.reordered(sorted(state.scores, key=lambda position: -maintenance(tools[position])))
+        return state.reordered(
+            sorted(state.scores, key=lambda position: -maintenance(tools[position]))
+        )
     pool = state.order[:GRAPH_POOL]
     relevance = _shares({position: state.scores[position] for position in pool})
     linked = _shares(_linked(state, relevance))
@@ -209,7 +218,12 @@ _DEFAULT = Pipeline(
 )
 _CODERAG = Pipeline(
     name="coderag",
-    first=(explicit, filters, keyword, by_words(name_and_text, weights=(1.5, 2.0), k1=1.5, b=0.75, times=2)),
+    first=(
+        explicit,
+        filters,
+        keyword,
+        by_words(name_and_text, weights=(1.5, 2.0), k1=1.5, b=0.75, times=2),
+    ),
     gate=never,
     fallback=(semantic, by_vectors(times=2)),
     fusion=ranked_by(rrf(k=60)),
@@ -233,7 +247,12 @@ _KOI = Pipeline(
 )
 _PRISMGATE = Pipeline(
     name="prismgate",
-    first=(explicit, filters, keyword, by_words(name_then_text, weights=(2.0, 1.0), k1=1.2, b=0.75, pool=30)),
+    first=(
+        explicit,
+        filters,
+        keyword,
+        by_words(name_then_text, weights=(2.0, 1.0), k1=1.2, b=0.75, pool=30),
+    ),
     gate=never,
     fallback=(semantic, by_vectors(pool=30)),
     fusion=ranked_by(rrf(k=60)),
@@ -253,6 +272,7 @@ _TOOLPILOT = Pipeline(
     refiners=(graph_rerank, decide(), append_flagged),
 )
 PRESETS: Mapping[str, Pipeline] = {
-    pipeline.name: pipeline for pipeline in (_DEFAULT, _CODERAG, _FABRIC, _KOI, _PRISMGATE, _TOOLPILOT)
+    pipeline.name: pipeline
+    for pipeline in (_DEFAULT, _CODERAG, _FABRIC, _KOI, _PRISMGATE, _TOOLPILOT)
 }
 """Every preset by its name, `default` first."""

@@ -135,7 +135,11 @@ class Candidates:
         rows = whole.rows[kept]
         calibration = self.search.calibration
         if whole.semantic is None:
-            return whole.confidence if mask is None else _chance(calibration.gate, chances, rows, whole.query)
+            return (
+                whole.confidence
+                if mask is None
+                else _chance(calibration.gate, chances, rows, whole.query)
+            )
         if not len(chances):
             return 0.0
         clauses = None
@@ -206,7 +210,8 @@ class Search:
         Words are counted and not tokens, because a rare name is one word of many tokens.
         """
         unknown = self._queries[0][ASKED.index("unknown")]
-        if not unknown:  # The words need not be looked up, which takes a tenth of the route of a long task.
+        # The words need not be looked up, which takes a tenth of the route of a long task.
+        if not unknown:
             return 0.0
         words = self.understood.asked.split()[:_FIRST_WORDS]
         unfamiliar = [word for word in words if self.unfamiliar_to(word)]
@@ -280,7 +285,11 @@ class Search:
         tools = len(whole)
         width = max(self.width // 3, 5)
         of_clauses = [highest(clause, _CLAUSE_WIDTH) for clause in scores[1:]]
-        further = of_clauses if width == _CLAUSE_WIDTH else [highest(clause, width) for clause in scores[1:]]
+        further = (
+            of_clauses
+            if width == _CLAUSE_WIDTH
+            else [highest(clause, width) for clause in scores[1:]]
+        )
         positions = union(tools, highest(whole, self.width), *further)
         if self.named is not None and len(self.named):
             best_named = self.named[highest(whole[self.named], _CLAUSE_WIDTH)]
@@ -306,14 +315,20 @@ class Search:
         requirements = self.index.prerequisites.of(position)
         if not requirements:
             return ()
-        return tuple(requirement for requirement in requirements if requirement.thing.isdisjoint(self._identified))
+        return tuple(
+            requirement
+            for requirement in requirements
+            if requirement.thing.isdisjoint(self._identified)
+        )
 
     @cached_property
     def _identified(self) -> frozenset[str]:
         """The terms of the things that the task identifies by a number."""
         return identified_in(self.understood.asked)
 
-    def _describe(self, candidates: CandidateSet, meaning: _Meaning | None = None, *, words: bool = True) -> Candidates:
+    def _describe(
+        self, candidates: CandidateSet, meaning: _Meaning | None = None, *, words: bool = True
+    ) -> Candidates:
         """Return the candidates with features and probabilities, part by part."""
         evidence = self._evidence(candidates, meaning, words)
         servers = self.index.keyword.server_of[candidates.positions]
@@ -331,7 +346,9 @@ class Search:
                 keyword=evidence.keyword[rows],
                 semantic=None if evidence.semantic is None else evidence.semantic[rows],
                 chances=chances,
-                confidence=self._part_confidence(chances, features, query, semantic=meaning is not None),
+                confidence=self._part_confidence(
+                    chances, features, query, semantic=meaning is not None
+                ),
             )
             parts.append(part)
         no_tool = None if meaning is None else meaning.no_tool
@@ -342,7 +359,9 @@ class Search:
             no_tool_similarity=UNKNOWN_NO_TOOL_SIMILARITY if no_tool is None else float(no_tool[0]),
         )
 
-    def _evidence(self, candidates: CandidateSet, meaning: _Meaning | None, words: bool) -> _Evidence:
+    def _evidence(
+        self, candidates: CandidateSet, meaning: _Meaning | None, words: bool
+    ) -> _Evidence:
         """Return the features and probabilities of all candidates by the legs that ran."""
         calibration = self.calibration
         queries = candidates.per_row(np.array(self._queries))
@@ -351,8 +370,12 @@ class Search:
         rows = keyword_features(self.index.keyword, self.words, candidates)
         keyword = supported(calibration.keyword(rows, queries) * overlap, factor)
         if meaning is None:
-            return _Evidence(rows=rows, overlap=overlap, keyword=keyword, semantic=None, chances=keyword)
-        by_meaning = semantic_features(meaning.semantic, meaning.cosines, candidates, meaning.contrasted, self.allowed)
+            return _Evidence(
+                rows=rows, overlap=overlap, keyword=keyword, semantic=None, chances=keyword
+            )
+        by_meaning = semantic_features(
+            meaning.semantic, meaning.cosines, candidates, meaning.contrasted, self.allowed
+        )
         rows = np.concatenate([rows, by_meaning], axis=1)
         semantic = supported(calibration.semantic(by_meaning, queries), factor)
         chances = semantic
@@ -362,14 +385,22 @@ class Search:
         if meaning.no_tool is not None:
             asking = self._asking(meaning.no_tool, meaning.cosines.max(axis=1))
             chances = supported(chances, candidates.per_row(asking))
-        return _Evidence(rows=rows, overlap=overlap, keyword=keyword, semantic=semantic, chances=chances)
+        return _Evidence(
+            rows=rows, overlap=overlap, keyword=keyword, semantic=semantic, chances=chances
+        )
 
-    def _part_confidence(self, chances: Probabilities, rows: Rows, query: list[float], *, semantic: bool) -> float:
+    def _part_confidence(
+        self, chances: Probabilities, rows: Rows, query: list[float], *, semantic: bool
+    ) -> float:
         if semantic:
-            return _chance(self.calibration.confidence, chances, rows, query, self.unfamiliar or 0.0)
+            return _chance(
+                self.calibration.confidence, chances, rows, query, self.unfamiliar or 0.0
+            )
         return _chance(self.calibration.gate, chances, rows, query)
 
-    def _asking(self, no_tool_similarity: NDArray[Any], nearest: NDArray[np.float32]) -> Probabilities:
+    def _asking(
+        self, no_tool_similarity: NDArray[Any], nearest: NDArray[np.float32]
+    ) -> Probabilities:
         """Return the factor for the odds of tools for the whole task and each part [1 + parts].
 
         It is below 1 for a part that begins with no action and is hardly more similar to a tool than to requests that
@@ -388,7 +419,9 @@ class Search:
         """
         task = self.understood
         part_reads = np.array([task.reads, *(part.reads for part in task.parts)], np.bool_)
-        is_unasked = candidates.per_row(part_reads) & self.index.keyword.write_variants[candidates.positions]
+        is_unasked = (
+            candidates.per_row(part_reads) & self.index.keyword.write_variants[candidates.positions]
+        )
         factor = np.where(is_unasked, CHANGES_UNASKED, 1.0)
         if self.index.deprecation_factor is None:
             return factor
@@ -396,7 +429,11 @@ class Search:
 
 
 def _chance(
-    map_: LogisticMap, chances: Probabilities, rows: Rows, query: list[float], unfamiliar: float = 0.0
+    map_: LogisticMap,
+    chances: Probabilities,
+    rows: Rows,
+    query: list[float],
+    unfamiliar: float = 0.0,
 ) -> float:
     """Return the probability that the best candidate is right, 0 without candidates."""
     if not len(chances):

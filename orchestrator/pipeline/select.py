@@ -44,8 +44,12 @@ def select(state: State) -> Decision:
     if stage is Stage.NONE and not any(state.scores.values()):
         state = _most_popular(state)
     overlap = Overlap.of(state, request.limit + MAX_REJECTED)
-    found, positions, offered = _within_conversation(state, overlap, nothing_matches=stage is Stage.NONE)
-    fitted = fit_matches(index, found, positions, cap=request.token_cap, exact=task.options.exact_tokens)
+    found, positions, offered = _within_conversation(
+        state, overlap, nothing_matches=stage is Stage.NONE
+    )
+    fitted = fit_matches(
+        index, found, positions, cap=request.token_cap, exact=task.options.exact_tokens
+    )
     matches = tuple(fitted.kept)
     positions = positions[: len(matches)]
     if fitted.dropped and not matches:
@@ -53,7 +57,9 @@ def select(state: State) -> Decision:
     if stage is Stage.NONE:
         matches = tuple(replace(match, why=f"low probability: {match.why}") for match in matches)
     recommended, twins = _recommended(state, stage, matches, positions, leaders)
-    related, graph = index.graph.excerpt(*recommended, more=lambda tool: used_together(task.experience, index, tool))
+    related, graph = index.graph.excerpt(
+        *recommended, more=lambda tool: used_together(task.experience, index, tool)
+    )
     keys = tuple(index.keys[position] for position in positions)
     warnings = warnings_of(state, stage, positions, fitted.room, leaders)
     return Decision(
@@ -69,10 +75,17 @@ def select(state: State) -> Decision:
         tokens=fitted.tokens,
         catalogue=index.version,
         rejected=rejected(state, overlap, positions, matches, fitted),
-        warnings=(*state.warnings, *fitted.warnings, *_twin_warnings(recommended, twins), *warnings),
+        warnings=(
+            *state.warnings,
+            *fitted.warnings,
+            *_twin_warnings(recommended, twins),
+            *warnings,
+        ),
         offered=in_order(keys, offered) if offered else keys,
         parts=_parts(state),
-        named_servers=state.explicit.named if state.explicit.mentions or state.explicit.absent else (),
+        named_servers=state.explicit.named
+        if state.explicit.mentions or state.explicit.absent
+        else (),
         related=related,
         graph=graph,
         leans=task.leans,
@@ -93,7 +106,9 @@ def _servers_to_connect(state: State, recommended: Sequence[str]) -> tuple[str, 
     """Return the MCP servers of the recommended tools."""
     index = state.task.index
     tools = [index.tools[index.catalogue.positions[key]] for key in recommended]
-    return tuple(dict.fromkeys(tool.server for tool in tools if tool.kind is Kind.MCP and tool.server))
+    return tuple(
+        dict.fromkeys(tool.server for tool in tools if tool.kind is Kind.MCP and tool.server)
+    )
 
 
 def _within_conversation(
@@ -107,7 +122,12 @@ def _within_conversation(
         return matches, list(overlap.positions[:limit]), ()
     candidates = matches_of(state, overlap, len(overlap.positions))
     kept = keep_earlier(
-        candidates, _earlier(state), turns, limit, leans=state.task.leans, nothing_matches=nothing_matches
+        candidates,
+        _earlier(state),
+        turns,
+        limit,
+        leans=state.task.leans,
+        nothing_matches=nothing_matches,
     )
     matches = kept.matches[:limit]
     positions = [state.task.index.catalogue.positions[match.tool.key] for match in matches]
@@ -173,13 +193,19 @@ def _earlier(state: State) -> list[Match]:
         position = index.catalogue.positions.get(key)
         if position is not None and state.allows(position):
             score = state.scores.get(position, 0.0)
-            matches.append(Match(tool=index.tools[position], score=score, why="no word in common with the task"))
+            matches.append(
+                Match(
+                    tool=index.tools[position], score=score, why="no word in common with the task"
+                )
+            )
     return matches
 
 
 def _most_popular(state: State) -> State:
     """Return, where nothing matched at all, the tools most used and best kept, with no claim."""
-    allowed = [position for position in by_popularity(state.task.index.tools) if state.allows(position)]
+    allowed = [
+        position for position in by_popularity(state.task.index.tools) if state.allows(position)
+    ]
     scores = dict.fromkeys(allowed[: state.task.request.limit], 0.0)
     return replace(state, scores=scores, evidence={}, notes={}, gives={}, lifted=(), confidence=0.0)
 
@@ -203,7 +229,11 @@ def repeated(tools: Sequence[Tool], window: Sequence[int]) -> set[int]:
 
 
 def _recommended(
-    state: State, stage: Stage, matches: Sequence[Match], positions: Sequence[int], leaders: Sequence[int]
+    state: State,
+    stage: Stage,
+    matches: Sequence[Match],
+    positions: Sequence[int],
+    leaders: Sequence[int],
 ) -> tuple[tuple[str, ...], list[str]]:
     """Return the keys of the recommended tools, and those of the first tool's twins among the matches."""
     index = state.task.index
@@ -215,13 +245,19 @@ def _recommended(
     if not keys or state.explicit.wanted:
         return keys, []
     twins = index.graph.twins(index.catalogue.positions[keys[0]])
-    shown_twins = [position for position in positions if position in twins and position not in index.flag_reasons]
+    shown_twins = [
+        position
+        for position in positions
+        if position in twins and position not in index.flag_reasons
+    ]
     twin_keys = [index.keys[position] for position in shown_twins]
     return tuple(dict.fromkeys((*keys, *twin_keys)))[:2], twin_keys
 
 
 def recommend(
-    matches: Sequence[Match], leaders: Sequence[str] = (), calls: Callable[[Tool], Calls] = lambda _: Calls()
+    matches: Sequence[Match],
+    leaders: Sequence[str] = (),
+    calls: Callable[[Tool], Calls] = lambda _: Calls(),
 ) -> tuple[str, ...]:
     """Return the keys of the one or two recommended tools.
 
@@ -238,7 +274,9 @@ def recommend(
         return ()
     best, *others = matches
     if others and others[0].score >= WITHIN * best.score:
-        ages = {match.tool.labels.get("maturity") or calls(match.tool).maturity for match in matches[:2]}
+        ages = {
+            match.tool.labels.get("maturity") or calls(match.tool).maturity for match in matches[:2]
+        }
         if ages == {"stable", "emerging"}:
             return best.tool.key, others[0].tool.key
     if not leaders:
@@ -254,7 +292,9 @@ def _twin_warnings(recommended: Sequence[str], twins: Sequence[str]) -> list[str
         return []
     first, twin = recommended[0], twins[0]
     servers = f"{split_key(first)[0]!r} or {split_key(twin)[0]!r}"
-    return [f"{first} and {twin} have the same name and similar texts: name the server that you mean, {servers}"]
+    return [
+        f"{first} and {twin} have the same name and similar texts: name the server that you mean, {servers}"
+    ]
 
 
 def by_popularity(tools: Sequence[Tool]) -> list[int]:

@@ -209,7 +209,9 @@ class State:
 
     def with_evidence(self, leg: str, chances: Mapping[int, float]) -> "State":
         """Return the state with a leg's probabilities."""
-        return replace(self, evidence=_with_evidence(self.evidence, leg, chances)) if chances else self
+        return (
+            replace(self, evidence=_with_evidence(self.evidence, leg, chances)) if chances else self
+        )
 
     def rescored(self, changed: Mapping[int, float]) -> "State":
         """Return the state with other probabilities for these tools, each behind the last tool that has no less.
@@ -219,7 +221,11 @@ class State:
         return replace(self, scores=_ranked(self.scores, changed)) if changed else self
 
     def raised(
-        self, leg: str, scores: Mapping[int, float], evidence: Mapping[int, float], notes: Mapping[int, str]
+        self,
+        leg: str,
+        scores: Mapping[int, float],
+        evidence: Mapping[int, float],
+        notes: Mapping[int, str],
     ) -> "State":
         """Return the state with other probabilities, and with evidence and remarks for them.
 
@@ -238,7 +244,9 @@ class State:
 
     def moved(self, order: Iterable[int]) -> "State":
         """Return the state with these tools first, in this order. Every tool keeps its probability."""
-        scores = {position: self.scores[position] for position in dict.fromkeys((*order, *self.scores))}
+        scores = {
+            position: self.scores[position] for position in dict.fromkeys((*order, *self.scores))
+        }
         return replace(self, scores=scores)
 
     def reordered(self, order: Iterable[int]) -> "State":
@@ -247,7 +255,10 @@ class State:
         Every tool keeps its probability, so these may rise down the ranking. The confidence is at most the probability
         of the new first tool.
         """
-        scores = {position: self.scores.get(position, 0.0) for position in dict.fromkeys((*order, *self.scores))}
+        scores = {
+            position: self.scores.get(position, 0.0)
+            for position in dict.fromkeys((*order, *self.scores))
+        }
         first = next(iter(scores), None)
         confidence = self.confidence
         if first is not None and first != self.first:
@@ -255,7 +266,9 @@ class State:
         return replace(self, scores=scores, confidence=confidence)
 
 
-def _with_notes(notes: Mapping[int, tuple[str, ...]], added: Mapping[int, str]) -> dict[int, tuple[str, ...]]:
+def _with_notes(
+    notes: Mapping[int, tuple[str, ...]], added: Mapping[int, str]
+) -> dict[int, tuple[str, ...]]:
     together = dict(notes)
     for position, note in added.items():
         together[position] = (*notes.get(position, ()), note)

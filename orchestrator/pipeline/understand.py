@@ -101,7 +101,10 @@ class Understood:
         whole = _respelt(self.asked, self.corrected)
         parts = [part.meant for part in self.parts]
         earlier = [text for text, _ in self.earlier]
-        return [_IDENTIFIER.sub("", _FOLDERS.sub("", spelt_out(text))) for text in (whole, *parts, *earlier)]
+        return [
+            _IDENTIFIER.sub("", _FOLDERS.sub("", spelt_out(text)))
+            for text in (whole, *parts, *earlier)
+        ]
 
 
 def understand(
@@ -155,14 +158,18 @@ def _with_earlier(
     for text, weight in earlier:
         earlier_words = _words(clean(text), known)
         earlier_terms = [term for term, _ in earlier_words]
-        earlier_weights = {term: weight * count**0.5 for term, count in Counter(earlier_terms).items()}
+        earlier_weights = {
+            term: weight * count**0.5 for term, count in Counter(earlier_terms).items()
+        }
         words += earlier_words
         weights = earlier_weights | weights
         pairs = side_by_side(earlier_terms, earlier_weights) | pairs
     return words, weights, pairs
 
 
-def _clause(text: str, corrected: Mapping[str, str], known: Container[str] | None, actions: frozenset[str]) -> Clause:
+def _clause(
+    text: str, corrected: Mapping[str, str], known: Container[str] | None, actions: frozenset[str]
+) -> Clause:
     meant = _respelt(text, corrected)
     terms_in_order = [term for term, _ in _words(meant, known)]
     weights = _weights(meant, terms_in_order)

@@ -30,7 +30,9 @@ _FORMS: dict[str, re.Pattern[str]] = {
         r"(?<![\w/.-])\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?(?![\w/-])"
     ),
     "date": re.compile(r"(?<![\w/.-])\d{4}-\d\d-\d\d(?![\w/-]|\.\w)"),
-    "time": re.compile(r"(?<![\w:.+-])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\w:]|\s?[AaPp]\.?[Mm]\b)"),
+    "time": re.compile(
+        r"(?<![\w:.+-])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\w:]|\s?[AaPp]\.?[Mm]\b)"
+    ),
     "zone": re.compile(
         r"\b(?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc)/[\w+/-]+|\bUTC\b"
     ),
@@ -43,7 +45,14 @@ _FORMS: dict[str, re.Pattern[str]] = {
     "number": re.compile(r"(?<![\w.,/:–—-])[-−]?\d+(?:\.\d+)?(?![\w/–—%-]|:\S|[.,]\d)"),
 }
 """The forms, in the order in which they claim their part of the text, because a path inside a URL is not a path."""
-_BY_FORMAT = {"uri": "url", "url": "url", "email": "email", "date-time": "datetime", "date": "date", "time": "time"}
+_BY_FORMAT = {
+    "uri": "url",
+    "url": "url",
+    "email": "email",
+    "date-time": "datetime",
+    "date": "date",
+    "time": "time",
+}
 _BY_NAME = {
     "url": {"url", "uri", "link"},
     "email": {"email", "mail"},
@@ -55,7 +64,9 @@ _BY_NAME = {
 }
 _IDENTIFYING = frozenset("id ids key number name uuid ref reference".split())
 """Last words of a parameter's name that only state that it identifies a thing. `order_id` is about an order."""
-WHOLE = frozenset("required anyOf oneOf allOf not if then else $ref dependentRequired minProperties".split())
+WHOLE = frozenset(
+    "required anyOf oneOf allOf not if then else $ref dependentRequired minProperties".split()
+)
 """Keywords with which a schema restricts all arguments together. The arguments known so far need not satisfy them."""
 _MOST = 50
 """The maximum number of pieces of one form. A text with more is a table, and no piece in it is clearly meant."""
@@ -150,7 +161,9 @@ def _form_by_name(words: Sequence[str]) -> str:
     return ""
 
 
-def extract(schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None) -> Extraction:
+def extract(
+    schema: Mapping[str, Any] | None, text: str, given: Mapping[str, Any] | None = None
+) -> Extraction:
     """Return the arguments for a tool's input schema from a text.
 
     Args:
@@ -179,8 +192,14 @@ class _Search:
         self._text = text
         self._pieces = list(_pieces(text))
         in_order = dict.fromkeys((*self._required, *self._properties))
-        self._parameters = [Parameter.of(name, self._properties[name]) for name in in_order if name in self._properties]
-        self.values = {name: coerce(value, plain(self._properties.get(name))) for name, value in given.items()}
+        self._parameters = [
+            Parameter.of(name, self._properties[name])
+            for name in in_order
+            if name in self._properties
+        ]
+        self.values = {
+            name: coerce(value, plain(self._properties.get(name))) for name, value in given.items()
+        }
         self.notes = dict.fromkeys(self.values, "given")
 
     def missing(self) -> list[str]:
@@ -207,7 +226,11 @@ class _Search:
         """Take pieces that only one required parameter can have. Parameters with a form choose first."""
         for parameter in sorted(self._parameters, key=lambda parameter: not parameter.form):
             missing = self.missing()
-            others = [other for other in self._parameters if other.name in missing and other is not parameter]
+            others = [
+                other
+                for other in self._parameters
+                if other.name in missing and other is not parameter
+            ]
             if parameter.name not in missing:
                 continue
             piece = _only_left(parameter, others, self._pieces)
@@ -228,7 +251,9 @@ class _Search:
         return True
 
 
-def unread(text: str, tool: Tool, arguments: Mapping[str, Any], given: Collection[str] = ()) -> list[str]:
+def unread(
+    text: str, tool: Tool, arguments: Mapping[str, Any], given: Collection[str] = ()
+) -> list[str]:
     """Return the values in a text that no argument has: numbers, quotations, dates, paths and the like.
 
     Values that the tool's own name or description has are not about a call.
@@ -263,7 +288,9 @@ def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]
     known = parameters(tool)["properties"]
     prefix = f"{step}."
     for_any_step = {name: value for name, value in given.items() if name in known}
-    for_this_step = {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)}
+    for_this_step = {
+        name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)
+    }
     return for_any_step | for_this_step
 
 
@@ -287,7 +314,11 @@ def plain(schema: Any) -> dict[str, Any]:
     if not isinstance(schema, dict):
         return {}
     for key in ("anyOf", "oneOf"):
-        choices = [item for item in schema.get(key) or () if isinstance(item, dict) and item.get("type") != "null"]
+        choices = [
+            item
+            for item in schema.get(key) or ()
+            if isinstance(item, dict) and item.get("type") != "null"
+        ]
         if len(choices) == 1:
             return {**schema, **choices[0]}
     types = schema.get("type")
@@ -336,7 +367,11 @@ def _named(parameter: Parameter, text: str, pieces: list[Piece]) -> Piece | None
             if piece.start == written.start(1):
                 return piece
         return Piece("text", written[1].rstrip(".)"), *written.span(1))
-    behind_name = [piece for piece in pieces if parameter.takes(piece) and _stands_behind(parameter, text, piece)]
+    behind_name = [
+        piece
+        for piece in pieces
+        if parameter.takes(piece) and _stands_behind(parameter, text, piece)
+    ]
     values = {piece.value for piece in behind_name}
     if len(values) != 1 or _is_listed(behind_name[0], pieces, text):
         return None
@@ -379,9 +414,9 @@ def _stated(parameter: Parameter, text: str, *, required: bool) -> list[str]:
         written = r"[\s_-]".join(map(re.escape, words))
         pattern = rf"(?i)(?<![\w-]){written}(?![\w-])"
         if not required:
-            pattern = (
-                rf"(?i)(?<![\w-])(?:\b(?:{name})\W{{1,3}}(?:(?:is|to)\W)?{written}|{written}\W{{1,3}}(?:{name}))\b"
-            )
+            after_name = rf"\b(?:{name})\W{{1,3}}(?:(?:is|to)\W)?{written}"
+            before_name = rf"{written}\W{{1,3}}(?:{name})"
+            pattern = rf"(?i)(?<![\w-])(?:{after_name}|{before_name})\b"
         if re.search(pattern, without_quotations):
             stated.append(value)
     return stated
@@ -394,7 +429,9 @@ def _compete(parameter: Parameter, other: Parameter) -> bool:
     return parameter.is_numeric == other.is_numeric and parameter.form == other.form
 
 
-def _only_left(parameter: Parameter, others: Sequence[Parameter], pieces: Sequence[Piece]) -> Piece | None:
+def _only_left(
+    parameter: Parameter, others: Sequence[Parameter], pieces: Sequence[Piece]
+) -> Piece | None:
     """Return the only piece that can belong to only this parameter: a piece of its form, a quotation, or a number.
 
     Args:

@@ -47,7 +47,9 @@ class Budget:
         warnings: The warnings in order: one at the threshold, and one for every overrun.
     """
 
-    def __init__(self, limits: Limits | None = None, *, settled: int = 0, warnings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, limits: Limits | None = None, *, settled: int = 0, warnings: tuple[str, ...] = ()
+    ) -> None:
         self.limits = limits or Limits()
         self.settled = settled
         self.warnings = warnings
@@ -62,7 +64,12 @@ class Budget:
     @property
     def remaining(self) -> int:
         """The tokens that steps may still use, without the reserve for the answer."""
-        return self.limits.max_total_tokens - self.limits.reserve_for_synthesis - self.settled - self.reserved
+        return (
+            self.limits.max_total_tokens
+            - self.limits.reserve_for_synthesis
+            - self.settled
+            - self.reserved
+        )
 
     @property
     def steps_left(self) -> int:
@@ -115,7 +122,9 @@ class Budget:
         """
         self.settled += max(0, used)
         if used > granted:
-            self.warnings += (f"budget overrun: {what} used {used:,} tokens, but only {granted:,} were reserved",)
+            self.warnings += (
+                f"budget overrun: {what} used {used:,} tokens, but only {granted:,} were reserved",
+            )
         self._warn()
 
     def report(self) -> BudgetReport:
@@ -140,10 +149,14 @@ class Budget:
         limits = self.limits
         needed = limits.max_tokens_per_step + limits.reserve_for_synthesis
         usable = limits.max_total_tokens - needed
-        if self.settled < limits.warning_threshold * usable or any(w.startswith("budget:") for w in self.warnings):
+        if self.settled < limits.warning_threshold * usable or any(
+            w.startswith("budget:") for w in self.warnings
+        ):
             return
         if usable > 0:
-            text = f"budget: {self.settled:,} of {usable:,} tokens used, {self.steps_left} steps left"
+            text = (
+                f"budget: {self.settled:,} of {usable:,} tokens used, {self.steps_left} steps left"
+            )
         else:
             text = f"budget: {limits.max_total_tokens:,} tokens are too few for any step: give more than {needed:,}"
         self.warnings += (text,)

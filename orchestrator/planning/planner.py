@@ -9,7 +9,13 @@ from orchestrator.catalogue.tokens import compact, count_tokens
 from orchestrator.common.digests import digest_of
 from orchestrator.errors import InvalidArguments
 from orchestrator.index.intent import action_of, begins_action, known_actions, reads_only
-from orchestrator.pipeline.clauses import MAX_CUT, affirmed, is_too_long, split_clauses, split_left_out
+from orchestrator.pipeline.clauses import (
+    MAX_CUT,
+    affirmed,
+    is_too_long,
+    split_clauses,
+    split_left_out,
+)
 from orchestrator.planning.arguments import WHOLE, extract, given_for, unread
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MAX_STEPS, Plan, PlanRequest, Step
@@ -36,7 +42,9 @@ def plan(request: PlanRequest) -> Plan:
     noun = "part" if len(bound) == 1 else "parts"
     warnings = []
     if len(bound) > MAX_STEPS:
-        warnings.append(f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest in a second task")
+        warnings.append(
+            f"only the first {MAX_STEPS} of {len(bound)} parts are planned: give the rest in a second task"
+        )
     last_actions = _actions_of_last_part(request.decision)
     if last_actions:
         warnings.append(
@@ -167,9 +175,17 @@ def _bind(request: PlanRequest) -> list[_BoundClause]:
     for clause in clauses:
         probability, best = _best_for(decision, clause.positions)
         if probability >= PART_SHARE * request.min_confidence:
-            bound.append(_BoundClause(clause, best, f"probability {probability:.0%} for this part; {best.why}"))
+            bound.append(
+                _BoundClause(
+                    clause, best, f"probability {probability:.0%} for this part; {best.why}"
+                )
+            )
         else:
-            bound.append(_BoundClause(clause, None, "the probability of every match is too low for this part"))
+            bound.append(
+                _BoundClause(
+                    clause, None, "the probability of every match is too low for this part"
+                )
+            )
     return bound
 
 
@@ -187,7 +203,9 @@ def _best_for(decision: Decision, positions: Sequence[int]) -> tuple[float, Matc
 
 def _recommended(decision: Decision) -> Match:
     keys = decision.recommended[:1]
-    return next((match for match in decision.matches if match.tool.key in keys), decision.matches[0])
+    return next(
+        (match for match in decision.matches if match.tool.key in keys), decision.matches[0]
+    )
 
 
 def _steps(request: PlanRequest, bound: Sequence[_BoundClause]) -> tuple[Step, ...]:
@@ -203,7 +221,9 @@ def _steps(request: PlanRequest, bound: Sequence[_BoundClause]) -> tuple[Step, .
             depends_on = tuple(step.id for step in steps)
         last_text = item.clause.texts[-1]
         end_of_last = max(end_of_last, task.find(last_text, max(start, 0)) + len(last_text))
-        step = Step(id=f"s{number}", task=item.clause.text, tool="", depends_on=depends_on, why=item.why)
+        step = Step(
+            id=f"s{number}", task=item.clause.text, tool="", depends_on=depends_on, why=item.why
+        )
         steps.append(_with_tool(request, step, item.match) if item.match else step)
     return tuple(steps)
 
@@ -212,7 +232,9 @@ def _with_tool(request: PlanRequest, step: Step, match: Match) -> Step:
     """Return the step with the match's tool, and with the arguments that its text or the caller gives."""
     included, _ = split_left_out(step.task)
     text = _acting_text(request.decision, included)
-    extraction = extract(match.tool.input_schema, text, given_for(step.id, match.tool, request.arguments))
+    extraction = extract(
+        match.tool.input_schema, text, given_for(step.id, match.tool, request.arguments)
+    )
     return replace(
         step,
         tool=match.tool.key,
@@ -235,7 +257,8 @@ def _plan_again(request: PlanRequest, first: Plan) -> Plan:
         best = _recommended(decision)
         why = f"found by a second route; {best.why}"
         completed = tuple(
-            step if step.tool else _with_tool(request, replace(step, why=why), best) for step in first.steps
+            step if step.tool else _with_tool(request, replace(step, why=why), best)
+            for step in first.steps
         )
         unclear = _unclear(decision, completed)
         steps = first.steps if unclear else completed
@@ -296,9 +319,13 @@ def _unclear_servers(decision: Decision, step: Step, tool: Tool) -> list[str]:
     questions = []
     left_out = {server.server for server in decision.named_servers if server.left_out}
     if tool.server in left_out:
-        questions.append(f"the task both asks for and excludes the server {tool.server!r}: state whether to use it")
+        questions.append(
+            f"the task both asks for and excludes the server {tool.server!r}: state whether to use it"
+        )
     task = step.task.lower()
-    named = [server for server in decision.named_servers if server.server and server.said.lower() in task]
+    named = [
+        server for server in decision.named_servers if server.server and server.said.lower() in task
+    ]
     if named and tool.server not in {server.server for server in named}:
         questions.append(
             f"the task names the server {named[0].said!r}, but no tool of that server matches; {tool.key} is a tool "
@@ -351,10 +378,14 @@ def _unfit(request: PlanRequest, steps: Sequence[Step]) -> tuple[str, ...]:
         given = given_for(step.id, tool, request.arguments) if tool else {}
         if tool is None or not given:
             continue
-        schema = {key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE}
+        schema = {
+            key: value for key, value in hoisted(parameters(tool)).items() if key not in WHOLE
+        }
         arguments = {name: step.arguments[name] for name in given}
         try:
             check_arguments(replace(tool, input_schema=schema), arguments)
         except InvalidArguments as error:
-            warnings.append(f"the arguments for step {step.id} do not match the tool's schema: {error}")
+            warnings.append(
+                f"the arguments for step {step.id} do not match the tool's schema: {error}"
+            )
     return tuple(warnings)

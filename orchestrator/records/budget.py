@@ -18,8 +18,7 @@ class Limits:
         max_tokens_per_step: Tokens for one step.
         reserve_for_synthesis: Tokens that stay free for the answer.
         warning_threshold: The share of the steps' tokens, above 0 and at most 1, from which the report has a warning.
-            The
-            warning comes before any step is refused.
+            The warning comes before any step is refused.
 
     Examples:
         >>> from orchestrator import Limits
@@ -30,7 +29,9 @@ class Limits:
     max_total_tokens: Tokens = 100_000
     max_tokens_per_step: Tokens = 16_000
     reserve_for_synthesis: Annotated[int, Ge(0), Give("0 or more tokens")] = 4_000
-    warning_threshold: Annotated[float, Interval(gt=0, le=1), Give("a number above 0, at most 1")] = 0.8
+    warning_threshold: Annotated[
+        float, Interval(gt=0, le=1), Give("a number above 0, at most 1")
+    ] = 0.8
 
     def validate(self) -> None:
         """Check the values. Limits that are too small for any step are valid: the run refuses its steps then.

@@ -13,8 +13,7 @@ FILLING_TOKENS = 8_000
 """The maximum tokens of one request to the model that fills a step's late arguments, with its answer."""
 MOST_ASKED = 3
 """The maximum number of requests for a step's late arguments. A wrong answer and each further part of a long result
-cost
-one.
+cost one.
 """
 
 

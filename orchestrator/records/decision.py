@@ -58,8 +58,7 @@ class Decision:
         timings_ms: Milliseconds for each stage that ran.
         warnings: Warnings for the caller.
         offered: The keys of the matches in the order of `tools()`. It is best first. In a conversation, tools of
-            earlier
-            turns come first, in the order in which they were offered.
+            earlier turns come first, in the order in which they were offered.
         parts: The texts of the clauses that were searched separately. Empty if the task has only one.
         named_servers: The servers that the task names. A plan uses no other server in place of one of these.
         related: At most ten tools within two hops of the recommended tools, nearest first.
@@ -165,8 +164,7 @@ class Decision:
 
         Args:
             definitions: Whether each match contains its tool's `definition`. `from_json` needs them. Without them the
-                numbers
-                are rounded, as on the command line.
+                numbers are rounded, as on the command line.
         """
         from pydantic_core import to_jsonable_python
 
@@ -175,7 +173,9 @@ class Decision:
             for match, own in zip(self.matches, whole["matches"], strict=True):
                 own |= {"definition": own["tool"], **_named(match.tool)}
             return whole
-        shown: dict[str, Any] = to_jsonable_python(self, exclude={"matches", "named_servers", "leans"})
+        shown: dict[str, Any] = to_jsonable_python(
+            self, exclude={"matches", "named_servers", "leans"}
+        )
         return shown | {
             "confidence": round(self.confidence, 4),
             "gate_confidence": round(self.gate_confidence, 4),
@@ -223,6 +223,9 @@ def _named(tool: Tool) -> dict[str, str]:
 def _match_json(match: Match) -> dict[str, Any]:
     from pydantic_core import to_jsonable_python
 
-    rounded = {"score": round(match.score, 4), "evidence": {leg: round(own, 4) for leg, own in match.evidence.items()}}
+    rounded = {
+        "score": round(match.score, 4),
+        "evidence": {leg: round(own, 4) for leg, own in match.evidence.items()},
+    }
     shown: dict[str, Any] = to_jsonable_python(match, exclude={"tool", "words"})
     return _named(match.tool) | shown | rounded

@@ -35,7 +35,9 @@ class Delta:
     current: tuple[Tool, ...] = ()
 
     def __repr__(self) -> str:
-        return f"Delta(new={[tool.key for tool in self.new]}, seen={[tool.key for tool in self.seen]})"
+        return (
+            f"Delta(new={[tool.key for tool in self.new]}, seen={[tool.key for tool in self.seen]})"
+        )
 
     @classmethod
     def between(cls, seen: Iterable[Tool], matched: Iterable[Tool], adds: bool = True) -> "Delta":
@@ -49,7 +51,11 @@ class Delta:
         before, now = {tool.key: tool for tool in seen}, {tool.key: tool for tool in matched}
         new = {key: tool for key, tool in now.items() if adds and key not in before}
         known = {key: now.get(key, tool) for key, tool in before.items()}
-        return cls(new=tuple(new.values()), seen=tuple(before.values()), current=(*known.values(), *new.values()))
+        return cls(
+            new=tuple(new.values()),
+            seen=tuple(before.values()),
+            current=(*known.values(), *new.values()),
+        )
 
     @property
     def offered(self) -> tuple[Tool, ...]:
@@ -61,7 +67,11 @@ class Delta:
         """The keys of the seen tools with a changed definition. The model keeps the earlier definition until a new
         conversation.
         """
-        return tuple(now.key for tool, now in zip(self.seen, self.current, strict=False) if tool.hash != now.hash)
+        return tuple(
+            now.key
+            for tool, now in zip(self.seen, self.current, strict=False)
+            if tool.hash != now.hash
+        )
 
     def tools(self, provider: "Provider" = "openai") -> list[Any]:
         """Return the definitions of all offered tools, new tools last, for providers that take one list per request.

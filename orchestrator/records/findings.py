@@ -58,7 +58,10 @@ class Explicit:
     def named(self) -> tuple[NamedServer, ...]:
         """The servers that the task wants, also those without listed tools."""
         out = self.unwanted
-        known = (NamedServer(said=m.said, server=m.server, left_out=m.server in out) for m in self.wanting)
+        known = (
+            NamedServer(said=m.said, server=m.server, left_out=m.server in out)
+            for m in self.wanting
+        )
         return (*dict.fromkeys(known), *(NamedServer(said=said) for said in self.absent))
 
     @property

@@ -53,7 +53,9 @@ def uses_of(used: Any) -> tuple[Use, ...]:
         used: Tools as keys, Tools, Uses, or records with a `tool`, such as a Match.
     """
     if not isinstance(used, Sequence) or isinstance(used, str):
-        raise InvalidInput(f"used={used!r:.80}: give a list of tools, e.g. ['server:name'], [] for none")
+        raise InvalidInput(
+            f"used={used!r:.80}: give a list of tools, e.g. ['server:name'], [] for none"
+        )
     keys: list[Any] = [getattr(getattr(one, "tool", one), "key", one) for one in used]
     if wrong := [key for key in keys if not isinstance(key, str | Use)]:
         raise InvalidInput(

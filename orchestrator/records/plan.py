@@ -25,8 +25,7 @@ class Step:
         tool: The key of the tool. Empty if no match fits. The run then routes this part once more.
         arguments: The arguments by name.
         missing: Required arguments that nobody gave, and optional arguments without which the call would differ from
-            the
-            task. Such a step ends with the status `needs_input`.
+            the task. Such a step ends with the status `needs_input`.
         depends_on: The ids of the steps that must finish first.
         argument_tokens: The size of the arguments, in tokens. The budget reserves them.
         why: How the tool and the arguments were found.

@@ -9,7 +9,13 @@ from orchestrator.common.fields import Give, check
 from orchestrator.common.keys import split_key
 from orchestrator.errors import InvalidCatalogue
 
-NEEDS, USED_WITH, USED_AFTER, SIMILAR, REPLACES = "needs", "used_with", "used_after", "similar", "replaces"
+NEEDS, USED_WITH, USED_AFTER, SIMILAR, REPLACES = (
+    "needs",
+    "used_with",
+    "used_after",
+    "similar",
+    "replaces",
+)
 ASIDE = frozenset({USED_WITH, USED_AFTER, SIMILAR, REPLACES})
 """Relation types that do not describe the arguments of a call. `needs` and all types of your own do."""
 
@@ -34,7 +40,9 @@ class Relation:
     """
 
     to: Annotated[str, MinLen(1), Give("the key of a tool, server:name")]
-    type: Annotated[str, MinLen(1), Give(f"{NEEDS}, {', '.join(sorted(ASIDE))}, or a type of your own")] = NEEDS
+    type: Annotated[
+        str, MinLen(1), Give(f"{NEEDS}, {', '.join(sorted(ASIDE))}, or a type of your own")
+    ] = NEEDS
     weight: Annotated[float, Interval(gt=0, le=1), Give("a number above 0, at most 1")] = 1.0
 
     def __post_init__(self) -> None:

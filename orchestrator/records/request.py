@@ -128,25 +128,34 @@ class RouteRequest:
     tenant: Tenant = ""
     limit: Limit = 10
     conversation: Conversation = ()
-    filters: Annotated[dict[str, str], Give("a mapping of texts, e.g. {'kind': 'agent'}")] = field(default_factory=dict)
+    filters: Annotated[dict[str, str], Give("a mapping of texts, e.g. {'kind': 'agent'}")] = field(
+        default_factory=dict
+    )
     route_hint: AnyHint = RouteHint.AUTO
     token_cap: Annotated[int | None, Gt(0), Give("a number of tokens above 0, or none")] = None
     fusion: AnyFusion | None = None
     context: Annotated[
-        dict[str, str], Give("a mapping of texts, most important first, e.g. {'language': 'python'}")
+        dict[str, str],
+        Give("a mapping of texts, most important first, e.g. {'language': 'python'}"),
     ] = field(default_factory=dict)
     context_order: tuple[str, ...] = ()
     """The names in `context`, most important first. JSON on its way through Temporal is sorted by name, so the order is
     kept here.
     """
-    only: Annotated[tuple[str, ...], Give("a tuple of patterns, e.g. ('github:*', '!github:delete_*')")] = ()
+    only: Annotated[
+        tuple[str, ...], Give("a tuple of patterns, e.g. ('github:*', '!github:delete_*')")
+    ] = ()
     """Patterns of keys. A match fits one of the patterns, if there are any, and none of the patterns that begin with
     `!`.
     """
 
     def __post_init__(self) -> None:
         if isinstance(self.context, dict):
-            names = self.context_order if {*self.context_order} == self.context.keys() else tuple(self.context)
+            names = (
+                self.context_order
+                if {*self.context_order} == self.context.keys()
+                else tuple(self.context)
+            )
             object.__setattr__(self, "context_order", names)
             object.__setattr__(self, "context", {name: self.context[name] for name in names})
         for name, kind in (("route_hint", RouteHint), ("fusion", Fusion)):
@@ -165,7 +174,9 @@ class RouteRequest:
         if not self.query.strip():
             raise InvalidInput("query is empty: give the task in words")
         if len(self.query) > MAX_QUERY_CHARS:
-            raise InvalidInput(f"query too long: {len(self.query):,} characters, limit {MAX_QUERY_CHARS:,}")
+            raise InvalidInput(
+                f"query too long: {len(self.query):,} characters, limit {MAX_QUERY_CHARS:,}"
+            )
         said = sum(len(turn.text) for turn in self.conversation)
         if said > MAX_CONVERSATION_CHARS:
             size = f"{said:,} characters, limit {MAX_CONVERSATION_CHARS:,}"
@@ -186,7 +197,9 @@ def turns_of(conversation: Iterable[Turn]) -> tuple[Turn, ...]:
         InvalidInput: The conversation is not a sequence, for example a single Turn.
     """
     if not isinstance(conversation, Iterable):
-        raise InvalidInput(f"conversation={conversation!r:.80}: give Turn records in a list, oldest first")
+        raise InvalidInput(
+            f"conversation={conversation!r:.80}: give Turn records in a list, oldest first"
+        )
     return tuple(conversation)
 
 

@@ -13,7 +13,15 @@ from orchestrator.records.call import AnyApprove, Approve, ToolResult
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan
-from orchestrator.records.request import AnyHint, Conversation, Limit, RouteHint, RouteRequest, Task, Tenant
+from orchestrator.records.request import (
+    AnyHint,
+    Conversation,
+    Limit,
+    RouteHint,
+    RouteRequest,
+    Task,
+    Tenant,
+)
 
 
 class StepStatus(StrEnum):
@@ -174,7 +182,8 @@ class RunRequest:
         check(self)
         if not self.task.strip():
             raise InvalidInput("task is empty: give the task in words")
-        self.as_routed(self.task, self.tenant or "local").check_settings()  # A ToolRouter has its own tenant.
+        # A ToolRouter has its own tenant.
+        self.as_routed(self.task, self.tenant or "local").check_settings()
         self.limits.validate()
 
     def as_routed(self, task: str, tenant: str) -> RouteRequest:
@@ -197,8 +206,7 @@ class Approval:
     Attributes:
         step: The id of the step.
         digest: The digest in the progress, next to the step's arguments. It makes sure that exactly this call is
-            approved.
-            A rejection needs none.
+            approved. A rejection needs none.
         allowed: True to approve, False to reject.
         by: The name of the person, for the history.
 
@@ -329,4 +337,8 @@ class RunResult:
 
         shown: dict[str, Any] = to_jsonable_python(self, exclude={"decision", "extra_routes"})
         routes = [decision.to_json(definitions=False) for decision in self.extra_routes]
-        return {"decision": self.decision.to_json(definitions=False), **shown, "extra_routes": routes}
+        return {
+            "decision": self.decision.to_json(definitions=False),
+            **shown,
+            "extra_routes": routes,
+        }

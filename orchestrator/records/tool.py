@@ -116,7 +116,9 @@ class Tool(_Local):
     server: Annotated[str, Give('the name of its server, "" for none')]
     name: Text
     description: Text = ""
-    input_schema: Annotated[dict[str, Any] | None, Give("a JSON Schema of type object as a dict, or None")] = None
+    input_schema: Annotated[
+        dict[str, Any] | None, Give("a JSON Schema of type object as a dict, or None")
+    ] = None
     kind: Kind = Kind.MCP
     keywords: Annotated[tuple[str, ...], Give("a tuple of texts")] = ()
     labels: Annotated[dict[str, str], Give("a dict of texts")] = field(default_factory=dict)
@@ -156,7 +158,10 @@ class Tool(_Local):
         key of a call has the label `idempotency` with the value `key`.
         """
         hints = {"read_only": self.annotations.read_only, "idempotent": self.annotations.idempotent}
-        said = (self.labels.get(name, str(hint)).lower() in ("true", "yes") for name, hint in hints.items())
+        said = (
+            self.labels.get(name, str(hint)).lower() in ("true", "yes")
+            for name, hint in hints.items()
+        )
         return any(said) or self.labels.get("idempotency") == "key"
 
     @property
@@ -165,7 +170,13 @@ class Tool(_Local):
         reads.
         """
         hints = {"read_only": "true"} if self.annotations.read_only else {}
-        return {**hints, **self.labels, "kind": str(self.kind), "server": self.server, "name": self.name}
+        return {
+            **hints,
+            **self.labels,
+            "kind": str(self.kind),
+            "server": self.server,
+            "name": self.name,
+        }
 
 
 def running(tool: Tool, function: Callable[..., Any] | None) -> Tool:
@@ -250,8 +261,7 @@ class Match:
         words: The task's words in the tool, by field (`name`, `server`, `description`, `parameters`).
         gives: The value for which the tool is `required`.
         for_parts: The probability that the tool is right for each of `Decision.parts` alone. Empty if routing did not
-            find
-            the tool there.
+            find the tool there.
         source: The name of the store of the tool, if routing has several stores.
 
     Examples:

@@ -24,7 +24,10 @@ class ToolLimits:
 
     timeout_s: Seconds | None = None
     retries: (
-        Annotated[int, Interval(ge=0, le=MOST_RETRIES), Give(f"a whole number from 0 to {MOST_RETRIES:,}")] | None
+        Annotated[
+            int, Interval(ge=0, le=MOST_RETRIES), Give(f"a whole number from 0 to {MOST_RETRIES:,}")
+        ]
+        | None
     ) = None
     task_queue: str | None = None
 
@@ -35,7 +38,14 @@ class ToolLimits:
         Raises:
             InvalidConfig: A label has a value that is no limit.
         """
-        stated = {name: tool.labels[name] for name in (TIMEOUT, RETRIES, TASK_QUEUE) if name in tool.labels}
+        stated = {
+            name: tool.labels[name]
+            for name in (TIMEOUT, RETRIES, TASK_QUEUE)
+            if name in tool.labels
+        }
         return cls(
-            **{name: value_of(cls, name, said, f"{tool.key}: the label {name}") for name, said in stated.items()}
+            **{
+                name: value_of(cls, name, said, f"{tool.key}: the label {name}")
+                for name, said in stated.items()
+            }
         )

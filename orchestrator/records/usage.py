@@ -28,5 +28,7 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
-            input=self.input + other.input, output=self.output + other.output, cached=self.cached + other.cached
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cached=self.cached + other.cached,
         )

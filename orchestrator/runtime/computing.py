@@ -29,9 +29,12 @@ class Computing:
     """
 
     def __init__(self) -> None:
-        self._thread = Threads(1, "toolroute routing")  # More threads would slow down the event loop.
+        # More threads would slow down the event loop.
+        self._thread = Threads(1, "toolroute routing")
         self._long_thread = Threads(1, "toolroute long tasks")
-        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = (
+            WeakKeyDictionary()
+        )
         self._long_turns = WeakValueDictionary[tuple[int, str], asyncio.Lock]()
 
     def compute(self, query: str, tools: int) -> Compute:

@@ -36,7 +36,11 @@ class Embedding:
     """
 
     def __init__(
-        self, given: Embedder | None, of_store: Callable[[], Embedder | None] | None, options: Options, fit: Fit
+        self,
+        given: Embedder | None,
+        of_store: Callable[[], Embedder | None] | None,
+        options: Options,
+        fit: Fit,
     ) -> None:
         self._embedder = given
         self._of_store = of_store
@@ -101,6 +105,8 @@ class Embedding:
         """Return one vector for each text. The index then has its semantic part."""
         if not self.embedder.remote and index.vectors is not None:
             return vectors_of(self.embedder, texts)
-        async with asyncio.timeout(self._options.semantic_timeout_s if self.embedder.remote else None):
+        async with asyncio.timeout(
+            self._options.semantic_timeout_s if self.embedder.remote else None
+        ):
             await self._threads.run(index.semantic, self.embedder)
             return await self._threads.run(vectors_of, self.embedder, texts)

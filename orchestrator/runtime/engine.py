@@ -101,7 +101,9 @@ class RouteEngine:
 
     # --- how a task is read
 
-    async def begin(self, request: RouteRequest, clock: Clock, needs: Sequence[str] | None = ()) -> State:
+    async def begin(
+        self, request: RouteRequest, clock: Clock, needs: Sequence[str] | None = ()
+    ) -> State:
         """Return the State with which a pipeline begins, for a valid request.
 
         Args:
@@ -127,14 +129,18 @@ class RouteEngine:
         needs = await read_needs(task, self.models.of_route)
         if needs.texts:
             task = await self._task(task.request, task.index, needs.texts)
-        return replace(state, task=task, usage=needs.usage, warnings=(*state.warnings, *needs.warnings))
+        return replace(
+            state, task=task, usage=needs.usage, warnings=(*state.warnings, *needs.warnings)
+        )
 
     async def _task(self, request: RouteRequest, index: Index, needs: Sequence[str]) -> Task:
         past = self.experience.at_hand(request.tenant)
         earlier = earlier_texts(request.query, request.conversation)
         compute = self.computing.compute(request.query, len(index.catalogue))
         understood = await compute(
-            lambda: understand(request.query, earlier, known=index.terms, actions=index.actions, needs=needs)
+            lambda: understand(
+                request.query, earlier, known=index.terms, actions=index.actions, needs=needs
+            )
         )
         embedding = self.embedding
         return Task(

@@ -51,15 +51,16 @@ class _Known:
     def add(self, row: _Row) -> None:
         """Add an Outcome, unless it is known."""
         if row.outcome.id not in self.ids:
-            before = self.experience or Experience(vectors=np.zeros((len(row.vector), 0), np.float32))
+            before = self.experience or Experience(
+                vectors=np.zeros((len(row.vector), 0), np.float32)
+            )
             self.experience = before.plus(row.outcome, row.vector)
             self.ids.add(row.outcome.id)
 
 
 class ExperienceCache:
     """Experience by tenant. Without a store it lasts as long as the process. `days` is the time for which the store
-    keeps
-    it.
+    keeps it.
     """
 
     def __init__(self, store: Store | None, most: int, days: int) -> None:
@@ -128,7 +129,10 @@ class ExperienceCache:
         return stamp == known.stamp if stamp else time.monotonic() < known.read_at + RENEWED_S
 
     def _read(self, store: Store, tenant: str) -> "asyncio.Task[None]":
-        if tenant not in self._reading or self._reading[tenant].get_loop() is not asyncio.get_running_loop():
+        if (
+            tenant not in self._reading
+            or self._reading[tenant].get_loop() is not asyncio.get_running_loop()
+        ):
             self._reading[tenant] = asyncio.create_task(self._renew(store, tenant))
             self._reading[tenant].add_done_callback(lambda _: self._reading.pop(tenant, None))
         return self._reading[tenant]

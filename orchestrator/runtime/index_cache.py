@@ -70,7 +70,12 @@ class IndexCache:
         capabilities: Sequence[Capability],
         most: int,
     ) -> None:
-        self._catalogue, self._store, self._capabilities, self._most = catalogue, store, capabilities, most
+        self._catalogue, self._store, self._capabilities, self._most = (
+            catalogue,
+            store,
+            capabilities,
+            most,
+        )
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         # A task, with its start time, belongs to its event loop. Threads with their own loops load separately.
         self._asking: dict[_Key, tuple[asyncio.Task[Answer], float]] = {}
@@ -102,13 +107,21 @@ class IndexCache:
             # Shielded: one caller's cancellation must not take the load from the others.
             return await asyncio.shield(self._ask(tenant)[0])
         self._keep(tenant, known)
-        if self._store is None or known.stored is None or self._store.is_current(tenant, known.stored.version):
+        if (
+            self._store is None
+            or known.stored is None
+            or self._store.is_current(tenant, known.stored.version)
+        ):
             return known.index, known.damaged
         if known.warning and time.monotonic() < known.retry_at:
             return known.index, known.warning
         task, since = self._ask(tenant)
         try:
-            patience = max(0.0, since + PATIENCE_S - time.monotonic()) if known.index.version.tools else None
+            patience = (
+                max(0.0, since + PATIENCE_S - time.monotonic())
+                if known.index.version.tools
+                else None
+            )
             return await asyncio.wait_for(asyncio.shield(task), patience)
         except TimeoutError:
             late = f"the store {self._store} did not answer within {PATIENCE_S:g} seconds"
@@ -126,7 +139,8 @@ class IndexCache:
     def _answered(self, key: _Key, task: "asyncio.Task[Answer]") -> None:
         self._asking.pop(key, None)
         if not task.cancelled():
-            task.exception()  # Callers that wait get it. Without this, asyncio would log it if no caller waits.
+            # Callers that wait get it. Without this, asyncio would log it if no caller waits.
+            task.exception()
 
     async def _current(self, tenant: str) -> Answer:
         known = self._kept.get(tenant)
@@ -144,7 +158,9 @@ class IndexCache:
         large = now.stored and not now.on_disk and len(now.stored.tools) >= KEPT_FROM
         if large and isinstance(self._store, Store) and now.stored:
             now.on_disk = True
-            asyncio.get_running_loop().run_in_executor(None, _save, self._store, tenant, now.stored, now.index)
+            asyncio.get_running_loop().run_in_executor(
+                None, _save, self._store, tenant, now.stored, now.index
+            )
         return now.index, now.damaged
 
     def _keep(self, tenant: str, now: _Kept) -> None:
@@ -231,4 +247,6 @@ def _save(store: Store, tenant: str, stored: Stored, index: Index) -> None:
                 index_file.make_room(file)
             index_file.save(file, stored, store.embedder.id, index)
         except OSError as error:
-            logger.warning("the index of tenant %r could not be saved for the next process: %s", tenant, error)
+            logger.warning(
+                "the index of tenant %r could not be saved for the next process: %s", tenant, error
+            )

@@ -74,7 +74,10 @@ def save(file: Path, stored: Stored, embedder: str, index: Index) -> None:
         "twins": reading.write_variants,
         "sizes": np.array([sizes.tokens, sizes.plain]),
     }
-    given: dict[str, Any] = {"vectors": stored.vectors, "deprecation_factor": reading.deprecation_factor}
+    given: dict[str, Any] = {
+        "vectors": stored.vectors,
+        "deprecation_factor": reading.deprecation_factor,
+    }
     arrays |= {name: own for name, own in given.items() if own is not None}
     new = file.with_name(f"{file.stem}-{os.urandom(4).hex()}.tmp")
     try:
@@ -122,10 +125,16 @@ def load(
             index.sizes = Sizes(*arrays["sizes"])
             rows = zip(*arrays["sizes"].tolist(), strict=True)
             index.documents.sizes = dict(zip(index.documents.hashes, rows, strict=True))
-            index.documents.saved = partial(_unpacked, arrays["documents"].tobytes(), catalogue.tools, reading)
-    except Exception:  # The file may have any content, and zip and NumPy raise many kinds of errors.
+            index.documents.saved = partial(
+                _unpacked, arrays["documents"].tobytes(), catalogue.tools, reading
+            )
+    except (
+        Exception
+    ):  # The file may have any content, and zip and NumPy raise many kinds of errors.
         return None
-    return Stored(catalogue=catalogue, vectors=vectors, version=head["version"], unlisted=unlisted), index
+    return Stored(
+        catalogue=catalogue, vectors=vectors, version=head["version"], unlisted=unlisted
+    ), index
 
 
 def _packed(documents: Sequence[Document]) -> bytes:
@@ -146,7 +155,9 @@ def _unpacked(packed: bytes, tools: Sequence[Tool], reading: Reading) -> dict[st
     ends = np.bincount(corpus.runs, minlength=len(tools) * kinds).cumsum().tolist()
     starts = [0, *ends]
     documents: dict[str, Document] = {}
-    for position, (tool, row) in enumerate(zip(tools, json.loads(zlib.decompress(packed)), strict=True)):
+    for position, (tool, row) in enumerate(
+        zip(tools, json.loads(zlib.decompress(packed)), strict=True)
+    ):
         words, action, thing, reads, outdated = row
         suspicions = reading.suspicions.get(position, ())
         fields = range(position * kinds, (position + 1) * kinds)

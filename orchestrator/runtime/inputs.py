@@ -32,7 +32,9 @@ def validated_request(
     if isinstance(request, str):
         request = RouteRequest(query=request, **settings)
     elif not isinstance(request, RouteRequest):
-        raise InvalidInput(f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest")
+        raise InvalidInput(
+            f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest"
+        )
     elif settings:
         raise InvalidInput(
             f"{', '.join(settings)}: not allowed with a RouteRequest; set them in the RouteRequest, or give a text"
@@ -53,14 +55,21 @@ def task_of(decision: Decision | str, tenant: str) -> tuple[str, str]:
     if isinstance(decision, str):
         return decision, tenant or LOCAL
     if not isinstance(decision, Decision):
-        raise InvalidInput(f"{decision!r:.80} cannot be recorded: give a Decision, or the task's text and its tenant")
+        raise InvalidInput(
+            f"{decision!r:.80} cannot be recorded: give a Decision, or the task's text and its tenant"
+        )
     if tenant and tenant != decision.tenant:
-        raise InvalidInput(f"tenant={tenant!r}: the Decision belongs to {decision.tenant!r}; leave tenant out")
+        raise InvalidInput(
+            f"tenant={tenant!r}: the Decision belongs to {decision.tenant!r}; leave tenant out"
+        )
     return decision.query, decision.tenant
 
 
 def stores_to_read(
-    catalogue: object, store: Store | str | Path | None, stores: Sequence[Source | Store | str | Path], options: Options
+    catalogue: object,
+    store: Store | str | Path | None,
+    stores: Sequence[Source | Store | str | Path],
+    options: Options,
 ) -> Sequence[Source | Store | str | Path]:
     """Return the stores to read. Empty if only a catalogue is given.
 
@@ -84,14 +93,18 @@ def check_models(options: Options) -> None:
     if not (options.model or options.model_route or options.model_plan):
         for name in ("understand", "decide"):
             if getattr(options, name) == "model":
-                raise InvalidConfig(f"{name}='model' needs a model: set TOOLROUTE_MODEL, or give Options(model=...)")
+                raise InvalidConfig(
+                    f"{name}='model' needs a model: set TOOLROUTE_MODEL, or give Options(model=...)"
+                )
     if options.decide == "rerank" and not options.rerank_url:
         raise InvalidConfig(
             "decide='rerank' needs a reranker: set TOOLROUTE_RERANK_URL, or give Options(rerank_url=...)"
         )
     if options.decide == "rerank" and not options.rerank_url.startswith(("http://", "https://")):
         url = address(options.rerank_url)
-        raise InvalidConfig(f"rerank_url={url!r} is not an address: start it with http:// or https://")
+        raise InvalidConfig(
+            f"rerank_url={url!r} is not an address: start it with http:// or https://"
+        )
 
 
 def check_types(
@@ -105,11 +118,21 @@ def check_types(
 ) -> None:
     """Raise InvalidInput for the first argument with a wrong type."""
     wanted: tuple[tuple[str, object, Any, str], ...] = (
-        ("catalogue", catalogue, Catalogue | str | Path | None, "Catalogue(tools), a file or a folder"),
+        (
+            "catalogue",
+            catalogue,
+            Catalogue | str | Path | None,
+            "Catalogue(tools), a file or a folder",
+        ),
         ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
         ("stores", stores, list | tuple, _STORES),
         ("options", options, Options | None, "Options(...)"),
-        ("calibration", calibration, Calibration | Fit | str | Path | None, "a Fit, or the path of its file"),
+        (
+            "calibration",
+            calibration,
+            Calibration | Fit | str | Path | None,
+            "a Fit, or the path of its file",
+        ),
         ("pipeline", pipeline, Pipeline | str, "the name of a preset, or a Pipeline"),
         *(
             ("stores", one, Source | Store | str | Path, _STORES)
@@ -126,16 +149,26 @@ def check_types(
 def _check_embedder(embedder: object) -> None:
     kind = type(embedder).__name__
     if not hasattr(embedder, "embed"):
-        raise InvalidInput(f"embedder is a {kind}: give an Embedder, or name one with Options(embedder=...)")
+        raise InvalidInput(
+            f"embedder is a {kind}: give an Embedder, or name one with Options(embedder=...)"
+        )
     identifier = getattr(embedder, "id", None)
     if not isinstance(identifier, str) or not identifier:
-        raise InvalidInput(f"embedder {kind} has no id: give it an attribute `id`, a text that names the model")
+        raise InvalidInput(
+            f"embedder {kind} has no id: give it an attribute `id`, a text that names the model"
+        )
     dimension = getattr(embedder, "dimension", None)
     # An endpoint's dimension comes from its first answer.
-    if not isinstance(dimension, int) or (dimension < 1 and not isinstance(embedder, OpenAIEmbedder)):
-        raise InvalidInput(f"embedder {kind} has no dimension: give it an attribute `dimension`, the vectors' length")
+    if not isinstance(dimension, int) or (
+        dimension < 1 and not isinstance(embedder, OpenAIEmbedder)
+    ):
+        raise InvalidInput(
+            f"embedder {kind} has no dimension: give it an attribute `dimension`, the vectors' length"
+        )
     if not hasattr(embedder, "remote"):
-        raise InvalidInput(f"embedder {kind} has no `remote`: give it an attribute, True if it calls an endpoint")
+        raise InvalidInput(
+            f"embedder {kind} has no `remote`: give it an attribute, True if it calls an endpoint"
+        )
 
 
 def fit_from(given: Calibration | Fit | str | Path) -> Fit:

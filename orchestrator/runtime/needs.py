@@ -77,7 +77,9 @@ def _data(understood: Understood) -> dict[str, Any]:
     return data
 
 
-def _searchable(needs: Sequence[str], understood: Understood, servers: ServerIndex) -> tuple[str, ...]:
+def _searchable(
+    needs: Sequence[str], understood: Understood, servers: ServerIndex
+) -> tuple[str, ...]:
     """Return the needs without server names that the task does not use, and without things that the task excludes."""
     task_words = {*understood.asked.lower().split(), *split_words(understood.asked)}
     task_terms = understood.terms.keys()
@@ -93,7 +95,9 @@ def _searchable(needs: Sequence[str], understood: Understood, servers: ServerInd
     return tuple(searchable)
 
 
-def _brings_back(need: Sequence[str], excluded: AbstractSet[str], task_terms: AbstractSet[str]) -> bool:
+def _brings_back(
+    need: Sequence[str], excluded: AbstractSet[str], task_terms: AbstractSet[str]
+) -> bool:
     """Return True if a need contains an excluded thing, or the excluded action with one of its things."""
     things = excluded - action_stems()
     if not (things - task_terms).isdisjoint(need):
@@ -105,4 +109,7 @@ def _brings_back(need: Sequence[str], excluded: AbstractSet[str], task_terms: Ab
 def _names_server(word: str, servers: ServerIndex, task_words: Container[str]) -> bool:
     """Return True if a word, or a part of it, names a server that the task does not use, and is no ordinary word."""
     parts = (word.lower().strip(".,;:!?()\"'`"), *split_words(word))
-    return any(part in servers.named and part not in servers.ordinary and part not in task_words for part in parts)
+    return any(
+        part in servers.named and part not in servers.ordinary and part not in task_words
+        for part in parts
+    )

@@ -38,7 +38,9 @@ def uses_with_hashes(index: Index, used: Sequence[Any]) -> tuple[Use, ...]:
     for use in uses:
         key = keys.get(use.tool, use.tool)
         if not is_known(key):
-            raise UnknownTool(f"unknown tool {key!r}: give the key (server:name) of a tool in the catalogue")
+            raise UnknownTool(
+                f"unknown tool {key!r}: give the key (server:name) of a tool in the catalogue"
+            )
         tool_hash = use.hash or catalogue[key].hash
         hashed.append(replace(use, tool=key, hash=tool_hash))
     return tuple(hashed)
@@ -59,7 +61,9 @@ def actor_name(actor: str) -> str:
     return actor if masked(actor) == actor else digest(actor, 12)
 
 
-async def study(pipeline: Pipeline, state: State, outcome: Outcome) -> tuple[Outcome, NDArray[np.float32]]:
+async def study(
+    pipeline: Pipeline, state: State, outcome: Outcome
+) -> tuple[Outcome, NDArray[np.float32]]:
     """Return the Outcome with routing's ranking for its task without Experience, and its claims with Experience.
 
     The second value is the task's vector, shape [dimension]. It is zero if the embedder knows no word of the task.
@@ -100,7 +104,9 @@ async def study(pipeline: Pipeline, state: State, outcome: Outcome) -> tuple[Out
 def _offered(state: State, outcome: Outcome) -> tuple[Offer, ...]:
     """Return the best tools by routing alone and the used tools, each with its probability."""
     catalogue = state.task.index.catalogue
-    used = [catalogue.positions[use.tool] for use in outcome.used if use.tool in catalogue.positions]
+    used = [
+        catalogue.positions[use.tool] for use in outcome.used if use.tool in catalogue.positions
+    ]
     best = state.order[:MOST_OFFERED]
     offered = list[Offer]()
     for position in dict.fromkeys([*used, *best]):

@@ -36,7 +36,13 @@ from orchestrator.runtime.embedding import Embedding
 from orchestrator.runtime.engine import RouteEngine
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
-from orchestrator.runtime.inputs import check_types, fit_from, stores_to_read, task_of, validated_request
+from orchestrator.runtime.inputs import (
+    check_types,
+    fit_from,
+    stores_to_read,
+    task_of,
+    validated_request,
+)
 from orchestrator.runtime.recording import actor_name, masked, study, uses_with_hashes
 from orchestrator.runtime.report import report
 from orchestrator.runtime.route_models import RouteModels
@@ -104,7 +110,9 @@ class Router:
             catalogue = catalogue if isinstance(catalogue, Catalogue) else Catalogue.read(catalogue)
             check_known("servers", servers, catalogue.places)
         self.options = options
-        self.pipeline = preset(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
+        self.pipeline = (
+            preset(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
+        )
         self._origin = ", ".join(source.shown for source in sources) or repr(catalogue)
         fit = fit_from(calibration or options.calibration)
         first_store = sources[0].store if sources else None
@@ -112,12 +120,20 @@ class Router:
         embedding = Embedding(embedder, store_embedder, options, fit)
         models_of_route = RouteModels(models, options)
         self._owned_stores: list[Store] = []
-        sources = [replace(source, store=self._opened(source.store, embedding, entries)) for source in sources]
+        sources = [
+            replace(source, store=self._opened(source.store, embedding, entries))
+            for source in sources
+        ]
         self.stores = tuple(source.store for source in sources if isinstance(source.store, Store))
         self.engine = RouteEngine(
             options,
             calibration if isinstance(calibration, Calibration) else fit.maps(shipped()),
-            IndexCache(catalogue, self._tools_of(sources, catalogue), tuple(capabilities), options.cached_tenants),
+            IndexCache(
+                catalogue,
+                self._tools_of(sources, catalogue),
+                tuple(capabilities),
+                options.cached_tenants,
+            ),
             ExperienceCache(self.store, options.cached_tenants, options.experience_days),
             embedding,
             models_of_route,
@@ -158,7 +174,9 @@ class Router:
             "same catalogue, store and Options"
         )
 
-    def _opened(self, place: Store | str | Path, embedding: Embedding, entries: Mapping[str, str] | None) -> Store:
+    def _opened(
+        self, place: Store | str | Path, embedding: Embedding, entries: Mapping[str, str] | None
+    ) -> Store:
         """Return a given Store, or open the place. Only the first one is restricted to the entries."""
         if isinstance(place, Store):
             return place
@@ -191,12 +209,18 @@ class Router:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         now(self.aclose())
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.aclose()
 
@@ -340,7 +364,13 @@ class Router:
         if vector is None:
             return outcome
         telemetry.learnt(outcome)
-        logger.info("outcome recorded for %s: %d tools used, ok: %s, source %s", tenant, len(outcome.used), ok, source)
+        logger.info(
+            "outcome recorded for %s: %d tools used, ok: %s, source %s",
+            tenant,
+            len(outcome.used),
+            ok,
+            source,
+        )
         if vector.any():
             text = masked(query) if self.options.experience == "texts" else ""
             await self.engine.experience.keep(tenant, replace(outcome, query=text), vector)
@@ -349,7 +379,9 @@ class Router:
     record_sync = waiting(record)
     """`record` for programs without an event loop."""
 
-    async def _studied(self, outcome: Outcome, tenant: str, learns: bool) -> tuple[Outcome, Vector | None]:
+    async def _studied(
+        self, outcome: Outcome, tenant: str, learns: bool
+    ) -> tuple[Outcome, Vector | None]:
         """Return the Outcome with its tools' definitions and its evaluation by routing, and its vector.
 
         The evaluation is not kept while the write waits. Otherwise each of many Outcomes would be compared with another

@@ -41,7 +41,9 @@ async def find(router: Router, request: RouteRequest, before: Findings, activity
         activity: The name of the activity.
     """
     pipeline = router.pipeline
-    skips = tuple(name for name in (*_STAGES, names.SEMANTIC_FALLBACK) if not _stage_of(pipeline, name))
+    skips = tuple(
+        name for name in (*_STAGES, names.SEMANTIC_FALLBACK) if not _stage_of(pipeline, name)
+    )
     stage = _stage_of(pipeline, activity)
     if not stage:
         return replace(before, skips=skips)
@@ -60,7 +62,9 @@ async def find(router: Router, request: RouteRequest, before: Findings, activity
     )
 
 
-async def merge(router: Router, request: RouteRequest, before: Findings, keyword_alone: str = "") -> Decision:
+async def merge(
+    router: Router, request: RouteRequest, before: Findings, keyword_alone: str = ""
+) -> Decision:
     """Return the Decision from the findings of all stages.
 
     Args:

@@ -35,7 +35,10 @@ class StoreWithCatalogue:
     """
 
     def __init__(
-        self, store: Store | Sources, catalogue: Catalogue | str | Path, embedder: Callable[[], Embedder]
+        self,
+        store: Store | Sources,
+        catalogue: Catalogue | str | Path,
+        embedder: Callable[[], Embedder],
     ) -> None:
         self._store = store
         self._catalogue = catalogue
@@ -79,7 +82,9 @@ class StoreWithCatalogue:
                 self._catalogue = Catalogue.read(self._catalogue)
             return self._catalogue
 
-    def _vectors_of(self, catalogue: Catalogue, of_store: Stored, shared: Catalogue) -> Vectors | None:
+    def _vectors_of(
+        self, catalogue: Catalogue, of_store: Stored, shared: Catalogue
+    ) -> Vectors | None:
         """Return the vectors of the catalogue's tools, in its order. None: they are embedded later."""
         if len(of_store.catalogue) and of_store.vectors is None:
             return None

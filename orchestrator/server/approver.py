@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp import MCPError
-from mcp.types import CallToolRequestParams, ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+from mcp.types import (
+    CallToolRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
+)
 
 from orchestrator.common.lines import as_json
 from orchestrator.errors import ToolrouteError
@@ -105,7 +110,13 @@ class _Asked:
         if not self.choices:
             return {"type": "object", "properties": {}}
         labels = [_CHOICES[choice] for choice in self.choices]
-        allow = {"type": "string", "title": "Allow", "enum": [*self.choices], "enumNames": labels, "default": _ONCE}
+        allow = {
+            "type": "string",
+            "title": "Allow",
+            "enum": [*self.choices],
+            "enumNames": labels,
+            "default": _ONCE,
+        }
         return {"type": "object", "properties": {"allow": allow}}
 
 
@@ -179,7 +190,10 @@ class Approver:
         shown = current().shown(tool)
         marks = {*self._sessions.get(who, ()), *allowed.values()}
         # In a terminal the whole tool is allowed.
-        if any(not needs_approval(shown, policy, mark=mark(form, entry), allowed=marks) for form in (shown, tool)):
+        if any(
+            not needs_approval(shown, policy, mark=mark(form, entry), allowed=marks)
+            for form in (shown, tool)
+        ):
             return True
         if shown.key not in allowed:
             return False
@@ -198,7 +212,9 @@ class Approver:
         elif choice == "this tool":
             Approvals(who.tenant).allow([tool], entry)
         elif choice == "this server":
-            Approvals(who.tenant).allow(await self._gateway.servers(who.tenant).tools_beside(tool), entry)
+            Approvals(who.tenant).allow(
+                await self._gateway.servers(who.tenant).tools_beside(tool), entry
+            )
 
     async def _answer(self, context: Context, params: CallToolRequestParams, asked: _Asked) -> Any:
         capabilities = context.session.client_capabilities
@@ -210,7 +226,9 @@ class Approver:
         if is_modern(context):
             return _answer_in_request(params, asked)
         try:
-            return await context.session.elicit_form(asked.question, asked.schema, context.request_id)
+            return await context.session.elicit_form(
+                asked.question, asked.schema, context.request_id
+            )
         except MCPError:  # The client declared that it can ask, and it cannot.
             raise self._cannot_ask(asked) from None
 
@@ -219,7 +237,9 @@ class Approver:
         why = "it may change something"
         if asked.policy is Approve.ALWAYS:
             why = "every call needs approval here"
-            remedy = "Use a client that can ask you, or change `approve` or `--approve` of this gateway"
+            remedy = (
+                "Use a client that can ask you, or change `approve` or `--approve` of this gateway"
+            )
         elif is_quarantined(asked.tool):
             read = self._command(asked.tenant, "tools", "changes")
             accept = self._command(asked.tenant, "tools", "accept", known_key)
@@ -268,7 +288,9 @@ def _answer_in_request(params: CallToolRequestParams, asked: _Asked) -> Any:
     name = f"approve-{call_digest(asked.tool, asked.arguments)}"
     answer = (params.input_responses or {}).get(name)
     if answer is None:
-        question = ElicitRequest(params=ElicitRequestFormParams(message=asked.question, requested_schema=asked.schema))
+        question = ElicitRequest(
+            params=ElicitRequestFormParams(message=asked.question, requested_schema=asked.schema)
+        )
         raise InputRequired(InputRequiredResult(input_requests={name: question}))
     return answer
 

@@ -61,7 +61,9 @@ class OpenApps:
     def servers(self, who: Conversation) -> list[str]:
         return sorted(self._servers.get(who, ()))
 
-    def key_of(self, name: str, who: Conversation, offers: Mapping[str, Offer], tools: Mapping[str, Tool]) -> str:
+    def key_of(
+        self, name: str, who: Conversation, offers: Mapping[str, Offer], tools: Mapping[str, Tool]
+    ) -> str:
         """Return the key of the tool that an app calls by its plain name.
 
         Args:
@@ -77,11 +79,14 @@ class OpenApps:
         callable_keys = [
             key
             for key in keys
-            if key in tools and is_visible_to("app", tools[key], offers.get(tools[key].server, Offer()))
+            if key in tools
+            and is_visible_to("app", tools[key], offers.get(tools[key].server, Offer()))
         ]
         if len(callable_keys) == 1:
             return callable_keys[0]
         if callable_keys:
             several = " and ".join(callable_keys)
             raise UnknownTool(f"the tool {name!r} may be {several}: give one of these keys")
-        raise UnknownTool(f"the open app's server has no tool {name!r} for apps: an app calls its own server's tools")
+        raise UnknownTool(
+            f"the open app's server has no tool {name!r} for apps: an app calls its own server's tools"
+        )

@@ -61,7 +61,9 @@ class PendingConnections:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._groups: defaultdict[_Group, dict[_TimedConnection, asyncio.TimerHandle]] = defaultdict(dict)
+        self._groups: defaultdict[_Group, dict[_TimedConnection, asyncio.TimerHandle]] = (
+            defaultdict(dict)
+        )
 
     def add(self, connection: "_TimedConnection") -> None:
         """Give a connection its time for a request. Over the limit, close another one."""
@@ -130,7 +132,10 @@ def close_refused(app: Any) -> Any:
 
     async def closing_app(scope: Any, receive: Any, send: Any) -> None:
         async def sent(message: Any) -> None:
-            if message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST:
+            if (
+                message["type"] == "http.response.start"
+                and message["status"] >= HTTPStatus.BAD_REQUEST
+            ):
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
             await send(message)
 
@@ -142,7 +147,11 @@ def close_refused(app: Any) -> Any:
 @contextmanager
 def log_rate_limit() -> Iterator[None]:
     """Log messages of one kind once a minute at most, because strangers can cause any number of them."""
-    limits = [(handler, _LogRateLimit()) for handler in (*logging.getLogger().handlers, logging.lastResort) if handler]
+    limits = [
+        (handler, _LogRateLimit())
+        for handler in (*logging.getLogger().handlers, logging.lastResort)
+        if handler
+    ]
     for handler, limit in limits:
         handler.addFilter(limit)
     try:

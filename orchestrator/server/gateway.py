@@ -109,12 +109,24 @@ class Gateway:
         """Return the tenant's servers."""
         if tenant not in self._tenants:
             self._tenants[tenant] = TenantServers(
-                tenant, self.config, self.store, self._router, self.clients, self._note, self._limits
+                tenant,
+                self.config,
+                self.store,
+                self._router,
+                self.clients,
+                self._note,
+                self._limits,
             )
         return self._tenants[tenant]
 
     async def search(
-        self, tenant: str, query: str, limit: int, hint: RouteHint, actor: str = "", session: str = ""
+        self,
+        tenant: str,
+        query: str,
+        limit: int,
+        hint: RouteHint,
+        actor: str = "",
+        session: str = "",
     ) -> dict[str, Any]:
         """Return the best tools for a task as JSON.
 
@@ -133,7 +145,9 @@ class Gateway:
     async def describe(self, tenant: str, keys: Sequence[str], actor: str = "") -> dict[str, Any]:
         """Return the complete definitions of the tenant's tools as JSON. Raises UnknownTool if all are unknown."""
         await self.follow()
-        return await self._search.describe(self.servers(tenant), Conversation(tenant, actor, ""), keys)
+        return await self._search.describe(
+            self.servers(tenant), Conversation(tenant, actor, ""), keys
+        )
 
     async def call(
         self,
@@ -164,8 +178,12 @@ class Gateway:
             InvalidArguments: The arguments do not fit. `allow` and `Connections.call` may raise further errors.
         """
         await self.follow()
-        request = CallRequest(key=key, arguments=arguments, meta=meta or {}, allow=allow, on_progress=on_progress)
-        return await self._calls.call(self.servers(tenant), Conversation(tenant, actor, session), request)
+        request = CallRequest(
+            key=key, arguments=arguments, meta=meta or {}, allow=allow, on_progress=on_progress
+        )
+        return await self._calls.call(
+            self.servers(tenant), Conversation(tenant, actor, session), request
+        )
 
     async def states(self, tenant: str) -> list[dict[str, Any]]:
         """Return the state of the tenant's servers: state, tools, idle time, last error."""
@@ -205,7 +223,9 @@ class Gateway:
         missing = await self.servers(tenant).missing(keys)
         self._reported_missing.update(missing)
         for key in missing:
-            self._note(f"{profile.source}: profile {profile.name!r}: its server has no tool {key!r}: correct the name")
+            self._note(
+                f"{profile.source}: profile {profile.name!r}: its server has no tool {key!r}: correct the name"
+            )
 
     async def ready(self) -> bool:
         """Return True if the store answers."""
@@ -231,7 +251,9 @@ class Gateway:
         for servers in self._tenants.values():
             await servers.renew(config)
         for tenant in self.clients.tenants:
-            await self.clients.publish(tenant, ToolsListChanged(), ResourcesListChanged(), PromptsListChanged())
+            await self.clients.publish(
+                tenant, ToolsListChanged(), ResourcesListChanged(), PromptsListChanged()
+            )
 
     async def _watch(self) -> None:
         """Use a changed configuration also between requests, so that connected clients are notified."""

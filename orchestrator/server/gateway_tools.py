@@ -38,7 +38,9 @@ class SearchArguments(BaseModel):
 
 def _decoded(arguments: Any) -> Any:
     """Read an object's JSON text, which models also write, and null for no arguments."""
-    return read_arguments("call_tool", arguments) if isinstance(arguments, str | None) else arguments
+    return (
+        read_arguments("call_tool", arguments) if isinstance(arguments, str | None) else arguments
+    )
 
 
 class CallArguments(BaseModel):
@@ -80,7 +82,9 @@ def parsed(model: type[M], arguments: Mapping[str, Any]) -> M:
         problem = f"{first_problem(error)}; it takes: {', '.join(model.model_fields)}"
         first = error.errors()[0]
         if model is CallArguments and first["type"] == "extra_forbidden":
-            problem = f"unknown field {first['loc'][0]}: put the tool's own arguments under `arguments`"
+            problem = (
+                f"unknown field {first['loc'][0]}: put the tool's own arguments under `arguments`"
+            )
         raise InvalidArguments(problem) from None
 
 
@@ -92,7 +96,11 @@ def pinned_tool(name: str, tool: Tool, meta: dict[str, Any] | None) -> McpTool:
         tool: The tool as the profile shows it.
         meta: The server's `_meta` for the client.
     """
-    hints = {f"{hint}_hint": value for hint, value in asdict(tool.annotations).items() if value is not None}
+    hints = {
+        f"{hint}_hint": value
+        for hint, value in asdict(tool.annotations).items()
+        if value is not None
+    }
     return McpTool(
         name=name,
         title=tool.title or None,

@@ -93,10 +93,16 @@ class Handlers:
         add("prompts/get", GetPromptRequestParams, self.get_prompt)
         add("completion/complete", CompleteRequestParams, self.complete)
         add("logging/setLevel", SetLevelRequestParams, self.set_level)
-        server.add_notification_handler("notifications/initialized", NotificationParams, self.initialized)
-        server.add_notification_handler("notifications/roots/list_changed", NotificationParams, self.roots_changed)
+        server.add_notification_handler(
+            "notifications/initialized", NotificationParams, self.initialized
+        )
+        server.add_notification_handler(
+            "notifications/roots/list_changed", NotificationParams, self.roots_changed
+        )
 
-    async def answered(self, context: Context, params: Any, answer: Callable[[], Awaitable[R]]) -> Any:
+    async def answered(
+        self, context: Context, params: Any, answer: Callable[[], Awaitable[R]]
+    ) -> Any:
         """Return the answer to a request. Servers may ask its client meanwhile.
 
         Args:
@@ -135,14 +141,18 @@ class Handlers:
         return await self.answered(context, params, _raising_mcp(answer))
 
     async def list_prompts(self, context: Context, _: Any) -> ListPromptsResult:
-        return ListPromptsResult(prompts=offers.prompts(await self._prompt_offers(self.caller(context).tenant)))
+        return ListPromptsResult(
+            prompts=offers.prompts(await self._prompt_offers(self.caller(context).tenant))
+        )
 
     async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> Any:
         who = self.caller(context)
 
         async def answer() -> Any:
             found = await self._prompt_offers(who.tenant)
-            with self._audited(who, "prompt", name=params.name, arguments=params.arguments) as fields:
+            with self._audited(
+                who, "prompt", name=params.name, arguments=params.arguments
+            ) as fields:
                 server, name = offers.located_prompt(params.name, found)
                 fields["server"] = server
                 pool = self._gateway.servers(who.tenant).pool
@@ -172,7 +182,9 @@ class Handlers:
             self._unfollow(tenant, subscribed.pop(params.uri))
         return EmptyResult()
 
-    async def listen(self, context: Context, params: SubscriptionsListenRequestParams) -> SubscriptionsListenResult:
+    async def listen(
+        self, context: Context, params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
         """Send the events that a client of 2026-07-28 asks for, for as long as it listens."""
         tenant = self.caller(context).tenant
         followed = list[ServerResource]()
@@ -209,13 +221,19 @@ class Handlers:
         """Return the offers of the servers whose prompts the profile shows."""
         return await self._gateway.offers(tenant) if current().spec.prompts else {}
 
-    def _audited(self, who: Conversation, event: str, **asked: Any) -> AbstractContextManager[dict[str, Any]]:
+    def _audited(
+        self, who: Conversation, event: str, **asked: Any
+    ) -> AbstractContextManager[dict[str, Any]]:
         """Write a line with a digest of the request's values, because a URI may contain anything."""
-        entry = Entry(event=event, tenant=who.tenant, actor=who.actor, arguments=arguments_digest(asked))
+        entry = Entry(
+            event=event, tenant=who.tenant, actor=who.actor, arguments=arguments_digest(asked)
+        )
         return self._gateway.audit.request(entry)
 
     def _subscribed(self, tenant: str, context: Context) -> dict[str, ServerResource]:
-        return self._gateway.clients.subscribed(context, lambda resource: self._unfollow(tenant, resource))
+        return self._gateway.clients.subscribed(
+            context, lambda resource: self._unfollow(tenant, resource)
+        )
 
     async def _follow(self, tenant: str, uri: str) -> ServerResource:
         resource = offers.located(uri, await self._resource_offers(tenant))

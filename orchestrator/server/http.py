@@ -121,7 +121,9 @@ class _Profiled:
                 HTTPStatus.FORBIDDEN,
             )
         elif of_path and of_path not in self._profiles():
-            endpoint = PlainTextResponse(f"unknown profile {of_path!r:.80}: check the address", HTTPStatus.NOT_FOUND)
+            endpoint = PlainTextResponse(
+                f"unknown profile {of_path!r:.80}: check the address", HTTPStatus.NOT_FOUND
+            )
         await endpoint(scope, receive, send)
 
 
@@ -174,7 +176,8 @@ async def serve_http(
     server = Stoppable(config)
     on_signals(lambda: setattr(server, "should_exit", True))
     with contextlib.closing(listening), concurrency_limit.log_rate_limit():
-        await asyncio.sleep(0)  # A Ctrl-C that came before ends it here, not in the midst of uvicorn's start.
+        # A Ctrl-C that came before ends it here, not in the midst of uvicorn's start.
+        await asyncio.sleep(0)
         await server.serve([listening])
 
 
@@ -189,7 +192,12 @@ def _listen(host: str, port: int) -> socket.socket:
             f"--host {host!r} is not an address: give 127.0.0.1, or 0.0.0.0 for all interfaces"
         ) from None
     except OSError as error:
-        why, _, _ = (error.strerror or str(error)).partition(" (while")  # Python adds the address, which stands here.
+        # Python adds the address, which stands here.
+        why, _, _ = (error.strerror or str(error)).partition(" (while")
         is_taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
-        remedy = "give another --port, or --port 0 for any free one" if is_taken else "give another --host"
+        remedy = (
+            "give another --port, or --port 0 for any free one"
+            if is_taken
+            else "give another --host"
+        )
         raise InvalidConfig(f"cannot listen on {host}:{port} ({why}): {remedy}") from None

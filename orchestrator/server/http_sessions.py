@@ -42,14 +42,18 @@ class BoundedSessions:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         sessions = self._sessions[scope["user"].access_token.client_id]
         method = scope["method"]
-        if method == "GET" and sum(session.in_progress["GET"] for session in sessions.values()) >= self._limit:
+        if (
+            method == "GET"
+            and sum(session.in_progress["GET"] for session in sessions.values()) >= self._limit
+        ):
             problem = f"too many streams: {self._limit} are open, which is the limit; close one"
             await PlainTextResponse(problem, HTTPStatus.SERVICE_UNAVAILABLE)(scope, receive, send)
             return
         session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         session = _Session(scope)
         if session_id in sessions:
-            session = sessions[session_id] = sessions.pop(session_id)  # Last, as the one that was used last.
+            # Last, as the one that was used last.
+            session = sessions[session_id] = sessions.pop(session_id)
 
         async def watched(message: Any) -> None:
             new_id = _new_session_id(message) if not session_id else None
@@ -76,7 +80,10 @@ class BoundedSessions:
         surplus = max(0, len(sessions) - self._limit)
         idle = [session_id for session_id, session in sessions.items() if self._is_idle(session)]
         for session_id in idle[:surplus]:
-            headers = [(b"host", b"127.0.0.1"), (MCP_SESSION_ID_HEADER.encode(), session_id.encode())]
+            headers = [
+                (b"host", b"127.0.0.1"),
+                (MCP_SESSION_ID_HEADER.encode(), session_id.encode()),
+            ]
             scope = {**sessions.pop(session_id).scope, "method": "DELETE", "headers": headers}
             await self._manager.handle_request(scope, _no_body, _no_body)
 

@@ -79,7 +79,11 @@ class InitialSync:
         """List the missing servers: at first, and again after a failure or a sign-in."""
         has_signed_in = self._sign_ins != sign_ins.stamp()
         is_first = self._listing is None
-        is_due = self._listing is not None and self._listing.done() and (has_signed_in or now >= self._retry_at)
+        is_due = (
+            self._listing is not None
+            and self._listing.done()
+            and (has_signed_in or now >= self._retry_at)
+        )
         if is_first or (is_due and not self._complete):
             if is_first or has_signed_in:
                 self._wait_until = now + _WAIT_S
@@ -93,7 +97,8 @@ class InitialSync:
             if self._missing:
                 missing = list(self._missing)
                 await sync(self._pool, self._store, self._tenant, self._on_report, missing)
-                self._pool.release(missing)  # From here on a server is connected when one of its tools is called.
+                # From here on a server is connected when one of its tools is called.
+                self._pool.release(missing)
             self._complete = not self._missing
         except ToolrouteError as error:
             self._note(f"listing the servers failed: {error}")

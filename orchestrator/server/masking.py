@@ -37,7 +37,9 @@ def masking(fixed: Mapping[str, Any]) -> Iterator[Callable[[Answered], Answered]
     try:
         yield masked
     except ToolrouteError as error:
-        error.args = tuple(secrets.redact(own) if isinstance(own, str) else own for own in error.args)
+        error.args = tuple(
+            secrets.redact(own) if isinstance(own, str) else own for own in error.args
+        )
         raise
 
 

@@ -34,14 +34,19 @@ Offers = Mapping[str, Offer]
 def resources(offers: Offers) -> list[Resource]:
     """Return the servers' resources with URIs that include the server's name."""
     items = _by_server({server: offer.resources for server, offer in offers.items()})
-    return [Resource.model_validate({**item, "uri": shown_uri(server, item["uri"])}) for server, item in items]
+    return [
+        Resource.model_validate({**item, "uri": shown_uri(server, item["uri"])})
+        for server, item in items
+    ]
 
 
 def templates(offers: Offers) -> list[ResourceTemplate]:
     """Return the servers' resource templates, which include the server's name."""
     items = _by_server({server: offer.templates for server, offer in offers.items()})
     return [
-        ResourceTemplate.model_validate({**item, "uriTemplate": shown_uri(server, item["uriTemplate"])})
+        ResourceTemplate.model_validate(
+            {**item, "uriTemplate": shown_uri(server, item["uriTemplate"])}
+        )
         for server, item in items
     ]
 
@@ -49,7 +54,10 @@ def templates(offers: Offers) -> list[ResourceTemplate]:
 def prompts(offers: Offers) -> list[Prompt]:
     """Return the servers' prompts with names that include the server's name."""
     items = _by_server({server: offer.prompts for server, offer in offers.items()})
-    return [Prompt.model_validate({**item, "name": f"{server}:{item['name']}"}) for server, item in items]
+    return [
+        Prompt.model_validate({**item, "name": f"{server}:{item['name']}"})
+        for server, item in items
+    ]
 
 
 def _by_server(lists: Mapping[str, Items]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -65,10 +73,15 @@ def located(uri: str, offers: Offers) -> tuple[str, str]:
     if parts is not None and parts[0] in offers:
         return parts
     servers = [
-        server for server, offer in offers.items() if any(resource["uri"] == uri for resource in offer.resources)
+        server
+        for server, offer in offers.items()
+        if any(resource["uri"] == uri for resource in offer.resources)
     ]
     if len(servers) != 1:
-        raise MCPError(INVALID_PARAMS, f"unknown resource {uri}: use a URI from resources/list or from a result")
+        raise MCPError(
+            INVALID_PARAMS,
+            f"unknown resource {uri}: use a URI from resources/list or from a result",
+        )
     return servers[0], uri
 
 
@@ -90,13 +103,17 @@ async def read(pool: Connections, server: str, uri: str) -> ReadResourceResult:
     """
     result, secrets = await pool.request(server, lambda client: client.read_resource(uri))
     contents: list[Any] = [
-        content.model_copy(update={**_redacted(content, secrets), "uri": shown_uri(server, content.uri)})
+        content.model_copy(
+            update={**_redacted(content, secrets), "uri": shown_uri(server, content.uri)}
+        )
         for content in result.contents
     ]
     return ReadResourceResult(contents=contents, _meta=answer_meta(result.meta, secrets) or None)
 
 
-async def get_prompt(pool: Connections, server: str, name: str, arguments: dict[str, str] | None) -> GetPromptResult:
+async def get_prompt(
+    pool: Connections, server: str, name: str, arguments: dict[str, str] | None
+) -> GetPromptResult:
     """Get a prompt from its server.
 
     Args:
@@ -116,7 +133,9 @@ async def get_prompt(pool: Connections, server: str, name: str, arguments: dict[
     )
 
 
-async def complete(pool: Connections, params: CompleteRequestParams, offers: Offers) -> CompleteResult:
+async def complete(
+    pool: Connections, params: CompleteRequestParams, offers: Offers
+) -> CompleteResult:
     """Complete an argument of a prompt or a resource template. A server without completions is not connected.
 
     Args:
@@ -135,7 +154,9 @@ async def complete(pool: Connections, params: CompleteRequestParams, offers: Off
         return CompleteResult(completion=Completion(values=[]))
     argument = {"name": params.argument.name, "value": params.argument.value}
     arguments = params.context.arguments if params.context else None
-    result, secrets = await pool.request(server, lambda client: client.complete(own_reference, argument, arguments))
+    result, secrets = await pool.request(
+        server, lambda client: client.complete(own_reference, argument, arguments)
+    )
     result.completion.values = [secrets.redact(value) for value in result.completion.values]
     return result
 

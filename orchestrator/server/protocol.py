@@ -10,11 +10,23 @@ from importlib.metadata import version
 from typing import Any
 
 from mcp.server.lowlevel import Server
-from mcp.types import CallToolRequestParams, CallToolResult, InputRequiredResult, ListToolsResult, TextContent
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    InputRequiredResult,
+    ListToolsResult,
+    TextContent,
+)
 from mcp.types import Tool as McpTool
 
 from orchestrator.catalogue.tokens import compact
-from orchestrator.errors import Busy, InvalidArguments, ServerUnavailable, ToolrouteError, Unauthorised
+from orchestrator.errors import (
+    Busy,
+    InvalidArguments,
+    ServerUnavailable,
+    ToolrouteError,
+    Unauthorised,
+)
 from orchestrator.mcp.calls import OnProgress
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.server_requests import ASKER
@@ -78,13 +90,16 @@ def make_server(
         return conversation_of(context, tenant or token_tenant(context))
 
     handlers = Handlers(gateway, caller)
-    tools = ToolHandlers(gateway, handlers, Approver(gateway, approve, options), ConcurrentCalls(most_calls))
+    tools = ToolHandlers(
+        gateway, handlers, Approver(gateway, approve, options), ConcurrentCalls(most_calls)
+    )
     # A client that a token or path confines to a profile learns no names of other servers.
     names_servers = bool(tenant or profile or not gateway.config.profiles)
     server = GatewayServer(
         "toolroute",
         version=version("toolroute"),
-        instructions=_INSTRUCTIONS + (_servers_sentence(gateway.config, profile) if names_servers else ""),
+        instructions=_INSTRUCTIONS
+        + (_servers_sentence(gateway.config, profile) if names_servers else ""),
         on_list_tools=tools.list_tools,
         on_call_tool=tools.call_tool,
     )
@@ -94,7 +109,11 @@ def make_server(
 
 def _servers_sentence(config: McpConfig, profile: str) -> str:
     """Return a sentence with the names of the servers, or of those in the profile."""
-    names = [name for name in sorted(config.servers) if not profile or config.profiles[profile].has_server(name)]
+    names = [
+        name
+        for name in sorted(config.servers)
+        if not profile or config.profiles[profile].has_server(name)
+    ]
     if not names:
         return ""
     unnamed = len(names) - _MAX_NAMED_SERVERS
@@ -113,7 +132,9 @@ class ConcurrentCalls:
     def slot(self, tenant: str) -> Iterator[None]:
         """Count a call while it runs. Raises Busy over the limit."""
         if self._in_progress[tenant] >= self._limit:
-            raise Busy(f"tenant {tenant!r} has reached its limit of {self._limit} concurrent calls: call again later")
+            raise Busy(
+                f"tenant {tenant!r} has reached its limit of {self._limit} concurrent calls: call again later"
+            )
         self._in_progress[tenant] += 1
         try:
             yield
@@ -125,7 +146,11 @@ class ToolHandlers:
     """Answers `tools/list` and `tools/call`."""
 
     def __init__(
-        self, gateway: Gateway, handlers: Handlers, approver: Approver, concurrent_calls: ConcurrentCalls
+        self,
+        gateway: Gateway,
+        handlers: Handlers,
+        approver: Approver,
+        concurrent_calls: ConcurrentCalls,
     ) -> None:
         self._gateway = gateway
         self._handlers = handlers
@@ -154,20 +179,26 @@ class ToolHandlers:
             for name, tool in pinned.items()
         ]
 
-    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+    async def call_tool(
+        self, context: Context, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
         try:
             who = self._handlers.caller(context)
             self._rates.take(http_scope(context))
             with self._concurrent_calls.slot(who.tenant):
                 answer = partial(self._answer, who, context, params)
-                result: CallToolResult | InputRequiredResult = await self._handlers.answered(context, params, answer)
+                result: CallToolResult | InputRequiredResult = await self._handlers.answered(
+                    context, params, answer
+                )
                 return result
         except InputRequired as question:
             return question.result
         except ToolrouteError as error:
             return _text(f"{type(error).__name__}: {error_for_model(str(error))}", is_error=True)
 
-    async def _answer(self, who: Conversation, context: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def _answer(
+        self, who: Conversation, context: Context, params: CallToolRequestParams
+    ) -> CallToolResult:
         name = params.name
         arguments = params.arguments or {}
         pinned = (await self._gateway.pinned(who.tenant)).get(name)
@@ -192,12 +223,18 @@ class ToolHandlers:
         if not opened:
             return name
         servers = self._gateway.servers(who.tenant)
-        return self._gateway.apps.key_of(name, who, await servers.offers(opened), await servers.tools_of(opened))
+        return self._gateway.apps.key_of(
+            name, who, await servers.offers(opened), await servers.tools_of(opened)
+        )
 
     async def _read_result(self, who: Conversation, asked: ReadArguments) -> str:
-        with self._gateway.audit.request(Entry(event="result", tenant=who.tenant, actor=who.actor)) as fields:
+        with self._gateway.audit.request(
+            Entry(event="result", tenant=who.tenant, actor=who.actor)
+        ) as fields:
             # In a thread: a result may be large, and others are served meanwhile.
-            part = await asyncio.to_thread(self._gateway.results.read, (who.tenant, who.actor), asked)
+            part = await asyncio.to_thread(
+                self._gateway.results.read, (who.tenant, who.actor), asked
+            )
             fields["result"] = "ok"
             fields["bytes"] = len(part)
         return part
@@ -205,7 +242,9 @@ class ToolHandlers:
     async def _search(self, who: Conversation, asked: SearchArguments) -> dict[str, Any]:
         """Return the matches for a query, the definitions of the named tools, or both."""
         if not (asked.query or asked.describe):
-            raise InvalidArguments("query is empty: write the task in words, or name tools in `describe`")
+            raise InvalidArguments(
+                "query is empty: write the task in words, or name tools in `describe`"
+            )
         described: dict[str, Any] = {}
         if asked.describe:
             described = await self._gateway.describe(who.tenant, asked.describe, who.actor)
@@ -220,7 +259,12 @@ class ToolHandlers:
         return found
 
     async def _call(
-        self, who: Conversation, context: Context, params: CallToolRequestParams, key: str, arguments: dict[str, Any]
+        self,
+        who: Conversation,
+        context: Context,
+        params: CallToolRequestParams,
+        key: str,
+        arguments: dict[str, Any],
     ) -> CallToolResult:
         """Call a server's tool. If the server refused the credentials, call it again after a sign-in."""
         call = partial(
@@ -232,11 +276,16 @@ class ToolHandlers:
             session=who.session,
             allow=partial(self._approver.allow, who, context, params),
             meta=dict(context.meta or {}),
-            on_progress=_progress_to(ASKER.get()) if "progress_token" in (context.meta or {}) else None,
+            on_progress=_progress_to(ASKER.get())
+            if "progress_token" in (context.meta or {})
+            else None,
         )
         try:
             return await call()
-        except (Unauthorised, ServerUnavailable):  # ServerUnavailable: the server could not even be listed.
+        except (
+            Unauthorised,
+            ServerUnavailable,
+        ):  # ServerUnavailable: the server could not even be listed.
             if not await has_signed_in(self._gateway, who.tenant, context, params, key):
                 raise
         return await call()

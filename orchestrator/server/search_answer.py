@@ -27,7 +27,11 @@ _MAX_ICON_CHARACTERS = 500
 def complete_definition(tool: Tool, offer: Offer) -> dict[str, Any]:
     """Return a tool's complete definition."""
     aside = offer.tools.get(tool.name, {})
-    icons = [icon for icon in aside.get("icons", ()) if len(str(icon.get("src", ""))) <= _MAX_ICON_CHARACTERS]
+    icons = [
+        icon
+        for icon in aside.get("icons", ())
+        if len(str(icon.get("src", ""))) <= _MAX_ICON_CHARACTERS
+    ]
     definition = {
         **callable_definition(tool),
         "output_schema": definition_for_model(aside.get("outputSchema")),
@@ -95,7 +99,11 @@ def _type_name(schema: Any) -> str:
 
 
 def matches_shown(
-    matches: Sequence[Match], offers: Mapping[str, Offer], recommended: Collection[str], *, first_complete: bool
+    matches: Sequence[Match],
+    offers: Mapping[str, Offer],
+    recommended: Collection[str],
+    *,
+    first_complete: bool,
 ) -> list[dict[str, Any]]:
     """Return matches in compact form, and the first one with its definition if it fits.
 
@@ -122,7 +130,9 @@ def matches_shown(
         if ui:
             record["ui"] = ui
         if server in recommended and server not in introduced and offer.instructions:
-            record["server_instructions"], _ = cut(instructions_for_model(offer.instructions), _MAX_INSTRUCTION_TOKENS)
+            record["server_instructions"], _ = cut(
+                instructions_for_model(offer.instructions), _MAX_INSTRUCTION_TOKENS
+            )
         introduced.add(server)
         shown.append(record)
     return shown

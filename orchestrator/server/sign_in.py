@@ -4,7 +4,12 @@ import asyncio
 from typing import Any
 
 from mcp import MCPError
-from mcp.types import CallToolRequestParams, ElicitRequest, ElicitRequestURLParams, InputRequiredResult
+from mcp.types import (
+    CallToolRequestParams,
+    ElicitRequest,
+    ElicitRequestURLParams,
+    InputRequiredResult,
+)
 
 from orchestrator.common.digests import digest
 from orchestrator.common.lines import inline
@@ -46,7 +51,9 @@ def _can_show_links(context: Context) -> bool:
     return elicitation is not None and elicitation.url is not None and context.request is None
 
 
-async def _is_accepted(context: Context, params: CallToolRequestParams, message: str, url: str) -> bool:
+async def _is_accepted(
+    context: Context, params: CallToolRequestParams, message: str, url: str
+) -> bool:
     """Ask the client's user to open the link, in the way of the client's protocol."""
     question_id = digest(url, 16)
     answer: Any
@@ -54,7 +61,9 @@ async def _is_accepted(context: Context, params: CallToolRequestParams, message:
         answer = (params.input_responses or {}).get(question_id)
         if answer is None:
             request = ElicitRequestURLParams(message=message, url=url, elicitation_id=question_id)
-            raise InputRequired(InputRequiredResult(input_requests={question_id: ElicitRequest(params=request)}))
+            raise InputRequired(
+                InputRequiredResult(input_requests={question_id: ElicitRequest(params=request)})
+            )
     else:
         try:
             answer = await context.session.elicit_url(message, url, question_id, context.request_id)

@@ -25,7 +25,8 @@ async def serve_stdio(gateway: Gateway, server: Server[Any]) -> bool:
 
     stop = asyncio.Event()
     on_signals(stop.set)
-    await asyncio.sleep(0)  # An earlier Ctrl-C ends it here. Later it would end everything except the reading thread.
+    # An earlier Ctrl-C ends it here. Later it would end everything except the reading thread.
+    await asyncio.sleep(0)
     serving = asyncio.create_task(serve())
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

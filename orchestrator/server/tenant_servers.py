@@ -120,11 +120,14 @@ class TenantServers:
 
         Waits until the missing servers are listed, or only for the given one.
         """
-        initial_sync = self._initial_sync  # Another configuration may be taken over while it is waited for.
+        # Another configuration may be taken over while it is waited for.
+        initial_sync = self._initial_sync
         await initial_sync.listed(server)
         profile = current()
         # A server that is listed from here on is not among the matches, so its warning stays.
-        unlisted = {name: why for name, why in initial_sync.unlisted.items() if profile.has_server(name)}
+        unlisted = {
+            name: why for name, why in initial_sync.unlisted.items() if profile.has_server(name)
+        }
         await self._read_again(initial_sync)
         return unlisted
 
@@ -143,7 +146,9 @@ class TenantServers:
         snapshot = await asyncio.to_thread(self._store.snapshot, self.tenant)
         counts = {server: len(tools) for server, tools in snapshot.tools.items()}
         self.pool.restore(counts, snapshot.failures)
-        return [state.to_json() for state in self.pool.states() if current().has_server(state.server)]
+        return [
+            state.to_json() for state in self.pool.states() if current().has_server(state.server)
+        ]
 
     async def offers(self, servers: Iterable[str]) -> dict[str, Offer]:
         """Return the last listed offers of these servers."""
@@ -176,7 +181,9 @@ class TenantServers:
         key = profile.key(requested) or requested
         server, _ = split_key(key)
         if not profile.has_server(server):
-            raise UnknownTool(f"unknown tool {requested!r}: use `search`, and give the `tool` of a match")
+            raise UnknownTool(
+                f"unknown tool {requested!r}: use `search`, and give the `tool` of a match"
+            )
         unlisted = await self.unlisted(server)
         if server in unlisted:
             raise ServerUnavailable(
@@ -192,7 +199,9 @@ class TenantServers:
         shown_key = current_key if is_renamed else requested
         if current_key not in catalogue.positions or profile.key(shown_key) != current_key:
             hint = self._similar_tools(requested, catalogue)
-            raise UnknownTool(f"unknown tool {requested!r}{hint}: use `search`, and give the `tool` of a match")
+            raise UnknownTool(
+                f"unknown tool {requested!r}{hint}: use `search`, and give the `tool` of a match"
+            )
         tool = catalogue[current_key]
         self._require_callable(tool)
         return tool
@@ -209,8 +218,12 @@ class TenantServers:
         if self.can_call(tool):
             return
         is_mcp = tool.kind is Kind.MCP
-        why = "the configuration has no server of that name" if is_mcp else f"its kind is {tool.kind}"
-        raise UnknownTool(f"{tool.key!r} cannot be called through the gateway: {why}; use another match")
+        why = (
+            "the configuration has no server of that name" if is_mcp else f"its kind is {tool.kind}"
+        )
+        raise UnknownTool(
+            f"{tool.key!r} cannot be called through the gateway: {why}; use another match"
+        )
 
     def _similar_tools(self, requested: str, catalogue: Catalogue) -> str:
         """Return a hint with the tenant's tools that an unknown key may mean."""
@@ -224,7 +237,9 @@ class TenantServers:
     async def tools_of(self, servers: Collection[str]) -> dict[str, Tool]:
         """Return the tools of these servers that can be called, by key."""
         catalogue = await self._router.engine.catalogue(self.tenant)
-        return {tool.key: tool for tool in catalogue if tool.server in servers and self.can_call(tool)}
+        return {
+            tool.key: tool for tool in catalogue if tool.server in servers and self.can_call(tool)
+        }
 
     async def pinned(self) -> dict[str, Tool]:
         """Return the tools that the profile lists beside `search`, by their listed names."""
@@ -248,8 +263,16 @@ class TenantServers:
         """Return the tool with its server's present definition, quarantined if it is not the accepted one."""
         listed = await self.pool.list_again(tool.server)
         stored = await asyncio.to_thread(self._store.tool, self.tenant, tool.key) or tool
-        live = next((as_chosen(listed_tool, stored) for listed_tool in listed if listed_tool.name == tool.name), stored)
-        return as_judged(stored, live, self._store.change_policy)  # The store may not follow this server.
+        live = next(
+            (
+                as_chosen(listed_tool, stored)
+                for listed_tool in listed
+                if listed_tool.name == tool.name
+            ),
+            stored,
+        )
+        # The store may not follow this server.
+        return as_judged(stored, live, self._store.change_policy)
 
     async def differing(self, allowed: Tool, live: Tool) -> Tool | None:
         """Return the tool with its server's present definition, if it differs from the allowed one.
@@ -264,14 +287,22 @@ class TenantServers:
         profile = current()
         former_key = profile.shown_key(allowed.key)
         if not profile.has(live.key):
-            raise UnknownTool(f"the tool {former_key!r} no longer exists: use `search` to find another")
-        raise UnknownTool(f"the tool {former_key!r} was renamed to {profile.shown_key(live.key)!r}: use the new name")
+            raise UnknownTool(
+                f"the tool {former_key!r} no longer exists: use `search` to find another"
+            )
+        raise UnknownTool(
+            f"the tool {former_key!r} was renamed to {profile.shown_key(live.key)!r}: use the new name"
+        )
 
     async def tools_beside(self, tool: Tool) -> list[Tool]:
         """Return the present tools of the same server, including this one as given."""
         catalogue = await self._router.engine.catalogue(self.tenant)
         profile = current()
-        beside = [profile.shown(other) for other in catalogue if other.server == tool.server and profile.has(other.key)]
+        beside = [
+            profile.shown(other)
+            for other in catalogue
+            if other.server == tool.server and profile.has(other.key)
+        ]
         return [tool, *(other for other in beside if other.key != tool.key)]
 
     # --- events for the tenant's clients

@@ -43,7 +43,9 @@ class BearerTokens:
     """
 
     def __init__(self, tokens: Mapping[str, str], *, lasting: bool = False) -> None:
-        self._grants = {_digest(token): Grant(tenant=tenant, token="") for token, tenant in tokens.items()}
+        self._grants = {
+            _digest(token): Grant(tenant=tenant, token="") for token, tenant in tokens.items()
+        }
         self._lasting = lasting
 
     @classmethod
@@ -52,12 +54,16 @@ class BearerTokens:
         with reading(path, error=InvalidConfig):
             value = read_json(read_text(path, pipes=True))
         if not isinstance(value, dict) or not value:
-            raise InvalidConfig(f'{path}: give an object of tenants and their tokens: {{"org:42": "${{ACME_TOKEN}}"}}')
+            raise InvalidConfig(
+                f'{path}: give an object of tenants and their tokens: {{"org:42": "${{ACME_TOKEN}}"}}'
+            )
         environ = environment() if environ is None else environ
         tokens = cls({}, lasting=True)
         for tenant, entries in value.items():
             if not is_tenant(tenant):
-                raise InvalidConfig(f"{path}: unknown form of tenant {tenant!r}: give org:ID or user:ID")
+                raise InvalidConfig(
+                    f"{path}: unknown form of tenant {tenant!r}: give org:ID or user:ID"
+                )
             for entry in entries if isinstance(entries, list) else [entries]:
                 where = f"{path}: tenant {tenant!r}"
                 grant = _grant(where, tenant, entry)
@@ -80,7 +86,9 @@ class BearerTokens:
             return None
         subject = f"token {digest.hex()[:12]}" if self._lasting else None
         claims = {"profile": grant.profile, "calls_per_minute": grant.calls_per_minute}
-        return AccessToken(token=token, client_id=grant.tenant, scopes=[], subject=subject, claims=claims)
+        return AccessToken(
+            token=token, client_id=grant.tenant, scopes=[], subject=subject, claims=claims
+        )
 
     def _add(self, path: Path, grant: Grant, token: str) -> None:
         former = self._grants.setdefault(_digest(token), grant)

@@ -80,20 +80,29 @@ class ToolCalls:
         self._outcomes = outcomes
         self._audit = audit
 
-    async def call(self, servers: TenantServers, who: Conversation, request: CallRequest) -> "CallToolResult":
+    async def call(
+        self, servers: TenantServers, who: Conversation, request: CallRequest
+    ) -> "CallToolResult":
         """Call a tool of the tenant's present catalogue after its approval.
 
         Raises:
             UnknownTool: The tenant has no such tool.
             InvalidArguments: The arguments do not fit. `allow` and the connection may raise further errors.
         """
-        entry = Entry(event="call", tenant=who.tenant, actor=who.actor, arguments=arguments_digest(request.arguments))
+        entry = Entry(
+            event="call",
+            tenant=who.tenant,
+            actor=who.actor,
+            arguments=arguments_digest(request.arguments),
+        )
         try:
             chosen = await _chosen(servers, request)
         except ToolrouteError as error:
             # A name that is no tool's name may be any text, so it is not written down.
             key = request.key if isinstance(error, InvalidArguments) else ""
-            self._audit.note(replace(entry, tool=key, approval="not asked", result=type(error).__name__))
+            self._audit.note(
+                replace(entry, tool=key, approval="not asked", result=type(error).__name__)
+            )
             raise
         entry = replace(
             entry,
@@ -102,7 +111,10 @@ class ToolCalls:
             arguments=arguments_digest(chosen.arguments),
             decision=self._outcomes.search_of(who, chosen.tool.key),
         )
-        with self._outcomes.call(who, chosen.tool.key) as record_use, self._audit.request(entry) as fields:
+        with (
+            self._outcomes.call(who, chosen.tool.key) as record_use,
+            self._audit.request(entry) as fields,
+        ):
             if request.allow is not None:
                 tool, fields["approval"] = await _approved(servers, chosen, request.allow)
                 chosen = replace(chosen, tool=tool)
@@ -167,7 +179,11 @@ async def _approved(servers: TenantServers, chosen: _Chosen, allow: Allow) -> tu
 
 
 async def _send(
-    servers: TenantServers, request: CallRequest, chosen: _Chosen, fields: dict[str, Any], max_tokens: int
+    servers: TenantServers,
+    request: CallRequest,
+    chosen: _Chosen,
+    fields: dict[str, Any],
+    max_tokens: int,
 ) -> Answered:
     """Send the call to its server. A definition that has changed since the approval is approved again."""
 

@@ -29,7 +29,9 @@ _MAX_TOKENS = 8_000
 _REPEAT_AFTER_S = 600.0
 """Seconds after which a conversation is warned about the same server again."""
 _MAX_CONVERSATIONS = 1_000
-_GATEWAY_PREFIX = re.compile(r"\bmcp__\w*?toolroute\w*?__(?:(?:search|call_tool|read_result)\b)?", re.IGNORECASE)
+_GATEWAY_PREFIX = re.compile(
+    r"\bmcp__\w*?toolroute\w*?__(?:(?:search|call_tool|read_result)\b)?", re.IGNORECASE
+)
 """The name under which AI clients know the gateway's own tools, such as `mcp__toolroute__call_tool`."""
 
 
@@ -43,7 +45,9 @@ class ToolSearch:
         max_prewarmed: The maximum number of servers that are connected while the model thinks.
     """
 
-    def __init__(self, router: Router, outcomes: OutcomeRecorder, audit: AuditTrail, max_prewarmed: int) -> None:
+    def __init__(
+        self, router: Router, outcomes: OutcomeRecorder, audit: AuditTrail, max_prewarmed: int
+    ) -> None:
         self._router = router
         self._outcomes = outcomes
         self._audit = audit
@@ -77,7 +81,9 @@ class ToolSearch:
             )
         )
         offers = await servers.offers({match.tool.server for match in decision.matches})
-        usable = [match for match in decision.matches if _is_usable(match.tool, servers, offers, unlisted)]
+        usable = [
+            match for match in decision.matches if _is_usable(match.tool, servers, offers, unlisted)
+        ]
         fitting, too_long = capacity.fit(usable[:1], _MAX_TOKENS, capacity.definition_tokens)
         matches = [*(fitting or too_long), *usable[1:limit]]
         search_id = self._outcomes.searched(decision, {match.tool.key for match in matches}, who)
@@ -85,7 +91,9 @@ class ToolSearch:
             servers.offered.add(match.tool)
         servers.pool.warm(servers_to_prewarm(usable, self._max_prewarmed))
         ms = (time.perf_counter() - began) * 1000
-        self._audit.note(Entry(event="search", tenant=who.tenant, actor=who.actor, decision=search_id, ms=ms))
+        self._audit.note(
+            Entry(event="search", tenant=who.tenant, actor=who.actor, decision=search_id, ms=ms)
+        )
         return {
             **_answer(decision, matches, offers, first_complete=bool(fitting)),
             "warnings": [
@@ -95,13 +103,17 @@ class ToolSearch:
             ],
         }
 
-    async def describe(self, servers: TenantServers, who: Conversation, keys: Sequence[str]) -> dict[str, Any]:
+    async def describe(
+        self, servers: TenantServers, who: Conversation, keys: Sequence[str]
+    ) -> dict[str, Any]:
         """Return the complete definitions of tools within the token limit. A warning names each unknown tool.
 
         Raises:
             UnknownTool: All tools are unknown.
         """
-        with self._audit.request(Entry(event="describe", tenant=who.tenant, actor=who.actor)) as fields:
+        with self._audit.request(
+            Entry(event="describe", tenant=who.tenant, actor=who.actor)
+        ) as fields:
             tools, errors = await _known_tools(servers, keys)
             if errors and not tools:
                 raise errors[0]
@@ -135,17 +147,27 @@ class ServerWarnings:
         return new
 
 
-def _is_usable(tool: Tool, servers: TenantServers, offers: Mapping[str, Offer], unlisted: Mapping[str, str]) -> bool:
+def _is_usable(
+    tool: Tool, servers: TenantServers, offers: Mapping[str, Offer], unlisted: Mapping[str, str]
+) -> bool:
     """Return True if a client's model can call the tool.
 
     The stored tools of a server that is not listed yet belong to another entry of that name.
     """
     offer = offers.get(tool.server, Offer())
-    return servers.can_call(tool) and tool.server not in unlisted and is_visible_to("model", tool, offer)
+    return (
+        servers.can_call(tool)
+        and tool.server not in unlisted
+        and is_visible_to("model", tool, offer)
+    )
 
 
 def _answer(
-    decision: Decision, matches: Sequence[Match], offers: Mapping[str, Offer], *, first_complete: bool
+    decision: Decision,
+    matches: Sequence[Match],
+    offers: Mapping[str, Offer],
+    *,
+    first_complete: bool,
 ) -> dict[str, Any]:
     """Return a search's answer without its warnings, with the names that the profile shows."""
     profile = current()
@@ -173,16 +195,23 @@ def _too_long_warnings(matches: Sequence[Match]) -> list[str]:
     return [f"{keys}: {why}"] if keys else []
 
 
-def _server_warnings(servers: TenantServers, unlisted: dict[str, str], matches: Sequence[Match]) -> list[str]:
+def _server_warnings(
+    servers: TenantServers, unlisted: dict[str, str], matches: Sequence[Match]
+) -> list[str]:
     """Return the warnings about servers that could not be listed, or that refused the credentials."""
     refused = servers.pool.refusals(sorted({match.tool.server for match in matches}))
     return [
-        *(f"the tools of server {name!r} were not searched: {error_for_model(why)}" for name, why in unlisted.items()),
+        *(
+            f"the tools of server {name!r} were not searched: {error_for_model(why)}"
+            for name, why in unlisted.items()
+        ),
         *map(error_for_model, refused),
     ]
 
 
-async def _known_tools(servers: TenantServers, keys: Sequence[str]) -> tuple[list[Tool], list[ToolrouteError]]:
+async def _known_tools(
+    servers: TenantServers, keys: Sequence[str]
+) -> tuple[list[Tool], list[ToolrouteError]]:
     """Return the tools with these keys, and the errors of those that are unknown."""
     tools = list[Tool]()
     errors = list[ToolrouteError]()

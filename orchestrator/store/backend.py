@@ -13,7 +13,11 @@ from orchestrator.store.points import Points
 TOOLS = "tools"
 EXPERIENCE = "experience"
 """The parts of a tenant's data. In a folder, each part has its own file, lock and stamp."""
-_SECRETS = (r"(://)[^/?#\s]*@", r"(://(?:\[\S*?\]|[^\s?@:/]*)(?::\d+)?(?:/[^\s?@]*)?)\?.*", r"(://).*@")
+_SECRETS = (
+    r"(://)[^/?#\s]*@",
+    r"(://(?:\[\S*?\]|[^\s?@:/]*)(?::\d+)?(?:/[^\s?@]*)?)\?.*",
+    r"(://).*@",
+)
 """The user, the query and malformed remains of them in an address."""
 _Result = TypeVar("_Result")
 

@@ -40,13 +40,17 @@ class Draft:
         """Return the draft in a record, or None if the record is not a draft."""
         try:
             listed = json.loads(payload["tools"])
-            tools = None if listed is None else tuple((str(key), str(hash_)) for key, hash_ in listed)
+            tools = (
+                None if listed is None else tuple((str(key), str(hash_)) for key, hash_ in listed)
+            )
             return cls(point, float(payload["draft"]), str(payload["collection"]), tools)
         except FAULTS:
             return None
 
 
-def note(points: Points, name: str, changes: Sequence[tuple[str, Collection[tuple[str, str]]]]) -> list[str]:
+def note(
+    points: Points, name: str, changes: Sequence[tuple[str, Collection[tuple[str, str]]]]
+) -> list[str]:
     """Store a draft for each collection with changing tools, and return the ids of the drafts.
 
     Args:

@@ -45,7 +45,9 @@ def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, st
     """
     results = failures(points, tenant)
     reasons: dict[str, str] = {}
-    for name in sorted(results, key=lambda name: results[name][1]):  # The last result of a server counts.
+    for name in sorted(
+        results, key=lambda name: results[name][1]
+    ):  # The last result of a server counts.
         server = server_of(name)
         entry = entry_of(name)
         if entries is None or not entry or entries.get(server) == entry:
@@ -64,7 +66,11 @@ def note_failures(points: Points, tenant: str, tried: Mapping[str, str]) -> None
     at = time.time()
 
     def with_tried(content: str) -> str:
-        young = {name: failure for name, failure in _failures_in(content).items() if failure[1] > at - _KEPT_S}
+        young = {
+            name: failure
+            for name, failure in _failures_in(content).items()
+            if failure[1] > at - _KEPT_S
+        }
         results = young | {name: (reason, at) for name, reason in tried.items()}
         return json.dumps(results, ensure_ascii=False)
 
@@ -127,7 +133,10 @@ def _accepted_in(content: str, tenant: str) -> dict[str, Tool]:
     try:
         texts = _ACCEPTED.validate_json(content or "{}")
     except ValidationError:
-        logger.warning("tenant %r: the store's accepted tool definitions are damaged; accept the tools again", tenant)
+        logger.warning(
+            "tenant %r: the store's accepted tool definitions are damaged; accept the tools again",
+            tenant,
+        )
         return {}
     tools = {name: stored_tool({"tool": text}) for name, text in texts.items()}
     return {name: tool for name, tool in tools.items() if tool is not None}

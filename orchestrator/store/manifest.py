@@ -121,7 +121,11 @@ class Manifest:
         return replace(
             self,
             tools={server: self.tools[listing] for server, listing in listings.items()},
-            entries={server: entry_of(listing) for server, listing in listings.items() if entry_of(listing)},
+            entries={
+                server: entry_of(listing)
+                for server, listing in listings.items()
+                if entry_of(listing)
+            },
         )
 
     def _seen_listings(self, entries: Entries | None) -> dict[str, str]:
@@ -161,10 +165,16 @@ class Manifest:
         all listings are seen.
         """
         if entries is None:
-            return [listing for listing in self.tools if listing == server or server_of(listing) == server]
+            return [
+                listing
+                for listing in self.tools
+                if listing == server or server_of(listing) == server
+            ]
         return [listing for listing in (server, listing_of(server, entry)) if listing in self.tools]
 
-    def changed(self, listings: Mapping[str, Definitions | None], collection: str, file: str = "") -> "Manifest":
+    def changed(
+        self, listings: Mapping[str, Definitions | None], collection: str, file: str = ""
+    ) -> "Manifest":
         """Return the manifest with changed listings. Other listings stay.
 
         A listing by an entry replaces the tools that were imported under its server's name. It also replaces the
@@ -251,7 +261,9 @@ def _rank(listing: str, entries: Entries | None) -> _Rank:
     return _Rank.SAME_SERVER if same_server(entry, wanted) else _Rank.OTHER_SERVER
 
 
-def _move_file(tools: dict[str, Definitions], files: dict[str, tuple[str, ...]], listing: str, file: str) -> None:
+def _move_file(
+    tools: dict[str, Definitions], files: dict[str, tuple[str, ...]], listing: str, file: str
+) -> None:
     """Note that a file has the entry of this listing. A listing that no file has any more is removed."""
     server = server_of(listing)
     of_server = [other for other in tools if other.startswith(f"{server}:")]
@@ -392,7 +404,9 @@ def shared(backend: Backend, hidden: Container[str]) -> Manifest:
         manifest = backend.read(SHARED, lambda points: owned(points, SHARED)).seen(None)
     except InvalidConfig as error:
         return Manifest(tenant=SHARED, problem=str(error))
-    visible_tools = {server: tools for server, tools in manifest.tools.items() if server not in hidden}
+    visible_tools = {
+        server: tools for server, tools in manifest.tools.items() if server not in hidden
+    }
     return replace(manifest, tools=visible_tools)
 
 
@@ -443,7 +457,9 @@ def forget(backend: Backend, tenant: str) -> None:
     for _ in range(_TRIES):
         with backend.writing(tenant) as points:
             points.create(CATALOGUES)
-            first = Manifest(tenant=tenant, state=str(_record(points, tenant).get("state", ""))).record(())
+            first = Manifest(
+                tenant=tenant, state=str(_record(points, tenant).get("state", ""))
+            ).record(())
             points.swap(CATALOGUES, point, first, None)
         for part in (TOOLS, EXPERIENCE):
             backend.drop(tenant, part)
@@ -452,8 +468,12 @@ def forget(backend: Backend, tenant: str) -> None:
         with backend.writing(tenant) as points:
             if points.swap(CATALOGUES, point, second, first["state"]):
                 ids = [record.id for record in points.find(CATALOGUES, payload=False)]
-                return points.delete(CATALOGUES, [record_id for record_id in ids if record_id != point])
-    raise StoreBusy(f"the store {backend} is busy: other writers keep writing for tenant {tenant!r}; try again")
+                return points.delete(
+                    CATALOGUES, [record_id for record_id in ids if record_id != point]
+                )
+    raise StoreBusy(
+        f"the store {backend} is busy: other writers keep writing for tenant {tenant!r}; try again"
+    )
 
 
 def _part_id(tenant: str, text: str) -> str:

@@ -71,7 +71,9 @@ class Outcomes:
         vectors = np.array(rows, np.float32).reshape(len(rows), -1 if rows else 0)
         if stored_in != collection and outcomes:
             outcomes, vectors = self._moved(tenant, stored_in, outcomes)
-        return StoredOutcomes(outcomes=outcomes, vectors=vectors, damaged=len(records) - len(readable))
+        return StoredOutcomes(
+            outcomes=outcomes, vectors=vectors, damaged=len(records) - len(readable)
+        )
 
     def add(self, tenant: str, outcomes: Sequence[Outcome], vectors: Vectors, days: int) -> None:
         """Store Outcomes. From time to time, remove old ones and keep the newest MOST_TASKS of each person's.
@@ -95,7 +97,10 @@ class Outcomes:
                 added = 0
                 looked = at
             self._put(points, tenant, collection, [outcomes[row] for row in young], vectors[young])
-            points.put(_HEAD, {_id("head", tenant): {"collection": collection, "added": added, "looked": looked}})
+            points.put(
+                _HEAD,
+                {_id("head", tenant): {"collection": collection, "added": added, "looked": looked}},
+            )
             if is_due:
                 _thin_out(points, collection, oldest)
 
@@ -108,7 +113,11 @@ class Outcomes:
         with self._backend.writing(tenant, EXPERIENCE) as points:
             collection = _head(points, tenant).get("collection", _KIND)
             records = list(points.find(collection))
-            gone = [record.id for record in records if which(_outcome(record.payload) or _outline(record))]
+            gone = [
+                record.id
+                for record in records
+                if which(_outcome(record.payload) or _outline(record))
+            ]
             if gone:
                 points.delete(collection, gone)
             return len(gone)
@@ -117,7 +126,9 @@ class Outcomes:
         """Remove all Outcomes, damaged or not. Return their number, if it can be read."""
 
         def count(points: Points) -> int:
-            return len([*points.find(_head(points, tenant).get("collection", _KIND), payload=False)])
+            return len(
+                [*points.find(_head(points, tenant).get("collection", _KIND), payload=False)]
+            )
 
         try:
             known = self._backend.read(tenant, count, EXPERIENCE)
@@ -128,7 +139,9 @@ class Outcomes:
             logger.warning("tenant %r: past tasks that could not be read were removed", tenant)
         return known or 0
 
-    def _moved(self, tenant: str, before: str, outcomes: Sequence[Outcome]) -> tuple[tuple[Outcome, ...], Vectors]:
+    def _moved(
+        self, tenant: str, before: str, outcomes: Sequence[Outcome]
+    ) -> tuple[tuple[Outcome, ...], Vectors]:
         """Embed Outcomes with the embedder in use and store them in its collection. Outcomes without a text are
         removed.
         """
@@ -148,11 +161,21 @@ class Outcomes:
             points.drop(before)  # Another process may do the same at the same time.
         return kept, vectors
 
-    def _put(self, points: Points, tenant: str, collection: str, outcomes: Sequence[Outcome], vectors: Vectors) -> None:
+    def _put(
+        self,
+        points: Points,
+        tenant: str,
+        collection: str,
+        outcomes: Sequence[Outcome],
+        vectors: Vectors,
+    ) -> None:
         points.create(_HEAD)
         points.create(collection, vectors.shape[1])
         for start in range(0, len(outcomes), _BATCH):
-            batch = {_point(tenant, outcome): _payload(outcome) for outcome in outcomes[start : start + _BATCH]}
+            batch = {
+                _point(tenant, outcome): _payload(outcome)
+                for outcome in outcomes[start : start + _BATCH]
+            }
             points.put(collection, batch, vectors[start : start + _BATCH])
 
 
@@ -196,7 +219,11 @@ def _readable(records: Iterable[Record]) -> Iterator[tuple[Outcome, Record]]:
 
 
 def _payload(outcome: Outcome) -> dict[str, Any]:
-    return {"at": outcome.at, "actor": outcome.actor, "outcome": json.dumps(asdict(outcome), ensure_ascii=False)}
+    return {
+        "at": outcome.at,
+        "actor": outcome.actor,
+        "outcome": json.dumps(asdict(outcome), ensure_ascii=False),
+    }
 
 
 def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
@@ -214,7 +241,9 @@ def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
 
 def _outline(record: Record) -> Outcome:
     at, actor = record.payload.get("at"), str(record.payload.get("actor", ""))
-    return Outcome(id=record.id, query="", used=(), at=at if isinstance(at, float) else 0.0, actor=actor)
+    return Outcome(
+        id=record.id, query="", used=(), at=at if isinstance(at, float) else 0.0, actor=actor
+    )
 
 
 def _point(tenant: str, outcome: Outcome) -> str:

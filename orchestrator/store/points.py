@@ -59,7 +59,9 @@ class Points(ABC):
         """Remove all of the tenant's points in the collection."""
 
     @abstractmethod
-    def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
+    def get(
+        self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True
+    ) -> dict[str, Record]:
         """Return the points that exist, by id. A missing collection has no points.
 
         Args:
@@ -140,7 +142,12 @@ class Points(ABC):
             content = change(str(before.get("content", "")))
             if content == before.get("content", ""):
                 return
-            if self.swap(name, point, {"content": content, **next_state(before)}, str(before.get("state", ""))):
+            if self.swap(
+                name,
+                point,
+                {"content": content, **next_state(before)},
+                str(before.get("state", "")),
+            ):
                 return
         raise StoreBusy("the store is busy: other writers keep changing the same record; try again")
 

@@ -25,7 +25,9 @@ class Snapshot:
     offers: Mapping[str, str]
 
 
-def read_snapshot(points: Points, tenant: str, entries: Entries | None, shared: Mapping[str, Definitions]) -> Snapshot:
+def read_snapshot(
+    points: Points, tenant: str, entries: Entries | None, shared: Mapping[str, Definitions]
+) -> Snapshot:
     """Return the tenant's snapshot.
 
     Args:

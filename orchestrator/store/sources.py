@@ -123,7 +123,9 @@ class Sources:
         self._deadline_s = deadline_s
         self.names = tuple(source.shown for source in sources)
         if len(set(self.names)) < len(self.names):
-            raise InvalidInput(f"two of the sources {', '.join(self.names)} have the same name: rename or remove one")
+            raise InvalidInput(
+                f"two of the sources {', '.join(self.names)} have the same name: rename or remove one"
+            )
         self._requests: dict[tuple[int, str], _Request] = {}
 
     def load(self, tenant: str) -> Merged:
@@ -153,15 +155,21 @@ class Sources:
         warnings: list[str] = []
         errors: list[ToolrouteError] = []
         for number, request in enumerate(requests):
-            patience_s = _RENEWED_IN_S if earlier else self._sources[number].deadline_s or self._deadline_s
+            patience_s = (
+                _RENEWED_IN_S if earlier else self._sources[number].deadline_s or self._deadline_s
+            )
             part = earlier_parts[number]
             try:
                 part = request.answer.result(max(0.0, request.at + patience_s - time.monotonic()))
                 self._requests.pop((number, tenant), None)
             except Exception as error:  # A failure of one source does not affect the others.
                 counts = "its earlier tools are used" if part else "its tools are missing"
-                warnings.append(f"source {self.names[number]}: {counts}: {_reason(error, patience_s)}")
-                errors.append(error if isinstance(error, ToolrouteError) else StoreUnavailable(warnings[-1]))
+                warnings.append(
+                    f"source {self.names[number]}: {counts}: {_reason(error, patience_s)}"
+                )
+                errors.append(
+                    error if isinstance(error, ToolrouteError) else StoreUnavailable(warnings[-1])
+                )
             parts.append(part)
         if not any(parts):
             raise errors[0]
@@ -171,7 +179,9 @@ class Sources:
         request = self._requests.get((number, tenant))
         # A late answer counts now.
         if request is None or not (request.stands or request.answer.exception() is None):
-            request = _Request(_in_a_thread(partial(self._read_source, number, tenant, part)), time.monotonic())
+            request = _Request(
+                _in_a_thread(partial(self._read_source, number, tenant, part)), time.monotonic()
+            )
             self._requests[number, tenant] = request
         return request
 
@@ -182,12 +192,16 @@ class Sources:
             raise StoreUnavailable("there is no store at this place")
         return store.renewed(tenant, part) if part else store.load(tenant)
 
-    def _merged(self, parts: tuple[Stored | None, ...], warnings: Sequence[str], earlier: Merged | None) -> Merged:
+    def _merged(
+        self, parts: tuple[Stored | None, ...], warnings: Sequence[str], earlier: Merged | None
+    ) -> Merged:
         named_parts = [(name, part) for name, part in zip(self.names, parts, strict=True) if part]
         problems = [f"source {name}: {part.damaged}" for name, part in named_parts if part.damaged]
         damaged = "; ".join([*problems, *warnings])
         version = "|".join(part.version if part else "" for part in parts)
-        if earlier and all(part is before for part, before in zip(parts, earlier.parts, strict=True)):
+        if earlier and all(
+            part is before for part, before in zip(parts, earlier.parts, strict=True)
+        ):
             same = (damaged, version) == (earlier.damaged, earlier.version)
             return earlier if same else replace(earlier, damaged=damaged, version=version)
         places = _places(named_parts)
@@ -204,7 +218,9 @@ class Sources:
             parts=parts,
         )
 
-    def _vectors(self, named_parts: Sequence[_NamedPart], places: Sequence[_Place]) -> tuple[Vectors | None, str]:
+    def _vectors(
+        self, named_parts: Sequence[_NamedPart], places: Sequence[_Place]
+    ) -> tuple[Vectors | None, str]:
         """Return the vectors of the tools at these places. Otherwise return None and the reason why a source has no
         usable vectors.
         """
@@ -239,7 +255,9 @@ def _places(named_parts: Sequence[_NamedPart]) -> dict[str, _Place]:
     return places
 
 
-def _origins(named_parts: Sequence[_NamedPart], places: Mapping[str, _Place]) -> dict[str, tuple[str, ...]]:
+def _origins(
+    named_parts: Sequence[_NamedPart], places: Mapping[str, _Place]
+) -> dict[str, tuple[str, ...]]:
     """Return the names of the sources with different definitions, by key. The one that counts is the first."""
     origins: dict[str, tuple[str, ...]] = {}
     for number, (name, part) in enumerate(named_parts):

@@ -97,14 +97,20 @@ class SqliteBackend(Backend):
     @contextmanager
     def reading(self, tenant: str, part: str = TOOLS) -> Iterator[Points]:
         file = self._checked_file(tenant, part)
-        with self._named_failures(tenant, part), closing(_open_for_reading(file, self.timeout_s)) as connection:
+        with (
+            self._named_failures(tenant, part),
+            closing(_open_for_reading(file, self.timeout_s)) as connection,
+        ):
             connection.execute("BEGIN")
             yield SqlitePoints(connection)
 
     @contextmanager
     def writing(self, tenant: str, part: str = TOOLS) -> Iterator[Points]:
         file = self._made_file(tenant, part)
-        with self._named_failures(tenant, part), closing(_open_for_writing(file, self.timeout_s)) as connection:
+        with (
+            self._named_failures(tenant, part),
+            closing(_open_for_writing(file, self.timeout_s)) as connection,
+        ):
             try:
                 yield SqlitePoints(connection)
                 connection.commit()
@@ -138,7 +144,8 @@ class SqliteBackend(Backend):
             with suppress(FileNotFoundError):
                 path.rename(aside / path.name)
         logger.warning(
-            "damaged files were moved to %s; run `toolroute tools import` or `tools sync` for lost tools", aside
+            "damaged files were moved to %s; run `toolroute tools import` or `tools sync` for lost tools",
+            aside,
         )
 
     @property
@@ -152,7 +159,9 @@ class SqliteBackend(Backend):
         return True
 
     def stamp(self, tenant: str, part: str = TOOLS) -> str:
-        return self._watches.stamp(self._file(tenant, part), lambda: self._checked_file(tenant, part))
+        return self._watches.stamp(
+            self._file(tenant, part), lambda: self._checked_file(tenant, part)
+        )
 
     def folder(self, tenant: str) -> Path | None:
         return self._checked_file(tenant, TOOLS).parent if self.location else None
@@ -233,7 +242,11 @@ class SqliteBackend(Backend):
                 ) from None
             if kind.startswith(_DAMAGED) or not isinstance(error, sqlite3.OperationalError):
                 raise self._damaged(str(error), tenant, part) from error
-            why = "" if os.access(self._file(tenant, part).parent, os.W_OK) else "; the folder cannot be written"
+            why = (
+                ""
+                if os.access(self._file(tenant, part).parent, os.W_OK)
+                else "; the folder cannot be written"
+            )
             raise self._unavailable(f"{error}{why}") from error
         except _Irregular as error:
             raise self._damaged(str(error), tenant, part) from None
@@ -246,7 +259,9 @@ class SqliteBackend(Backend):
             raise self._unavailable(error) from error
 
     def _damaged(self, why: str, tenant: str, part: str) -> Damaged:
-        return Damaged(f"the store {self.path} cannot be read for tenant {tenant!r} ({why}): {_REMEDIES[part]}")
+        return Damaged(
+            f"the store {self.path} cannot be read for tenant {tenant!r} ({why}): {_REMEDIES[part]}"
+        )
 
     def _unavailable(self, error: Exception | str) -> StoreUnavailable:
         return StoreUnavailable(
@@ -261,7 +276,9 @@ class SqlitePoints(Points):
         self._connection = connection
 
     def size(self, name: str) -> int | None:
-        row = self._connection.execute("SELECT size FROM collections WHERE name = ?", (name,)).fetchone()
+        row = self._connection.execute(
+            "SELECT size FROM collections WHERE name = ?", (name,)
+        ).fetchone()
         return None if row is None else int(row[0])
 
     def create(self, name: str, size: int = 0) -> None:
@@ -271,19 +288,27 @@ class SqlitePoints(Points):
         self._connection.execute("DELETE FROM points WHERE collection = ?", (name,))
         self._connection.execute("DELETE FROM collections WHERE name = ?", (name,))
 
-    def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
-        records = self._select(_OF_THESE, (name, json.dumps(list(ids))), vectors=vectors, payload=payload)
+    def get(
+        self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True
+    ) -> dict[str, Record]:
+        records = self._select(
+            _OF_THESE, (name, json.dumps(list(ids))), vectors=vectors, payload=payload
+        )
         return {record.id: record for record in records}
 
     def find(self, name: str, *, vectors: bool = False, payload: Fields = True) -> Iterable[Record]:
         return self._select("collection = ?", (name,), vectors=vectors, payload=payload)
 
-    def _select(self, where: str, values: tuple[str, ...], *, vectors: bool, payload: Fields) -> Iterator[Record]:
+    def _select(
+        self, where: str, values: tuple[str, ...], *, vectors: bool, payload: Fields
+    ) -> Iterator[Record]:
         size = self.size(values[0]) if vectors else None
         columns = "payload, payload_checksum" if payload else "'{}', 0"
         columns += ", vector, vector_checksum" if size else ", NULL, 0"
         statement = f"SELECT id, {columns} FROM points WHERE {where}"  # noqa: S608 (no value is part of it)
-        for point, text, text_checksum, floats, floats_checksum in self._connection.execute(statement, values):
+        for point, text, text_checksum, floats, floats_checksum in self._connection.execute(
+            statement, values
+        ):
             yield Record(
                 point,
                 _payload(text, text_checksum, payload) if payload else {},
@@ -291,15 +316,26 @@ class SqlitePoints(Points):
             )
 
     def put(self, name: str, points: New, vectors: Vectors | None = None) -> None:
-        rows = [None] * len(points) if vectors is None else [row.tobytes() for row in vectors.astype(_FLOATS)]
+        rows = (
+            [None] * len(points)
+            if vectors is None
+            else [row.tobytes() for row in vectors.astype(_FLOATS)]
+        )
         self._connection.executemany(
             _PUT,
-            [(name, *_row(point, payload, row)) for (point, payload), row in zip(points.items(), rows, strict=True)],
+            [
+                (name, *_row(point, payload, row))
+                for (point, payload), row in zip(points.items(), rows, strict=True)
+            ],
         )
 
     def swap(self, name: str, point: str, payload: Payload, before: str | None) -> bool:
         records = self.get(name, [point])
-        if before is not None and point in records and records[point].payload.get("state", before) != before:
+        if (
+            before is not None
+            and point in records
+            and records[point].payload.get("state", before) != before
+        ):
             return False
         self.put(name, {point: payload})
         return True
@@ -362,7 +398,9 @@ class _Watches:
             check()
             if watch is not None:
                 watch.connection.close()
-            connection = sqlite3.connect(_uri(file, "mode=rw"), timeout=0, uri=True, check_same_thread=False)
+            connection = sqlite3.connect(
+                _uri(file, "mode=rw"), timeout=0, uri=True, check_same_thread=False
+            )
             watch = _Watch(connection, inode, next(self._numbers))
             self._by_file[file] = watch
         self._by_file.move_to_end(file)
@@ -487,10 +525,15 @@ def _empty_log(connection: sqlite3.Connection, file: Path) -> None:
         connection.execute(f"PRAGMA busy_timeout = {int(_READERS_S * 1000)}")
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except sqlite3.OperationalError as error:
-        logger.warning("%s: the log cannot be emptied, so deleted data stays in it: %s", file, error)
+        logger.warning(
+            "%s: the log cannot be emptied, so deleted data stays in it: %s", file, error
+        )
     else:
         if busy:
-            logger.info("%s: deleted data stays in the log until the next write, because it is being read", file)
+            logger.info(
+                "%s: deleted data stays in the log until the next write, because it is being read",
+                file,
+            )
 
 
 def _clear(file: Path, timeout_s: float) -> None:
@@ -509,7 +552,9 @@ def _foreign(status: os.stat_result) -> str:
     return "can be written by every user" if status.st_mode & 0o002 else ""
 
 
-def _row(point: str, payload: Payload, vector: bytes | None) -> tuple[str, str, int, bytes | None, int]:
+def _row(
+    point: str, payload: Payload, vector: bytes | None
+) -> tuple[str, str, int, bytes | None, int]:
     text = json.dumps(payload)
     return point, text, zlib.crc32(text.encode()), vector, zlib.crc32(vector or b"")
 

@@ -91,7 +91,9 @@ class Store:
         """
         self.change_policy = change_policy
         self.location = "" if location is None else str(location)
-        self.backend = open_backend(self.location, timeout_s, collections=collections, repeat_reads=repeat_reads)
+        self.backend = open_backend(
+            self.location, timeout_s, collections=collections, repeat_reads=repeat_reads
+        )
         self._tool_points = ToolPoints(self.backend, embedder)
         self.outcomes = Outcomes(self.backend, lambda: self.embedder)
         """The Outcomes of all tenants."""
@@ -181,7 +183,12 @@ class Store:
         For a tenant on a server, the path is in the user's cache folder.
         """
         if self.remote:
-            return user_cache_path("toolroute") / "indexes" / digest(f"{self.location}\n{tenant}", 32) / "index.npz"
+            return (
+                user_cache_path("toolroute")
+                / "indexes"
+                / digest(f"{self.location}\n{tenant}", 32)
+                / "index.npz"
+            )
         folder = self.backend.folder(tenant)
         return folder / "index.npz" if folder is not None and folder.is_dir() else None
 
@@ -222,16 +229,22 @@ class Store:
             StoreUnavailable: The store cannot be read.
         """
         check_tenant(tenant)
-        return self._snapshots.get(tenant, self._stamp(tenant), partial(self._read_snapshot, tenant))
+        return self._snapshots.get(
+            tenant, self._stamp(tenant), partial(self._read_snapshot, tenant)
+        )
 
     def _read_snapshot(self, tenant: str) -> Snapshot:
         shared = manifest.shared(self.backend, ()).tools
-        return self.backend.read(tenant, lambda points: read_snapshot(points, tenant, self._entries, shared))
+        return self.backend.read(
+            tenant, lambda points: read_snapshot(points, tenant, self._entries, shared)
+        )
 
     def failures(self, tenant: str) -> dict[str, str]:
         """Return the reason of the last failed listing, by server. Servers that were listed are left out."""
         check_tenant(tenant, shared=True)
-        return self.backend.read(tenant, lambda points: listing_records.failed(points, tenant, self._entries))
+        return self.backend.read(
+            tenant, lambda points: listing_records.failed(points, tenant, self._entries)
+        )
 
     def _failures(self, tenant: str) -> dict[str, Failure]:
         check_tenant(tenant, shared=True)
@@ -240,11 +253,15 @@ class Store:
     def tool(self, tenant: str, key: str) -> Tool | None:
         """Return the definition of one tool, without reading the others. None: the tenant has no such tool."""
         server, name = split_key(key)
-        owner = next((owner for owner in self._visible(tenant) if name in owner.tools.get(server, {})), None)
+        owner = next(
+            (owner for owner in self._visible(tenant) if name in owner.tools.get(server, {})), None
+        )
         if owner is None:
             return None
         point = tool_id(owner.tenant, key, owner.tools[server][name])
-        found = self.backend.read(owner.tenant, lambda points: points.get(owner.collection, [point]))
+        found = self.backend.read(
+            owner.tenant, lambda points: points.get(owner.collection, [point])
+        )
         if found and (tool := stored_tool(found[point].payload)) is not None:
             return tool
         if owner not in self._visible(tenant):
@@ -253,11 +270,17 @@ class Store:
 
     def of_server(self, tenant: str, server: str) -> tuple[Tool, ...]:
         """Return the tools of one server, without reading the others. Tools with damaged records are left out."""
-        owner = next((owner for owner in self._visible(tenant) if server in owner.tools), Manifest(tenant=tenant))
+        owner = next(
+            (owner for owner in self._visible(tenant) if server in owner.tools),
+            Manifest(tenant=tenant),
+        )
         definitions = owner.tools.get(server, {})
         if not definitions:
             return ()
-        ids = [tool_id(owner.tenant, key_of(server, name), hash_) for name, hash_ in definitions.items()]
+        ids = [
+            tool_id(owner.tenant, key_of(server, name), hash_)
+            for name, hash_ in definitions.items()
+        ]
         records = self.backend.read(owner.tenant, lambda points: points.get(owner.collection, ids))
         tools = (stored_tool(records[point].payload) for point in ids if point in records)
         return tuple(tool for tool in tools if tool is not None)
@@ -273,7 +296,9 @@ class Store:
                 time.sleep(0.05 * 2**attempt)  # A writer came between our reads: read again.
             version = version or self.version(tenant)
             stamp = self._stamp(tenant)
-            stored = read_stored(self.backend, self._tool_points, tenant, version, earlier, entries=self._entries)
+            stored = read_stored(
+                self.backend, self._tool_points, tenant, version, earlier, entries=self._entries
+            )
             if not stored.damaged:
                 return stored
             if manifest.version(self.backend, tenant, self._entries) == version:
@@ -281,7 +306,9 @@ class Store:
                 self._remember(tenant, stamp, f"{version} damaged")
                 return replace(stored, version=f"{version} damaged")
             version = ""
-        raise StoreUnavailable(f"the store {self.backend} cannot be read: writers kept changing it; try again")
+        raise StoreUnavailable(
+            f"the store {self.backend} cannot be read: writers kept changing it; try again"
+        )
 
     def _remember(self, tenant: str, stamp: str, version: str) -> None:
         if len(self._known) >= _REMEMBERED:
@@ -341,7 +368,8 @@ class Store:
         """
         check_tenant(tenant, shared=True)
         definitions = {
-            server: None if tools is None else _definitions(server, tools) for server, tools in servers.items()
+            server: None if tools is None else _definitions(server, tools)
+            for server, tools in servers.items()
         }
         written = [tool for tools in servers.values() for tool in tools or ()]
         write = Write(
@@ -370,7 +398,11 @@ class Store:
             stored = before.seen(self._entries).tools.get(server)
             if stored is None:
                 return {}
-            return {server: {name: _exchanged(hash_, hashes.get(name)) for name, hash_ in stored.items()}}
+            return {
+                server: {
+                    name: _exchanged(hash_, hashes.get(name)) for name, hash_ in stored.items()
+                }
+            }
 
         write = Write(
             tenant=tenant,
@@ -383,7 +415,9 @@ class Store:
         )
         Writer(self.backend, self._tool_points).replace(write, None)
 
-    def note_failures(self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None) -> None:
+    def note_failures(
+        self, tenant: str, errors: Mapping[str, str], entries: Entries | None = None
+    ) -> None:
         """Store why servers could not be listed. Reasons for other servers are kept for a month.
 
         Args:
@@ -393,7 +427,10 @@ class Store:
         """
         check_tenant(tenant, shared=True)
         identities = entries or {}
-        tried = {listing_of(server, identities.get(server, "")): reason for server, reason in errors.items()}
+        tried = {
+            listing_of(server, identities.get(server, "")): reason
+            for server, reason in errors.items()
+        }
         with self.backend.writing(tenant) as points:
             listing_records.note_failures(points, tenant, tried)
 
@@ -414,7 +451,9 @@ class Store:
         """Return the stored resources and prompts of the servers with these entries, as JSON text by server."""
         check_tenant(tenant)
         listings = {listing_of(server, entry): server for server, entry in entries.items()}
-        found = self.backend.read(tenant, lambda points: listing_records.offers(points, tenant, listings))
+        found = self.backend.read(
+            tenant, lambda points: listing_records.offers(points, tenant, listings)
+        )
         return {listings[listing]: offer for listing, offer in found.items()}
 
     def listed_at(self, tenant: str) -> dict[str, float]:
@@ -457,9 +496,13 @@ class Store:
         """
         check_tenant(tenant, shared=True)
         listing = listing_of(server, entry[:OF_SERVER])
-        return self.backend.read(tenant, lambda points: listing_records.accepted(points, tenant, listing))
+        return self.backend.read(
+            tenant, lambda points: listing_records.accepted(points, tenant, listing)
+        )
 
-    def update_accepted(self, tenant: str, server: str, entry: str, change: listing_records.ChangeAccepted) -> None:
+    def update_accepted(
+        self, tenant: str, server: str, entry: str, change: listing_records.ChangeAccepted
+    ) -> None:
         """Change the stored accepted definitions of a server's tools. No change of another process is lost.
 
         Args:
@@ -502,10 +545,14 @@ class Store:
             InvalidConfig: The store is a folder.
         """
         if not isinstance(self.backend, QdrantBackend):
-            raise InvalidConfig(f"store {str(self)!r} is a folder, which needs no collections: give --store URL")
+            raise InvalidConfig(
+                f"store {str(self)!r} is a folder, which needs no collections: give --store URL"
+            )
         dimension = self.embedder.dimension or len(self.embedder.embed(["text"])[0])
         sizes = {manifest.CATALOGUES: 0, manifest.PARTS: 0, self._tool_points.collection: dimension}
-        return self.backend.create_collections({**sizes, **self.outcomes.collections(dimension)}, replicas)
+        return self.backend.create_collections(
+            {**sizes, **self.outcomes.collections(dimension)}, replicas
+        )
 
     def remove_server(self, tenant: str, server: str) -> Changes:
         """Remove a server with all its tools, as it is seen here. `SERVER:ENTRY` removes that listing."""
@@ -516,7 +563,9 @@ class Store:
         return self.replace_servers(tenant, {server: None})[server]
 
 
-def open_backend(location: str, timeout_s: float, *, collections: str = "", repeat_reads: bool = False) -> Backend:
+def open_backend(
+    location: str, timeout_s: float, *, collections: str = "", repeat_reads: bool = False
+) -> Backend:
     """Return the place at a location: a folder, or an address of a Qdrant server.
 
     Args:
@@ -533,7 +582,9 @@ def open_backend(location: str, timeout_s: float, *, collections: str = "", repe
         return QdrantBackend(location, timeout_s, prefix=collections, repeat_reads=repeat_reads)
     if "://" in location:
         shown = without_credentials(location)
-        raise InvalidConfig(f"store {shown!r}: give a folder, or the http(s):// address of a Qdrant server")
+        raise InvalidConfig(
+            f"store {shown!r}: give a folder, or the http(s):// address of a Qdrant server"
+        )
     return SqliteBackend(location, timeout_s)
 
 

@@ -94,7 +94,9 @@ def read_stored(
         version=version,
         note=note,
         damaged="; ".join(filter(None, problems)),
-        unlisted=frozenset(backend.read(tenant, lambda points: listing_records.failed(points, tenant, entries))),
+        unlisted=frozenset(
+            backend.read(tenant, lambda points: listing_records.failed(points, tenant, entries))
+        ),
     )
 
 
@@ -106,15 +108,21 @@ def _earlier_definitions(earlier: Stored | None, *, vectors: bool) -> dict[str, 
         return {}
     if not vectors or earlier.vectors is None:
         return {tool.hash: (tool, None) for tool in earlier.tools}
-    return {tool.hash: (tool, row) for tool, row in zip(earlier.tools, earlier.vectors, strict=True)}
+    return {
+        tool.hash: (tool, row) for tool, row in zip(earlier.tools, earlier.vectors, strict=True)
+    }
 
 
-def _read(backend: Backend, owner: Manifest, wanted: Mapping[str, str], *, vectors: bool) -> dict[str, _Definition]:
+def _read(
+    backend: Backend, owner: Manifest, wanted: Mapping[str, str], *, vectors: bool
+) -> dict[str, _Definition]:
     """Read the owner's tools at these points, by hash. Damaged records are left out."""
     if not wanted:
         return {}
     ids = list(wanted.values())
-    records = backend.read(owner.tenant, lambda points: points.get(owner.collection, ids, vectors=vectors))
+    records = backend.read(
+        owner.tenant, lambda points: points.get(owner.collection, ids, vectors=vectors)
+    )
     definitions: dict[str, _Definition] = {}
     for hash_, point in wanted.items():
         record = records.get(point)

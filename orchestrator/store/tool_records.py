@@ -21,8 +21,7 @@ def point_id(*parts: str) -> str:
 
 def tool_id(tenant: str, key: str, digest: str) -> str:
     """Return the id of a definition's point. Another definition has another point, so a new point changes nothing that
-    is
-    read.
+    is read.
 
     Args:
         tenant: The owner of the tool.
@@ -44,7 +43,12 @@ def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
         record = json.loads(payload["tool"])
         hints, words = Annotations(**record.pop("annotations")), tuple(record.pop("keywords"))
         relations = tuple(Relation(**relation) for relation in record.pop("relations"))
-        own = {"kind": Kind(record["kind"]), "keywords": words, "annotations": hints, "relations": relations}
+        own = {
+            "kind": Kind(record["kind"]),
+            "keywords": words,
+            "annotations": hints,
+            "relations": relations,
+        }
         return Tool(**{**record, **own})
     except (InvalidInput, *FAULTS):
         return None

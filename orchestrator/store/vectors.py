@@ -45,7 +45,9 @@ class ToolPoints:
     @cached_property
     def embedder(self) -> Embedder:
         given: Any = self._given  # An embedder may be callable, too.
-        opened: Embedder = given if hasattr(given, "embed") and not isinstance(given, type) else given()
+        opened: Embedder = (
+            given if hasattr(given, "embed") and not isinstance(given, type) else given()
+        )
         return opened
 
     @property
@@ -64,14 +66,19 @@ class ToolPoints:
 
     def embed(self, tools: Sequence[Tool]) -> Vectors:
         """Return one vector for each tool. Flagged tools are embedded without the suspicious parts of their texts, as
-        they
-        are searched.
+        they are searched.
         """
         flagged = suspects(tools)
-        return embed_tools(self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools])
+        return embed_tools(
+            self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools]
+        )
 
     def missing(
-        self, points: Points, collection: str, wanted: Mapping[str, Tool], named: Container[tuple[str, str]]
+        self,
+        points: Points,
+        collection: str,
+        wanted: Mapping[str, Tool],
+        named: Container[tuple[str, str]],
     ) -> list[str]:
         """Return the points that do not exist or are damaged.
 
@@ -89,7 +96,9 @@ class ToolPoints:
         ids = list(wanted)
         intact: set[str] = set()
         for start in range(0, len(ids), _CHUNK):
-            page = points.get(collection, ids[start : start + _CHUNK], payload=["tool", "written"], vectors=local)
+            page = points.get(
+                collection, ids[start : start + _CHUNK], payload=["tool", "written"], vectors=local
+            )
             for point, record in page.items():
                 tool = wanted[point]
                 is_named = (tool.key, tool.hash) in named
@@ -98,7 +107,9 @@ class ToolPoints:
                     intact.add(point)
         return [point for point in ids if point not in intact]
 
-    def add(self, points: Points, collection: str, tools: Mapping[str, Tool], vectors: Vectors) -> None:
+    def add(
+        self, points: Points, collection: str, tools: Mapping[str, Tool], vectors: Vectors
+    ) -> None:
         """Write a point for each tool. The first points create the collection.
 
         Args:
@@ -110,7 +121,9 @@ class ToolPoints:
         if (stored := points.size(collection)) not in (None, vectors.shape[1]):
             raise InvalidConfig(self._wrong_size(stored or 0, vectors.shape[1]))
         points.create(collection, vectors.shape[1])
-        points.put(collection, {point: tool_payload(tool) for point, tool in tools.items()}, vectors)
+        points.put(
+            collection, {point: tool_payload(tool) for point, tool in tools.items()}, vectors
+        )
 
     def left_behind(self, points: Points, owner: Manifest, collection: str) -> dict[str, Tool]:
         """Return the owner's tools in another collection. Tools with damaged records are left out.
@@ -128,15 +141,15 @@ class ToolPoints:
 
     def mismatch(self, vectors: Vectors | None) -> str:
         """Return the reason for not using stored vectors, with the remedy. Otherwise empty. None as vectors means
-        another
-        embedder's.
+        another embedder's.
         """
         if vectors is None:
             return (
                 f"the store's vectors are not from the embedder {self.embedder.id!r}, so this process embeds the tools "
                 "again; run `toolroute tools import` or `tools sync` to store vectors of this embedder"
             )
-        if not self.embedder.dimension:  # The dimension of an endpoint is unknown before its first answer.
+        # The dimension of an endpoint is unknown before its first answer.
+        if not self.embedder.dimension:
             self.embedder.dimension = vectors.shape[1]
         given = self.embedder.dimension
         return "" if given == vectors.shape[1] else self._wrong_size(vectors.shape[1], given)
@@ -150,4 +163,6 @@ class ToolPoints:
 
 def _is_intact(record: Record, tool: Tool, *, with_vector: bool) -> bool:
     stored = stored_tool(record.payload)
-    return stored is not None and stored.hash == tool.hash and (has_vector(record) or not with_vector)
+    return (
+        stored is not None and stored.hash == tool.hash and (has_vector(record) or not with_vector)
+    )

@@ -84,13 +84,17 @@ class Writer:
             with self._backend.writing(tenant) as points:
                 for first in range(0, len(chunk), _BATCH):
                     batch = {point: missing[point] for point in chunk[first : first + _BATCH]}
-                    self._tool_points.add(points, found.collection, batch, vectors[first : first + _BATCH])
+                    self._tool_points.add(
+                        points, found.collection, batch, vectors[first : first + _BATCH]
+                    )
                     written += len(batch)
                     if on_progress is not None:
                         on_progress(written, len(missing))
         return noted
 
-    def _finish(self, points: Points, write: "Write", found: "_Found", noted: list[str]) -> dict[str, Changes]:
+    def _finish(
+        self, points: Points, write: "Write", found: "_Found", noted: list[str]
+    ) -> dict[str, Changes]:
         """Add the missing points, replace the manifest, and delete unused points.
 
         Args:
@@ -124,7 +128,9 @@ class Writer:
             "try again"
         )
 
-    def _note(self, points: Points, changes: Sequence[tuple[str, Collection[Definition]]]) -> list[str]:
+    def _note(
+        self, points: Points, changes: Sequence[tuple[str, Collection[Definition]]]
+    ) -> list[str]:
         self._backend.check_version()
         return drafts.note(points, manifest.CATALOGUES, changes)
 
@@ -144,7 +150,9 @@ class Writer:
             if not self._backend.remote:
                 raise
             logger.warning(
-                "tenant %r: the tools are stored, but unused points stay until a later write: %s", after.tenant, error
+                "tenant %r: the tools are stored, but unused points stay until a later write: %s",
+                after.tenant,
+                error,
             )
 
     def _sweep_unused(
@@ -161,7 +169,9 @@ class Writer:
         tenant = after.tenant
         until = time.time() - drafts.KEPT_S
         if removed:
-            points.sweep(before.collection, [tool_id(tenant, *definition) for definition in removed], until)
+            points.sweep(
+                before.collection, [tool_id(tenant, *definition) for definition in removed], until
+            )
         gone_parts = set(before.parts).difference(parts)
         if gone_parts:
             points.sweep(manifest.PARTS, sorted(gone_parts), until)
@@ -177,9 +187,17 @@ class Writer:
         """Return the points of a draft that the manifest does not name."""
         named = after.definitions() if draft.collection == after.collection else set()
         if draft.tools is not None:
-            return [tool_id(after.tenant, *definition) for definition in draft.tools if definition not in named]
+            return [
+                tool_id(after.tenant, *definition)
+                for definition in draft.tools
+                if definition not in named
+            ]
         ids = {tool_id(after.tenant, *definition) for definition in named}
-        return [record.id for record in points.find(draft.collection, payload=False) if record.id not in ids]
+        return [
+            record.id
+            for record in points.find(draft.collection, payload=False)
+            if record.id not in ids
+        ]
 
 
 class _Found(NamedTuple):
@@ -230,10 +248,16 @@ class Write:
 
     def changes(self, before: Manifest, after: Manifest) -> dict[str, Changes]:
         """Return the changes as a reader with the written entries sees them."""
-        entries = None if self.entries is None and not self.listed else {**(self.entries or {}), **self.listed}
+        entries = (
+            None
+            if self.entries is None and not self.listed
+            else {**(self.entries or {}), **self.listed}
+        )
         tools_before = before.seen(entries).tools
         tools_after = after.seen(entries).tools
         return {
-            server: Changes.between(tools_before.get(server, before.tools.get(server, {})), tools_after.get(server, {}))
+            server: Changes.between(
+                tools_before.get(server, before.tools.get(server, {})), tools_after.get(server, {})
+            )
             for server in self.servers
         }

@@ -24,7 +24,14 @@ from orchestrator.common.keys import split_key
 from orchestrator.common.lines import as_json
 from orchestrator.common.regular import regular
 from orchestrator.errors import InvalidConfig
-from orchestrator.trust.audit_chain import LONGEST_LINE, Head, Verified, line_digest, parsed, verified
+from orchestrator.trust.audit_chain import (
+    LONGEST_LINE,
+    Head,
+    Verified,
+    line_digest,
+    parsed,
+    verified,
+)
 
 logger = logging.getLogger(__package__)
 
@@ -104,7 +111,8 @@ class Audit:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._writer = ThreadPoolExecutor(1, "toolroute audit")  # Python waits for its lines before it ends.
+        # Python waits for its lines before it ends.
+        self._writer = ThreadPoolExecutor(1, "toolroute audit")
 
     @classmethod
     def named(cls, place: str) -> "Audit | None":
@@ -118,7 +126,10 @@ class Audit:
     @property
     def files(self) -> list[Path]:
         """The log's files, the oldest first."""
-        return [*sorted(self.folder.glob("audit-*.jsonl")), *filter(Path.exists, [self.folder / _FILE])]
+        return [
+            *sorted(self.folder.glob("audit-*.jsonl")),
+            *filter(Path.exists, [self.folder / _FILE]),
+        ]
 
     def note(self, entry: Entry) -> None:
         """Have a thread write the line, because another process may hold the lock while this one serves others."""
@@ -136,7 +147,8 @@ class Audit:
             at: The time of the event. Default: the present.
         """
         fields = {
-            name: value[:_LONGEST_NAME] if isinstance(value, str) else value for name, value in asdict(entry).items()
+            name: value[:_LONGEST_NAME] if isinstance(value, str) else value
+            for name, value in asdict(entry).items()
         }
         telemetry.logged(f"toolroute.audit.{entry.event}", fields)
         written_at = (at or datetime.now(UTC)).isoformat(timespec="milliseconds")
@@ -148,7 +160,11 @@ class Audit:
         except (OSError, InvalidConfig) as error:
             about = f"{entry.event} of {entry.tenant}"
             logger.error(
-                "a line of the audit log in %s was not written (%s): %s: %s", self.folder, about, error, as_json(line)
+                "a line of the audit log in %s was not written (%s): %s: %s",
+                self.folder,
+                about,
+                error,
+                as_json(line),
             )
 
     def check(self) -> None:
@@ -178,7 +194,9 @@ class Audit:
         with self._locked():
             result = verified(self._lines(), Head.read(self.folder))
         if not (result.lines or result.problems):
-            return Verified(0, 0, ("the audit log is empty, but lines were written to it: they were removed",))
+            return Verified(
+                0, 0, ("the audit log is empty, but lines were written to it: they were removed",)
+            )
         return result
 
     def _lines(self) -> Iterator[tuple[str, bytes]]:
@@ -196,7 +214,10 @@ class Audit:
             last_number = last_fields["n"] if last_fields else 0
             number = max(last_number, head.number if head else 0) + 1
             previous = line_digest(last) if last else head.digest if head else ""
-            line = json.dumps({"n": number, **fields, "prev": previous}, ensure_ascii=True).encode() + b"\n"
+            line = (
+                json.dumps({"n": number, **fields, "prev": previous}, ensure_ascii=True).encode()
+                + b"\n"
+            )
             was_cut = last and not last.endswith(b"\n")
             file.write(b"\n" + line if was_cut else line)
             file.flush()

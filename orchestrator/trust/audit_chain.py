@@ -60,7 +60,11 @@ def parsed(line: bytes) -> dict[str, Any] | None:
         fields = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    is_line = isinstance(fields, dict) and isinstance(fields.get("n"), int) and isinstance(fields.get("prev"), str)
+    is_line = (
+        isinstance(fields, dict)
+        and isinstance(fields.get("n"), int)
+        and isinstance(fields.get("prev"), str)
+    )
     return fields if is_line else None
 
 
@@ -86,21 +90,28 @@ def verified(lines: Iterable[tuple[str, bytes]], head: Head | None) -> Verified:
             was_cut = not line.endswith(b"\n")
             previous = line_digest(line)
             continue
-        if damaged and fields["prev"] != previous:  # A line that a killed writer left is named by the next one.
+        # A line that a killed writer left is named by the next one.
+        if damaged and fields["prev"] != previous:
             problems.append(f"{damaged}: this is not a line of an audit log")
         damaged = ""
         first = first or fields["n"]
         if number and fields["n"] != number + 1:
-            problems.append(f"{place}: number {fields['n']} comes after number {number}: lines were removed")
+            problems.append(
+                f"{place}: number {fields['n']} comes after number {number}: lines were removed"
+            )
         elif (number or fields["n"] == 1) and fields["prev"] != previous:
             problems.append(f"{place}: the line before it was changed")
         number = fields["n"]
         previous = line_digest(line)
-        is_named = is_named or (head is not None and (number, previous) == (head.number, head.digest))
+        is_named = is_named or (
+            head is not None and (number, previous) == (head.number, head.digest)
+        )
     if damaged and not was_cut:
         problems.append(f"{damaged}: this is not a line of an audit log")
     if head is not None and first > head.first:
-        problems.append(f"the first line has number {first} instead of {head.first}: lines were removed")
+        problems.append(
+            f"the first line has number {first} instead of {head.first}: lines were removed"
+        )
     if head is not None and not is_named:
         written = f"the last written line (number {head.number})"
         problems.append(f"line number {number} is not {written}: lines were removed or changed")

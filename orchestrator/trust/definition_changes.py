@@ -19,7 +19,14 @@ from typing import Any, NamedTuple
 
 from orchestrator.catalogue.export import parameters
 from orchestrator.common.lines import as_json
-from orchestrator.index.flags import PINNED, QUARANTINED, VOUCHED, suspicions, texts_of, without_label
+from orchestrator.index.flags import (
+    PINNED,
+    QUARANTINED,
+    VOUCHED,
+    suspicions,
+    texts_of,
+    without_label,
+)
 from orchestrator.index.intent import name_words, reads_only
 from orchestrator.index.text import split_words, stem
 from orchestrator.records.call import ChangePolicy
@@ -68,9 +75,15 @@ def quarantined(before: Tool, now: Tool, policy: ChangePolicy) -> str:
     """
     if policy == "open":
         return ""
-    reasons = [difference.risk for difference in differences(plain(before), plain(now)) if difference.risk]
+    reasons = [
+        difference.risk for difference in differences(plain(before), plain(now)) if difference.risk
+    ]
     if policy == "strict":
-        reasons += [f"another {part}" for part, _, _, risk in differences(plain(before), plain(now)) if not risk]
+        reasons += [
+            f"another {part}"
+            for part, _, _, risk in differences(plain(before), plain(now))
+            if not risk
+        ]
     return "; ".join(dict.fromkeys(reasons))[:_MOST_SHOWN]
 
 
@@ -84,7 +97,11 @@ def same_definition(tool: Tool, other: Tool) -> bool:
 
 def plain(tool: Tool) -> Tool:
     """Return the tool without the labels about its review."""
-    return without_label(tool, *_OF_ONE_DEFINITION) if tool.labels.keys() & set(_OF_ONE_DEFINITION) else tool
+    return (
+        without_label(tool, *_OF_ONE_DEFINITION)
+        if tool.labels.keys() & set(_OF_ONE_DEFINITION)
+        else tool
+    )
 
 
 def set_apart(tool: Tool, why: str, accepted: Tool | None = None) -> Tool:
@@ -133,7 +150,9 @@ def _of_texts(before: Tool, now: Tool) -> Iterator[Difference]:
     if before.title != now.title:
         yield Difference("title", before.title, now.title)
     if before.description != now.description:
-        yield Difference("description", before.description, now.description, _other_action(before, now))
+        yield Difference(
+            "description", before.description, now.description, _other_action(before, now)
+        )
 
 
 def _other_action(before: Tool, now: Tool) -> str:
@@ -230,7 +249,9 @@ def _of_parameters(before: Tool, now: Tool) -> Iterator[Difference]:
     old_rest = {**parameters(before), "properties": None}
     new_rest = {**parameters(now), "properties": None}
     if old_rest != new_rest:
-        yield Difference("schema", json.dumps(old_rest, sort_keys=True), json.dumps(new_rest, sort_keys=True))
+        yield Difference(
+            "schema", json.dumps(old_rest, sort_keys=True), json.dumps(new_rest, sort_keys=True)
+        )
 
 
 def _parameters_by_name(tool: Tool) -> dict[str, Any]:
@@ -261,4 +282,8 @@ def _inner_names(tool: Tool) -> Counter[str]:
 
 
 def _in_words(properties: dict[str, Any], name: str) -> str:
-    return json.dumps(properties[name], ensure_ascii=False, sort_keys=True) if name in properties else ""
+    return (
+        json.dumps(properties[name], ensure_ascii=False, sort_keys=True)
+        if name in properties
+        else ""
+    )

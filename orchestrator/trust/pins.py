@@ -40,7 +40,12 @@ class Waiting(NamedTuple):
 
 
 def judged(
-    store: Store, tenant: str, server: str, entry: str, listed: Sequence[Tool], stored: Sequence[Tool]
+    store: Store,
+    tenant: str,
+    server: str,
+    entry: str,
+    listed: Sequence[Tool],
+    stored: Sequence[Tool],
 ) -> list[Tool]:
     """Return the listed tools in the form to store: each changed definition passes or is quarantined.
 
@@ -66,7 +71,10 @@ def judged(
         added = {name: pin for name, pin in kept.items() if kept_before.get(name) != pin}
         # Another process may change the pins of other tools at the same time.
         store.update_accepted(
-            tenant, server, entry, lambda pins: {name: pin for name, pin in pins.items() if name not in gone} | added
+            tenant,
+            server,
+            entry,
+            lambda pins: {name: pin for name, pin in pins.items() if name not in gone} | added,
         )
     return tools
 
@@ -91,7 +99,8 @@ def _pins(
     """Return the separately stored accepted definitions, and all accepted definitions."""
     try:
         is_same_server = same_server(store.entries(tenant).get(server, ""), entry)
-        kept = store.accepted(tenant, server, entry)  # Read after the tools, as it is written before them.
+        # Read after the tools, as it is written before them.
+        kept = store.accepted(tenant, server, entry)
     except InvalidConfig:  # All that the tenant has is damaged, and is about to be written anew.
         return {}, {}
     pins = {tool.name: tool for tool in stored if is_same_server and not is_quarantined(tool)}
@@ -135,7 +144,9 @@ def accept(store: Store, tenant: str, tools: Mapping[str, Tool]) -> None:
         stored = [tool for tool in store.of_server(tenant, server) if tool.key in tools]
         for tool in stored:
             if tool.hash != tools[tool.key].hash:
-                raise InvalidInput(f"{tool.key} was not accepted: it has changed since it was shown. Read it again")
+                raise InvalidInput(
+                    f"{tool.key} was not accepted: it has changed since it was shown. Read it again"
+                )
         pins = store.accepted(tenant, server, entry)
         store.exchange_tools(tenant, server, [(tool, _vouched(tool)) for tool in stored])
         accepted = {tool.name: pins[tool.name] for tool in stored if tool.name in pins}
@@ -158,7 +169,9 @@ def withdraw(store: Store, tenant: str, keys: Collection[str]) -> None:
     """
     for server in _servers_of(keys):
         tools = [tool for tool in store.of_server(tenant, server) if tool.key in keys]
-        store.exchange_tools(tenant, server, [(tool, without_label(tool, VOUCHED)) for tool in tools])
+        store.exchange_tools(
+            tenant, server, [(tool, without_label(tool, VOUCHED)) for tool in tools]
+        )
 
 
 def _servers_of(keys: Collection[str]) -> list[str]:

@@ -32,6 +32,10 @@ async def kept(request: Request, form: FormData) -> Response:
     """Show a Decision from a file."""
     given = form.get("decision")
     if not isinstance(given, UploadFile):
-        raise HTTPException(400, "no file was chosen. Choose a file that `toolroute route -o json` has printed")
+        raise HTTPException(
+            400, "no file was chosen. Choose a file that `toolroute route -o json` has printed"
+        )
     shown = Shown.read(await given.read())
-    return page(request, "ask.html", asked="", kept=True, **view(shown, Scope.of(request).options.gate))
+    return page(
+        request, "ask.html", asked="", kept=True, **view(shown, Scope.of(request).options.gate)
+    )

@@ -35,7 +35,11 @@ async def measure(request: Request, form: FormData) -> Response:
     step = max(1, math.ceil(len(catalogue) / SAMPLE))
     sample = catalogue.tools[::step]
     unfound = [tool.key for tool in sample if not await _is_found(scope, tool)]
-    measured = {"tools": len(sample), "found": len(sample) - len(unfound), "unfound": unfound[:_SHOWN]}
+    measured = {
+        "tools": len(sample),
+        "found": len(sample) - len(unfound),
+        "unfound": unfound[:_SHOWN],
+    }
     return await _page(request, measured)
 
 
@@ -44,7 +48,9 @@ async def _is_found(scope: Scope, tool: Tool) -> bool:
     query = own_words(tool)
     if not query:
         return False
-    request = RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN, route_hint=RouteHint.SEMANTIC)
+    request = RouteRequest(
+        query=query, tenant=scope.tenant, limit=WITHIN, route_hint=RouteHint.SEMANTIC
+    )
     decision = await scope.router.route(request)
     return any(match.tool.key == tool.key for match in decision.matches)
 
@@ -57,7 +63,9 @@ async def _page(request: Request, measured: dict[str, Any] | None) -> Response:
     for reasons in index.flags.values():
         flags.update(reasons)
     sharing = index.derived("names that collide", lambda: collisions(catalogue))
-    silent = index.derived("tools without own words", lambda: sum(not own_words(tool) for tool in catalogue))
+    silent = index.derived(
+        "tools without own words", lambda: sum(not own_words(tool) for tool in catalogue)
+    )
     return page(
         request,
         "catalogue.html",
@@ -81,7 +89,8 @@ def collisions(catalogue: Catalogue) -> list[tuple[str, list[str]]]:
 
     Names are equal if they have the same letters and digits: `createIssue` and `create_issue` collide.
     """
-    by_letters = dict[str, dict[str, Tool]]()  # The first tool of each server, by the letters of its name.
+    # The first tool of each server, by the letters of its name.
+    by_letters = dict[str, dict[str, Tool]]()
     for tool in catalogue:
         letters = _NO_LETTER.sub("", tool.name).lower()
         by_letters.setdefault(letters, {}).setdefault(tool.server, tool)

@@ -29,7 +29,9 @@ async def compare_kept(request: Request, form: FormData) -> Response:
     fields = [form.get(name) for name in ("first", "second")]
     files = [field for field in fields if isinstance(field, UploadFile) and field.size]
     if not files:
-        raise HTTPException(400, "no file was chosen. Choose a file that `toolroute route -o json` has printed")
+        raise HTTPException(
+            400, "no file was chosen. Choose a file that `toolroute route -o json` has printed"
+        )
     decisions = [Shown.read(await file.read()) for file in files]
     if len(decisions) == 1:
         decisions.append(await _routed(request, decisions[0].query))
@@ -58,4 +60,7 @@ def _rows(first: Shown, second: Shown) -> Iterator[dict[str, Any]]:
 
 def _ranked(decision: Shown) -> dict[str, tuple[int, float]]:
     """Return the rank and the probability of each match, by key."""
-    return {match.tool: (rank, match.score) for rank, match in enumerate(decision.matches[:MOST_SHOWN], 1)}
+    return {
+        match.tool: (rank, match.score)
+        for rank, match in enumerate(decision.matches[:MOST_SHOWN], 1)
+    }

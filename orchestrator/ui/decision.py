@@ -52,7 +52,10 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
         "gate": gate,
         "legs": LEGS,
         "kinds": {match.kind for match in shown.matches},
-        "clauses": [(clause, _best_for(shown, number)) for number, clause in enumerate(shown.parts[:MOST_SHOWN])],
+        "clauses": [
+            (clause, _best_for(shown, number))
+            for number, clause in enumerate(shown.parts[:MOST_SHOWN])
+        ],
         "rejected": _by_reason(shown),
         "graph": drawing.graph(shown.graph[:MOST_SHOWN], hops),
         "gate_outcome": _gate_outcome(shown, gate),
@@ -61,7 +64,11 @@ def view(shown: Shown, gate: float) -> dict[str, Any]:
 
 def _best_for(shown: Shown, clause: int) -> str:
     """Return the key of the best match for one clause, or an empty text."""
-    probabilities = [(match.for_parts[clause], match.tool) for match in shown.matches if len(match.for_parts) > clause]
+    probabilities = [
+        (match.for_parts[clause], match.tool)
+        for match in shown.matches
+        if len(match.for_parts) > clause
+    ]
     probability, tool = max(probabilities, default=(0.0, ""))
     return tool if probability > 0 else ""
 
@@ -91,7 +98,9 @@ def _gate_outcome(shown: Shown, gate: float) -> str:
     """Return the outcome of the gate in words. Some pipelines never run the semantic leg."""
     if shown.semantic_ran:
         return "semantic search ran as well"
-    return "keyword search was enough" if shown.gate_confidence >= gate else "no semantic search ran"
+    return (
+        "keyword search was enough" if shown.gate_confidence >= gate else "no semantic search ran"
+    )
 
 
 def _result_of(stage: str, shown: Shown) -> str:
@@ -103,7 +112,9 @@ def _result_of(stage: str, shown: Shown) -> str:
     if stage == "select":
         recommended = ", ".join(shown.recommended[:MOST_SHOWN]) or "none"
         return f"{len(shown.matches)} matches, use first: {recommended}"
-    by_leg = [(match.evidence[stage], match.tool) for match in shown.matches if match.evidence.get(stage)]
+    by_leg = [
+        (match.evidence[stage], match.tool) for match in shown.matches if match.evidence.get(stage)
+    ]
     if not by_leg:
         return "found none of the matches" if stage in LEGS else ""
     probability, best = max(by_leg)

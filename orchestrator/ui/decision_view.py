@@ -62,9 +62,13 @@ class Shown(_Plain):
     def of(cls, value: Any) -> "Shown":
         """Read a Decision from its JSON, or from that of a run or plan. Raises InvalidInput for another form."""
         try:
-            return cls.model_validate(value.get("decision", value) if isinstance(value, dict) else value)
+            return cls.model_validate(
+                value.get("decision", value) if isinstance(value, dict) else value
+            )
         except ValidationError as error:
-            raise InvalidInput(f"this is no Decision: {first_problem(error, 'the file')}; {_FORM}") from None
+            raise InvalidInput(
+                f"this is no Decision: {first_problem(error, 'the file')}; {_FORM}"
+            ) from None
 
     @classmethod
     def read(cls, text: bytes) -> "Shown":

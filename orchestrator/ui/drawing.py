@@ -58,7 +58,9 @@ def graph(edges: Sequence[Edge], hops: Mapping[str, int]) -> GraphDrawing | None
     for column, keys in enumerate(columns):
         for row, key in enumerate(keys):
             nodes[key] = Node(key=key, x=column * (_WIDTH + _GAP) + 1, y=row * _ROW + 10)
-    arrows = [_arrow(edges, nodes[source], nodes[to]) for (source, to), edges in _by_pair(edges).items()]
+    arrows = [
+        _arrow(edges, nodes[source], nodes[to]) for (source, to), edges in _by_pair(edges).items()
+    ]
     return GraphDrawing(
         nodes=tuple(nodes.values()),
         arrows=tuple(arrows),

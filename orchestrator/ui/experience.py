@@ -31,8 +31,14 @@ async def experience(request: Request) -> Response:
     partners = await scope.together()
     index = await scope.router.engine.index(scope.tenant)
     catalogue = index.catalogue
-    edges = [edge for key in found["tools"] if key in catalogue.positions for edge in partners(catalogue[key])]
-    edges.sort(key=lambda edge: edge.type, reverse=True)  # Of two on one pair, the one with an order stays.
+    edges = [
+        edge
+        for key in found["tools"]
+        if key in catalogue.positions
+        for edge in partners(catalogue[key])
+    ]
+    # Of two on one pair, the one with an order stays.
+    edges.sort(key=lambda edge: edge.type, reverse=True)
     pairs = {frozenset((edge.source, edge.to)): edge for edge in edges}
     return page(
         request,
@@ -71,7 +77,13 @@ def _weeks(outcomes: Sequence[Outcome], index: Index) -> Iterator[dict[str, Any]
                 tokens += savings.tokens(outcome)
                 connections += savings.connections(outcome)
         share = right / claimed if claimed else None
-        yield {"week": week, "tasks": tasks, "right": share, "tokens": tokens, "connections": connections}
+        yield {
+            "week": week,
+            "tasks": tasks,
+            "right": share,
+            "tokens": tokens,
+            "connections": connections,
+        }
 
 
 class _Savings:

@@ -30,7 +30,9 @@ _HEADERS = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
-_REMEDY = "This page needs a token. Open the link that `toolroute ui` has printed; it contains the token."
+_REMEDY = (
+    "This page needs a token. Open the link that `toolroute ui` has printed; it contains the token."
+)
 
 
 class Guard(BaseHTTPMiddleware):
@@ -43,7 +45,9 @@ class Guard(BaseHTTPMiddleware):
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         cookie = f"toolroute_{request.url.port}"  # Browsers send cookies to every port of a host.
         if self._is_right(request.query_params.get("token", "")):
-            response: Response = RedirectResponse("/" + quote(request.scope["path"].lstrip("/")), 303)
+            response: Response = RedirectResponse(
+                "/" + quote(request.scope["path"].lstrip("/")), 303
+            )
             response.set_cookie(cookie, self._token, httponly=True, samesite="strict")
         elif self._is_right(request.cookies.get(cookie, "")):
             response = await self._answer(request, call_next)
@@ -78,7 +82,8 @@ def changing(
         async with request.form(max_files=2, max_fields=20) as form:
             if not compare_digest(str(form.get("form", "")).encode(), form_token(request).encode()):
                 raise HTTPException(
-                    403, "the form was not accepted: it does not come from this page. Load the page again, then send it"
+                    403,
+                    "the form was not accepted: it does not come from this page. Load the page again, then send it",
                 )
             return await answer(request, form)
 

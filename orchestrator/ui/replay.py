@@ -33,7 +33,9 @@ async def replay(request: Request, form: FormData) -> Response:
     if pipeline not in PRESETS:
         raise InvalidInput(f"pipeline {pipeline!r}: choose {', '.join(PRESETS)}")
     if not scope.stores:
-        raise InvalidInput("past tasks are kept in a store: start `toolroute ui` without --catalogue, or with --store")
+        raise InvalidInput(
+            "past tasks are kept in a store: start `toolroute ui` without --catalogue, or with --store"
+        )
     tasks = replaying.tasks_of(await asyncio.to_thread(scope.outcomes))[-_MOST:]
     options = replace(scope.options, experience="off")
     changed_options = replace(options, pipeline=pipeline)
@@ -48,7 +50,10 @@ async def replay(request: Request, form: FormData) -> Response:
 
 
 def _page(
-    request: Request, replayed: list[replaying.Replayed] | None, pipeline: str = "", catalogue: str = ""
+    request: Request,
+    replayed: list[replaying.Replayed] | None,
+    pipeline: str = "",
+    catalogue: str = "",
 ) -> Response:
     changed = [task for task in replayed or () if task.lost or task.gained or task.moved]
     return page(

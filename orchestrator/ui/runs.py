@@ -26,7 +26,13 @@ async def runs(request: Request) -> Response:
     except ToolrouteError as error:
         listed = []
         unavailable = str(error)
-    return page(request, "runs.html", found=paged(request, listed), unavailable=unavailable, ended=with_ended)
+    return page(
+        request,
+        "runs.html",
+        found=paged(request, listed),
+        unavailable=unavailable,
+        ended=with_ended,
+    )
 
 
 async def run(request: Request) -> Response:

@@ -32,7 +32,9 @@ async def _page(request: Request, *, check: bool) -> Response:
     scope = Scope.of(request)
     query = request.query_params.get("q", "").strip().lower()
     catalogue = await scope.router.engine.catalogue(scope.tenant)
-    counts = {server: positions.stop - positions.start for server, positions in catalogue.places.items()}
+    counts = {
+        server: positions.stop - positions.start for server, positions in catalogue.places.items()
+    }
     states = {state.server: state for state in await _states(scope, counts, check=check)}
     listed_at = await _listed_at(scope)
     if check:
@@ -82,5 +84,7 @@ async def _states(scope: Scope, counts: dict[str, int], *, check: bool) -> Seque
     async with Connections(scope.servers, tenant=scope.tenant) as connections:
         connections.restore(counts, failures)
         if check:
-            await asyncio.gather(*map(connections.tools, scope.servers.servers), return_exceptions=True)
+            await asyncio.gather(
+                *map(connections.tools, scope.servers.servers), return_exceptions=True
+            )
         return connections.states()

@@ -78,7 +78,9 @@ async def accept_change(request: Request, form: FormData) -> Response:
     key = request.path_params["key"]
     store = scope.router.store
     if store is None:
-        raise InvalidInput("the definition was not accepted: there is no store. Start `toolroute ui` with --store")
+        raise InvalidInput(
+            "the definition was not accepted: there is no store. Start `toolroute ui` with --store"
+        )
     known = await asyncio.to_thread(store.tool, scope.tenant, key)
     if known is None or known.hash != str(form.get("definition", "")):
         raise InvalidInput(
@@ -87,7 +89,11 @@ async def accept_change(request: Request, form: FormData) -> Response:
         )
     await asyncio.to_thread(accept, store, scope.tenant, {key: known})
     if log := Audit.named(scope.options.audit):
-        log.write(Entry(event="acceptance", tenant=scope.tenant, actor="page", server=known.server, tool=key))
+        log.write(
+            Entry(
+                event="acceptance", tenant=scope.tenant, actor="page", server=known.server, tool=key
+            )
+        )
     return await tool(request)
 
 
@@ -107,7 +113,8 @@ async def tool(request: Request) -> Response:
     index = await scope.router.engine.index(scope.tenant)
     if key not in index.catalogue.positions:
         raise HTTPException(
-            404, f"unknown tool: {key!r}. The catalogue of {scope.tenant} does not contain it. Search on the page Tools"
+            404,
+            f"unknown tool: {key!r}. The catalogue of {scope.tenant} does not contain it. Search on the page Tools",
         )
     shown = index.catalogue[key]
     related, edges = index.graph.excerpt(key, more=await scope.together())
@@ -132,7 +139,9 @@ async def _findability(scope: Scope, tool: Tool) -> tuple[str, int | None]:
     query = own_words(tool)
     if not query:
         return "", None
-    decision = await scope.router.route(RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN))
+    decision = await scope.router.route(
+        RouteRequest(query=query, tenant=scope.tenant, limit=WITHIN)
+    )
     for rank, match in enumerate(decision.matches, 1):
         if match.tool.key == tool.key:
             return query, rank

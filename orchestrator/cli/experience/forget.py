@@ -19,7 +19,12 @@ from orchestrator.runtime.recording import actor_name
 @click.option("--all", "everything", is_flag=True, help="All tasks of the tenant.")
 @taking("output")
 def forget(
-    workspace: Workspace, before: float | None, tool: str | None, actor: str | None, everything: bool, output: str
+    workspace: Workspace,
+    before: float | None,
+    tool: str | None,
+    actor: str | None,
+    everything: bool,
+    output: str,
 ) -> None:
     """Forget the tasks that match all given options."""
     is_filtered = any(value is not None for value in (before, tool, actor))
@@ -34,6 +39,14 @@ def forget(
         )
 
     outcomes = workspace.known_store().outcomes
-    number = outcomes.forget_all(workspace.tenant) if everything else outcomes.forget(workspace.tenant, matches)
+    number = (
+        outcomes.forget_all(workspace.tenant)
+        if everything
+        else outcomes.forget(workspace.tenant, matches)
+    )
     summary = f"{workspace.tenant}: {counted(number, 'task')} forgotten"
-    present(output, {"tenant": workspace.tenant, "forgotten": number}, lambda: click.echo(inline(summary)))
+    present(
+        output,
+        {"tenant": workspace.tenant, "forgotten": number},
+        lambda: click.echo(inline(summary)),
+    )

@@ -44,7 +44,9 @@ async def import_log(logs: tuple[Path, ...], workspace: Workspace, output: str) 
     async with Router(stores=[store, *workspace.stores[1:]], options=options) as router:
         tools = (await router.engine.catalogue(tenant)).tools
         if not tools:
-            raise InvalidInput(f"tenant {tenant!r} has no tools: import them first with `toolroute tools import`")
+            raise InvalidInput(
+                f"tenant {tenant!r} has no tools: import them first with `toolroute tools import`"
+            )
         logged, unknown = read_log(logs, tools)
         tasks = _once_each(logged)
         before = _ids(store, tenant)
@@ -52,7 +54,11 @@ async def import_log(logs: tuple[Path, ...], workspace: Workspace, output: str) 
         after = _ids(store, tenant)
     store.close()
     ids = {_id(task) for task in tasks}
-    counts = {"new": len((ids & after) - before), "known": len(ids & before), "not_kept": len(ids - after - before)}
+    counts = {
+        "new": len((ids & after) - before),
+        "known": len(ids & before),
+        "not_kept": len(ids - after - before),
+    }
     record = {"tenant": tenant, "tasks": len(tasks), **counts, "unknown": unknown}
     present(output, record, lambda: click.echo(inline(f"{tenant}: {_in_words(counts)}")))
 
@@ -60,7 +66,9 @@ async def import_log(logs: tuple[Path, ...], workspace: Workspace, output: str) 
 def require_learning(options: Options) -> None:
     """Refuse to record past tasks where none is remembered."""
     if options.experience == "off":
-        raise InvalidInput("tasks are not remembered, because TOOLROUTE_EXPERIENCE=off. Unset it to record past tasks")
+        raise InvalidInput(
+            "tasks are not remembered, because TOOLROUTE_EXPERIENCE=off. Unset it to record past tasks"
+        )
 
 
 def read_log(logs: Sequence[Path], tools: Sequence[Tool]) -> tuple[list[Past], list[str]]:
@@ -74,7 +82,11 @@ def read_log(logs: Sequence[Path], tools: Sequence[Tool]) -> tuple[list[Past], l
         warn([f"{counted(len(logged) - len(tasks), 'task')} without text skipped"])
     if unknown:
         skipped = f"{counted(len(unknown), 'name')} skipped, e.g. {unknown[0]!r}"
-        warn([f"{skipped}: no known tool, or several tools, have this name; run `toolroute tools sync`, or use keys"])
+        warn(
+            [
+                f"{skipped}: no known tool, or several tools, have this name; run `toolroute tools sync`, or use keys"
+            ]
+        )
     if not any(task.uses for task in tasks):
         warn([f"{', '.join(map(str, logs))}: no task in it used a known tool; {FORM}"])
     return tasks, unknown

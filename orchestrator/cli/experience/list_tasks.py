@@ -13,7 +13,12 @@ from orchestrator.cli.shared.workspace import Workspace
 @click.command("list")
 @taking("tenant", "output")
 @click.option(
-    "--last", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Show the newest N entries."
+    "--last",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Show the newest N entries.",
 )
 def list_tasks(workspace: Workspace, output: str, last: int) -> None:
     """List the newest remembered tasks and the tools that they used."""

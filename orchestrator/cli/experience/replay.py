@@ -11,7 +11,13 @@ from orchestrator.cli.shared.command_options import DATE, LOG, TOOLS, derived, t
 from orchestrator.cli.shared.output import counted, present, print_table, progress, warn
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
-from orchestrator.evaluate.replay_decisions import Replayed, read_tasks, replay_all, summary, tasks_of
+from orchestrator.evaluate.replay_decisions import (
+    Replayed,
+    read_tasks,
+    replay_all,
+    summary,
+    tasks_of,
+)
 from orchestrator.options import Options
 from orchestrator.runtime.router import Router
 
@@ -24,7 +30,12 @@ LOST_TOOLS = 6
 
 @click.command()
 @taking("sources", "calibration")
-@click.option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help="Route among these tools instead of the store's.")
+@click.option(
+    "--catalogue",
+    metavar="FILE|FOLDER",
+    type=TOOLS,
+    help="Route among these tools instead of the store's.",
+)
 @derived(Options, "embedder", "Use this embedder: static, a model2vec folder, or openai:MODEL.")
 @click.option("--since", metavar="DATE", type=DATE, help="Only tasks since this date.")
 @click.option(
@@ -53,22 +64,34 @@ async def replay(
     if source is not None and since is not None:
         raise InvalidInput("--since applies to remembered tasks only: leave it out with --from")
     if source is None and not any(map(typed, _CHANGES)):
-        raise InvalidInput("nothing to change: give --catalogue, --pipeline, --embedder or --calibration")
+        raise InvalidInput(
+            "nothing to change: give --catalogue, --pipeline, --embedder or --calibration"
+        )
     replayed = await _replay(workspace, options, since or 0.0, source)
     result = summary(replayed)
     present(output, result, lambda: _print_replayed(result, replayed))
     failures = result["semantic_failures"]
     for reason, number in failures.items():
-        warn([f"semantic search failed for {counted(number, 'task')}, compared by keyword search only: {reason}"])
+        warn(
+            [
+                f"semantic search failed for {counted(number, 'task')}, compared by keyword search only: {reason}"
+            ]
+        )
     if failures:
         return 1
     return LOST_TOOLS if result["lost"] else 0
 
 
-async def _replay(workspace: Workspace, options: Options, since: float, source: Path | None) -> list[Replayed]:
+async def _replay(
+    workspace: Workspace, options: Options, since: float, source: Path | None
+) -> list[Replayed]:
     """Route the tasks before and after the change."""
     async with AsyncExitStack() as stack:
-        store = None if source is not None and workspace.catalogue is not None else workspace.known_store()
+        store = (
+            None
+            if source is not None and workspace.catalogue is not None
+            else workspace.known_store()
+        )
         if source is not None:
             tasks = read_tasks(source)
         elif store is not None:
@@ -81,11 +104,15 @@ async def _replay(workspace: Workspace, options: Options, since: float, source: 
         tools: dict[str, Any] = {"stores": workspace.stores}
         if workspace.catalogue:
             tools = {"catalogue": workspace.catalogue}
-        after = await stack.enter_async_context(Router(**tools, options=replace(options, experience="off")))
+        after = await stack.enter_async_context(
+            Router(**tools, options=replace(options, experience="off"))
+        )
         before = None
         if store is not None:
             unchanged = replace(Options.from_env(), experience="off")
-            before = await stack.enter_async_context(Router(stores=workspace.stores, options=unchanged))
+            before = await stack.enter_async_context(
+                Router(stores=workspace.stores, options=unchanged)
+            )
         with progress("replaying tasks") as show:
             return await replay_all(tasks, before, after, workspace.tenant, show)
 
@@ -94,7 +121,9 @@ def _print_replayed(result: dict[str, Any], replayed: list[Replayed]) -> None:
     different = [task for task in replayed if task.lost or task.gained or task.moved]
     means = [f"{name} {result[name]['before']:g} to {result[name]['after']:g}" for name in _MEANS]
     changes = ", ".join(f"{result[name]} {name}" for name in ("lost", "gained", "moved"))
-    counts = f"{counted(result['tasks'], 'task')}: {changes}, {result['gate_flips']} found by other legs"
+    counts = (
+        f"{counted(result['tasks'], 'task')}: {changes}, {result['gate_flips']} found by other legs"
+    )
     print_table(
         ("task", "lost", "gained", "moved", "confidence"),
         map(_row, different[:_MOST_TASKS]),

@@ -34,11 +34,15 @@ def _print_figures(measured: dict[str, Any]) -> None:
     screen.print()
     tools = list(measured["tools"].items())
     more = len(tools) - _MOST_TOOLS
-    curve = ", ".join(f"{share(step['right'])} up to {step['tasks']:,}" for step in measured["curve"])
+    curve = ", ".join(
+        f"{share(step['right'])} up to {step['tasks']:,}" for step in measured["curve"]
+    )
     footer = [f"and {counted(more, 'tool')} more"] if more > 0 else []
     footer.append(f"{counted(measured['tasks'], 'task')}; best tool used: {curve or '-'}")
     rows = [_tool_row(key, calls) for key, calls in tools[:_MOST_TOOLS]]
-    print_table(("tool", "calls", "failed", "ms"), rows, numbers=("calls", "failed", "ms"), footer=footer)
+    print_table(
+        ("tool", "calls", "failed", "ms"), rows, numbers=("calls", "failed", "ms"), footer=footer
+    )
     if tasks := measured["guarantees"][0]["queries"]:
         screen.print()
         measured_on = f"the latest {counted(tasks, 'task')} of this tenant with a known choice"

@@ -31,7 +31,12 @@ from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.sync import left_over
 from orchestrator.options import Options, misspelt, model_key
 
-_MARKS = {"works": ("green", "ok"), "missing": ("yellow", "--"), "broken": ("red", "!!"), "flagged": ("yellow", "??")}
+_MARKS = {
+    "works": ("green", "ok"),
+    "missing": ("yellow", "--"),
+    "broken": ("red", "!!"),
+    "flagged": ("yellow", "??"),
+}
 
 
 class Finding(NamedTuple):
@@ -65,7 +70,9 @@ class Check(NamedTuple):
 
 @click.command()
 @taking("catalogue", "config", "tenant", "output")
-@click.option("--connect", "connects", is_flag=True, help="Also connect each server of the mcpServers file.")
+@click.option(
+    "--connect", "connects", is_flag=True, help="Also connect each server of the mcpServers file."
+)
 def doctor(workspace: Workspace, output: str, connects: bool) -> int:
     """Check this installation and suggest fixes. Exit code 1 when something is broken.
 
@@ -130,7 +137,11 @@ class _Installation:
         started = time.perf_counter()
         embedder.embed(["find the invoice of last month and send it to the accountant"])
         ms = (time.perf_counter() - started) * 1000
-        yield Finding("embedder", "works", f"{embedder.id}, {embedder.dimension} dimensions, {ms:.2f} ms a query")
+        yield Finding(
+            "embedder",
+            "works",
+            f"{embedder.id}, {embedder.dimension} dimensions, {ms:.2f} ms a query",
+        )
 
     def _store(self) -> Iterator[Finding]:
         with closing(self._workspace.open_store(self._options)) as store:
@@ -138,11 +149,18 @@ class _Installation:
             catalogue = store.load(self._workspace.tenant).catalogue
             where = str(store) if store.exists else f"{store} (does not exist yet)"
         servers = counted(len(catalogue.places), "server")
-        detail = f"{where}: {counted(len(catalogue), 'tool')} of {servers} for {self._workspace.tenant}"
+        detail = (
+            f"{where}: {counted(len(catalogue), 'tool')} of {servers} for {self._workspace.tenant}"
+        )
         if catalogue.places:
             yield Finding("store", "works", detail)
         else:
-            yield Finding("store", "missing", detail, "toolroute tools import FILE, or toolroute tools sync mcp.json")
+            yield Finding(
+                "store",
+                "missing",
+                detail,
+                "toolroute tools import FILE, or toolroute tools sync mcp.json",
+            )
 
     def _left_over(self) -> Iterator[Finding]:
         """Find the stored servers that are in no configuration file any more. Another check reports a broken store."""
@@ -152,7 +170,9 @@ class _Installation:
         except ToolrouteError:
             return
         if listings:
-            detail = f"stored, but no longer in any configuration file: {listings_in_words(listings)}"
+            detail = (
+                f"stored, but no longer in any configuration file: {listings_in_words(listings)}"
+            )
             yield Finding("store", "flagged", detail, "toolroute tools sync FILE --prune")
 
     def _calibration(self) -> Iterator[Finding]:
@@ -168,7 +188,10 @@ class _Installation:
             fit.check(embedder_id(self._options))
         about = fit.about or {}
         detail = f"{path}: fitted to {about.get('queries', 'some')} queries"
-        if not len(self._catalogue) or about.get("catalogue") in (None, self._catalogue.fingerprint):
+        if not len(self._catalogue) or about.get("catalogue") in (
+            None,
+            self._catalogue.fingerprint,
+        ):
             yield Finding("calibration", "works", detail)
         else:
             remedy = f"if the catalogue changed much, {REMEDY}"
@@ -187,7 +210,9 @@ class _Installation:
 
         if server.named:
             asyncio.run(reach())
-            detail = f"a server answers at {server.address} and has the namespace {server.namespace!r}"
+            detail = (
+                f"a server answers at {server.address} and has the namespace {server.namespace!r}"
+            )
             yield Finding("temporal", "works", detail)
         elif binary := shutil.which("temporal") or cached_binary():
             yield Finding("temporal", "works", f"`toolroute run --dev` starts {binary}")
@@ -233,14 +258,17 @@ class _Installation:
             yield Finding("reranker", "works", f"{where}, {ms:.0f} ms for two texts")
         else:
             remedy = "set TOOLROUTE_DECIDE=rerank, or give --decide rerank"
-            yield Finding("reranker", "missing", f"{where} answers, but routes do not use it", remedy)
+            yield Finding(
+                "reranker", "missing", f"{where} answers, but routes do not use it", remedy
+            )
 
     def _servers(self, *, connects: bool) -> Iterable[Finding]:
         if self._workspace.servers_file is None:
             return []
         config = self._workspace.required_servers
         checks = [
-            Check(f"mcp {name}", partial(_server, spec), "correct its entry") for name, spec in config.servers.items()
+            Check(f"mcp {name}", partial(_server, spec), "correct its entry")
+            for name, spec in config.servers.items()
         ]
         findings = [finding for check in checks for finding in check.findings()]
         return asyncio.run(_connected(config, findings)) if connects else findings
@@ -262,7 +290,12 @@ def _server(spec: ServerSpec) -> Iterator[Finding]:
     what = f"mcp {spec.name}"
     launch = spec.launch()
     if launch.url:
-        yield Finding(what, "missing", "not checked: a remote server", "check it with `toolroute doctor --connect`")
+        yield Finding(
+            what,
+            "missing",
+            "not checked: a remote server",
+            "check it with `toolroute doctor --connect`",
+        )
     elif launch.cwd and not Path(launch.cwd).is_dir():
         detail = f"its working folder {launch.cwd!r} does not exist"
         yield Finding(what, "broken", detail, "create it, or correct cwd")
@@ -290,10 +323,16 @@ async def _connected(config: McpConfig, findings: Sequence[Finding]) -> list[Fin
                 tools = await connections.tools(name)
             except ToolrouteError as error:
                 # Unauthorised names its own remedy.
-                remedy = "" if isinstance(error, Unauthorised) else "correct its entry, or start the server"
+                remedy = (
+                    ""
+                    if isinstance(error, Unauthorised)
+                    else "correct its entry, or start the server"
+                )
                 finding = Finding(finding.what, "broken", without_name(name, str(error)), remedy)
             else:
-                finding = Finding(finding.what, "works", f"connected: {counted(len(tools), 'tool')}")
+                finding = Finding(
+                    finding.what, "works", f"connected: {counted(len(tools), 'tool')}"
+                )
             count(None)
             return finding
 
@@ -330,4 +369,6 @@ def _catalogue_findings(path: Path, options: Options) -> Iterator[Finding]:
         detail = f"{key}: the first sentence of its description does not find it among the first {WITHIN}"
         yield Finding("tool", "flagged", detail, remedy)
     number = len(unflagged) - len(keys)
-    yield Finding("catalogue", "works", f"{number:,} of {counted(len(unflagged), 'tool')} can be found")
+    yield Finding(
+        "catalogue", "works", f"{number:,} of {counted(len(unflagged), 'tool')} can be found"
+    )

@@ -43,16 +43,27 @@ _TOKENS = 'A JSON file of bearer tokens: {"org:42": "${ACME_TOKEN}"}. [default: 
     help="Show only the tools of this profile of the mcpServers file.",
 )
 @click.option("--transport", type=click.Choice(["stdio", "http"]), default="stdio")
-@click.option("--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]")
 @click.option(
-    "--port", metavar="N", type=click.IntRange(0, 65535), help="The port (http). 0: any free port. [default: 8765]"
+    "--host", metavar="ADDRESS", help="The address to listen on (http). [default: 127.0.0.1]"
+)
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    help="The port (http). 0: any free port. [default: 8765]",
 )
 @click.option("--tokens", type=FILE, help=_TOKENS)
 @click.option(
-    "--allow-host", metavar="NAME", multiple=True, help="Another host name that clients may use (http). Repeatable."
+    "--allow-host",
+    metavar="NAME",
+    multiple=True,
+    help="Another host name that clients may use (http). Repeatable.",
 )
 @click.option(
-    "--allow-origin", metavar="ORIGIN", multiple=True, help="An origin whose web pages may call (http). Repeatable."
+    "--allow-origin",
+    metavar="ORIGIN",
+    multiple=True,
+    help="An origin whose web pages may call (http). Repeatable.",
 )
 @click.option(
     "--max-result-tokens",
@@ -108,14 +119,18 @@ async def serve(
     )
     interrupted = False
     async with gateway:
-        server = partial(make_server, gateway, approve=approve, options=_repeated(workspace), profile=profile)
+        server = partial(
+            make_server, gateway, approve=approve, options=_repeated(workspace), profile=profile
+        )
         if transport == "stdio":
             interrupted = await serve_stdio(gateway, server(workspace.tenant))
         else:
             clients, token = _tokens(tokens, workspace, watched.config)
             app = _app(gateway, server, clients, allow_host, allow_origin, profile)
             address = (host if host is not None else _HOST, port if port is not None else _PORT)
-            await _serve_http(app, gateway, *address, lambda at: _note_started(at, workspace.tenant, token))
+            await _serve_http(
+                app, gateway, *address, lambda at: _note_started(at, workspace.tenant, token)
+            )
     if interrupted:
         # Python would wait for the thread that reads standard input, which only the client can end.
         await asyncio.get_running_loop().shutdown_default_executor()
@@ -130,7 +145,9 @@ def _repeated(workspace: Workspace) -> list[str]:
     return [*options, "--store", workspace.store[0]] if workspace.store else options
 
 
-def _tokens(file: Path | None, workspace: Workspace, config: McpConfig) -> "tuple[BearerTokens, str]":
+def _tokens(
+    file: Path | None, workspace: Workspace, config: McpConfig
+) -> "tuple[BearerTokens, str]":
     """Return the tokens that clients may use, and the new token, or "" if a file names the tokens."""
     from orchestrator.server.tokens import BearerTokens, new_token
 
@@ -139,7 +156,9 @@ def _tokens(file: Path | None, workspace: Workspace, config: McpConfig) -> "tupl
         return BearerTokens({token: workspace.tenant}), token
     clients = BearerTokens.read(file)
     if unknown := sorted(clients.profiles - config.profiles.keys()):
-        raise InvalidInput(f"{file}: no profile {unknown[0]!r} in {workspace.required_file}: add it there")
+        raise InvalidInput(
+            f"{file}: no profile {unknown[0]!r} in {workspace.required_file}: add it there"
+        )
     return clients, ""
 
 
@@ -168,7 +187,9 @@ def _app(
     )
 
 
-async def _serve_http(app: Any, gateway: "Gateway", host: str, port: int, started: Callable[[str], None]) -> None:
+async def _serve_http(
+    app: Any, gateway: "Gateway", host: str, port: int, started: Callable[[str], None]
+) -> None:
     from orchestrator.server.http import serve_http
 
     async def stop(after_s: float) -> None:
@@ -189,4 +210,6 @@ def _require_no_http_options() -> None:
     for name in ("host", "port", "tokens", "allow_host", "allow_origin"):
         if typed(name) not in (None, ()):
             option = name.replace("_", "-")
-            raise InvalidInput(f"--{option} works with HTTP only: add --transport http, or leave it out")
+            raise InvalidInput(
+                f"--{option} works with HTTP only: add --transport http, or leave it out"
+            )

@@ -15,7 +15,13 @@ from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import note, present, print_table, warn
 from orchestrator.cli.shared.workspace import Workspace, connecting
 from orchestrator.cli.trust.audit import audited
-from orchestrator.client_setup.client_file import ClientFile, EditByHand, block, copies, mcp_servers_file
+from orchestrator.client_setup.client_file import (
+    ClientFile,
+    EditByHand,
+    block,
+    copies,
+    mcp_servers_file,
+)
 from orchestrator.client_setup.entries import served
 from orchestrator.client_setup.products import CLIENTS, OURS, Client, settings_folder
 from orchestrator.client_setup.takeover import Takeover, take_over, with_usable_entry
@@ -40,12 +46,24 @@ _POLICIES = {
 
 
 @click.command()
-@click.option("--client", "only", multiple=True, type=click.Choice(_NAMES), help="Only this client. Repeatable.")
-@click.option("--write", "writes", is_flag=True, help="Apply the plan. A copy of each changed file is kept.")
-@click.option("--undo", is_flag=True, help="Restore the clients' own servers.")
-@click.option("--projects", is_flag=True, help="Also take over the servers of the project in this folder.")
 @click.option(
-    "--project", is_flag=True, help="Allow --config to be a file in a project folder, which other people may read."
+    "--client",
+    "only",
+    multiple=True,
+    type=click.Choice(_NAMES),
+    help="Only this client. Repeatable.",
+)
+@click.option(
+    "--write", "writes", is_flag=True, help="Apply the plan. A copy of each changed file is kept."
+)
+@click.option("--undo", is_flag=True, help="Restore the clients' own servers.")
+@click.option(
+    "--projects", is_flag=True, help="Also take over the servers of the project in this folder."
+)
+@click.option(
+    "--project",
+    is_flag=True,
+    help="Allow --config to be a file in a project folder, which other people may read.",
 )
 @taking("written", "tenant", "output")
 async def setup(
@@ -84,21 +102,40 @@ async def setup(
     present(output, plan, lambda: _show_plan(plan))
     _note_further_clients(kept_apart, all_clients=not only)
     if not any(takeover.moved for takeover in takeovers):
-        note("no servers to take over" if files else "no servers to take over: none of the MCP clients is set up here")
+        note(
+            "no servers to take over"
+            if files
+            else "no servers to take over: none of the MCP clients is set up here"
+        )
         return 0
     note(f"entries are copied with their secrets into {config}, which only you can read")
     if not writes:
         note("nothing was written. Apply this plan with --write")
         return 0
-    sourced = _with_sources(McpConfig.parse({"mcpServers": servers}, str(config)), takeovers, before)
+    sourced = _with_sources(
+        McpConfig.parse({"mcpServers": servers}, str(config)), takeovers, before
+    )
     unlisted = await _sync(workspace, sourced, takeovers)
     takeovers = [rest for takeover in takeovers if (rest := takeover.without(unlisted)).moved]
     if not takeovers:
-        warn(["no server could be listed, so nothing was written: correct the entries, and run the command again"])
+        warn(
+            [
+                "no server could be listed, so nothing was written: correct the entries, and run the command again"
+            ]
+        )
         return 1
-    servers = {name: entry for name, entry in servers.items() if name in before or name not in unlisted}
+    servers = {
+        name: entry for name, entry in servers.items() if name in before or name not in unlisted
+    }
     _write_config(config, configured, servers, _profiles(configured, takeovers))
-    command = [*_program(), "serve", "--config", str(config), *_store_options(workspace), *_policy()]
+    command = [
+        *_program(),
+        "serve",
+        "--config",
+        str(config),
+        *_store_options(workspace),
+        *_policy(),
+    ]
     written = [_write_client(takeover, command) for takeover in takeovers]
     return 4 * bool(unlisted) if all(written) else 1
 
@@ -136,7 +173,11 @@ def _uses(file: ClientFile, config: Path) -> bool:
     other = served([file])
     if other is None or other.absolute() == config:
         return True
-    warn([f"{file.client.title} is not changed: it uses {other}; give --config {other} to add to that file"])
+    warn(
+        [
+            f"{file.client.title} is not changed: it uses {other}; give --config {other} to add to that file"
+        ]
+    )
     return False
 
 
@@ -145,7 +186,9 @@ def _require_outside_projects(config: Path) -> None:
     for folder in config.parents:
         if (folder / ".git").exists() and folder != Path.home():
             remedy = "leave --config out, name another file, or give --project"
-            raise InvalidConfig(f"{config} is in the project {folder}, where servers could be committed: {remedy}")
+            raise InvalidConfig(
+                f"{config} is in the project {folder}, where servers could be committed: {remedy}"
+            )
 
 
 def _configured(config: Path) -> ClientFile | None:
@@ -161,7 +204,10 @@ def _plan(config: Path, takeovers: Sequence[Takeover]) -> dict[str, Any]:
         {
             "client": takeover.file.client.name,
             "file": str(takeover.file.path),
-            "servers": [{"server": move.server, "name": move.name, "note": move.note} for move in takeover.moves],
+            "servers": [
+                {"server": move.server, "name": move.name, "note": move.note}
+                for move in takeover.moves
+            ],
         }
         for takeover in takeovers
     ]
@@ -188,12 +234,16 @@ def _note_further_clients(of_project: Sequence[ClientFile], *, all_clients: bool
         names = [name for name in file.entries if name != OURS]
         if names:
             remedy = "take them over with --projects"
-            note(f"{file.client.title} stays connected to {', '.join(names)} of this project ({file.path}); {remedy}")
+            note(
+                f"{file.client.title} stays connected to {', '.join(names)} of this project ({file.path}); {remedy}"
+            )
     if all_clients and (settings_folder(set_variables(), sys.platform) / "JetBrains").is_dir():
         note(_JETBRAINS)
 
 
-def _with_sources(config: McpConfig, takeovers: Sequence[Takeover], before: Mapping[str, Any]) -> McpConfig:
+def _with_sources(
+    config: McpConfig, takeovers: Sequence[Takeover], before: Mapping[str, Any]
+) -> McpConfig:
     """Record the source of each new server: the client's file, where `toolroute login` finds it.
 
     If `login` cannot read the client's file, or finds the server there under another name, the client's title is
@@ -211,7 +261,9 @@ def _with_sources(config: McpConfig, takeovers: Sequence[Takeover], before: Mapp
     return replace(config, servers=servers)
 
 
-async def _sync(workspace: Workspace, config: McpConfig, takeovers: Sequence[Takeover]) -> list[str]:
+async def _sync(
+    workspace: Workspace, config: McpConfig, takeovers: Sequence[Takeover]
+) -> list[str]:
     """List the servers that are taken over and store their tools. Returns the names of servers that failed."""
     from orchestrator.mcp.connections import Connections
     from orchestrator.mcp.sync import sync
@@ -231,7 +283,11 @@ async def _sync(workspace: Workspace, config: McpConfig, takeovers: Sequence[Tak
         if row.error:
             failed.append(row.server)
     if failed:
-        warn([f"not taken over, because listing failed: {', '.join(failed)}; run the command again when they answer"])
+        warn(
+            [
+                f"not taken over, because listing failed: {', '.join(failed)}; run the command again when they answer"
+            ]
+        )
     return failed
 
 
@@ -239,7 +295,9 @@ def _profiles(configured: ClientFile | None, takeovers: Sequence[Takeover]) -> d
     """Return the profile of each client: the servers that it had before, and the servers that are taken over now."""
     profiles: dict[str, Any] = {}
     if configured:
-        profiles |= ClientFile.read(replace(configured.client, key=PROFILES), configured.path).entries
+        profiles |= ClientFile.read(
+            replace(configured.client, key=PROFILES), configured.path
+        ).entries
     updated: set[str] = set()
     for takeover in takeovers:
         name = takeover.file.client.name
@@ -258,7 +316,9 @@ def _write_config(
     """Write the configuration, which its owner alone can read."""
     if configured is None:
         content = {"mcpServers": servers, PROFILES: profiles}
-        replace_settings(config, json.dumps(content, indent=2, ensure_ascii=False) + "\n", private=True)
+        replace_settings(
+            config, json.dumps(content, indent=2, ensure_ascii=False) + "\n", private=True
+        )
         return
     with_servers = configured.with_entries(servers)
     file = ClientFile.of(replace(configured.client, key=PROFILES), config, with_servers)
@@ -278,7 +338,11 @@ def _write_client(takeover: Takeover, command: Sequence[str]) -> bool:
         _save(current, replace(takeover, file=current).text(command))
     except EditByHand as error:
         gone = ", ".join(move.server for move in takeover.moved)
-        warn([f"{client.title} is not changed: {error}. Remove {gone} from the file, and add this entry:"])
+        warn(
+            [
+                f"{client.title} is not changed: {error}. Remove {gone} from the file, and add this entry:"
+            ]
+        )
         click.echo(block(client, takeover.entry(command)), err=True)
         return False
     except InvalidConfig as error:

@@ -13,7 +13,13 @@ from orchestrator.options import Options
 
 @click.command()
 @taking("catalogue", "listed", "sources", "calibration", "temporal server")
-@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=0, help="The port. 0: any free port.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="The port. 0: any free port.",
+)
 async def ui(workspace: Workspace, options: Options, port: int) -> None:
     """Show decisions, tools, servers, experience and runs in the browser.
 
@@ -40,4 +46,6 @@ async def ui(workspace: Workspace, options: Options, port: int) -> None:
         )
         token = new_token()
         app = make_app(scope, token)
-        await serve_http(app, "127.0.0.1", port, lambda at: note(f"open {at}?token={token}"), path="/")
+        await serve_http(
+            app, "127.0.0.1", port, lambda at: note(f"open {at}?token={token}"), path="/"
+        )

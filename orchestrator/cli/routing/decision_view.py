@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from orchestrator.cli.shared.output import add_rows, console, counted, dim, lines, print_warnings, table
+from orchestrator.cli.shared.output import (
+    add_rows,
+    console,
+    counted,
+    dim,
+    lines,
+    print_warnings,
+    table,
+)
 from orchestrator.common.lines import inline, one_line
 from orchestrator.options import Options
 from orchestrator.records.completion import Choice
@@ -60,7 +68,9 @@ def show_decision(
     if first:
         screen.print(_matches(decision, first, in_full=past is not None, width=screen.width))
     if decision.needs:
-        screen.print(dim(f"  needed, according to the model: {'; '.join(map(one_line, decision.needs))}"))
+        screen.print(
+            dim(f"  needed, according to the model: {'; '.join(map(one_line, decision.needs))}")
+        )
     if decision.catalogue.tools:  # Otherwise a warning names the remedy.
         screen.print(_footer(decision, servers or decision.servers))
     print_warnings(screen, decision.warnings)
@@ -84,8 +94,12 @@ def _headline(decision: Decision) -> Text:
     if decision.semantic_ran:
         alone = decision.gate_confidence
         gate = Options().gate
-        reason = "; the semantic search also ran" if alone >= gate else f", below the gate of {gate:.0%}"
-        line.append(f"\n  keyword search alone: confidence {alone:.0%}{reason}", style="dim not bold")
+        reason = (
+            "; the semantic search also ran" if alone >= gate else f", below the gate of {gate:.0%}"
+        )
+        line.append(
+            f"\n  keyword search alone: confidence {alone:.0%}{reason}", style="dim not bold"
+        )
     return line
 
 
@@ -99,7 +113,10 @@ def _matches(decision: Decision, matches: Sequence[Match], *, in_full: bool, wid
     for match in matches:
         star = "*" if match.tool.key in decision.recommended else ""
         reasons = [one_line(match.why), *(_evidence(match) if in_full else [])]
-        add_rows(rows, [(star, f"{match.score:.2f}", match.tool.key, str(match.tool.kind), lines(*reasons))])
+        add_rows(
+            rows,
+            [(star, f"{match.score:.2f}", match.tool.key, str(match.tool.kind), lines(*reasons))],
+        )
     return rows
 
 
@@ -125,7 +142,11 @@ def _footer(decision: Decision, servers: Sequence[str]) -> Text:
     sources = Counter(match.source for match in decision.matches if match.source)
     if sources:
         parts.append(", ".join(f"{count} from {source}" for source, count in sources.items()))
-    legend = ["  * recommended; prob.: probability that the tool is needed"] if decision.recommended else []
+    legend = (
+        ["  * recommended; prob.: probability that the tool is needed"]
+        if decision.recommended
+        else []
+    )
     return dim(f"  {'; '.join(parts)}", *legend)
 
 
@@ -134,7 +155,10 @@ def _rest(decision: Decision, past: Sequence[Near]) -> Text:
     text: list[str] = []
     if past:
         text += ["", "Past tasks like this"]
-        text += [f"   {one_line(near.query, 80) or '(no text kept)'}: {', '.join(near.used)}" for near in past]
+        text += [
+            f"   {one_line(near.query, 80) or '(no text kept)'}: {', '.join(near.used)}"
+            for near in past
+        ]
     if decision.rejected:
         text += ["", "Not among the matches"]
         text += [f"   {rejected.tool}: {rejected.why}" for rejected in decision.rejected]

@@ -13,7 +13,16 @@ import click
 from orchestrator.cli.experience.import_log import read_log, require_learning
 from orchestrator.cli.experience.stats import show_guarantees
 from orchestrator.cli.shared.command_options import FILE, LOG, PATH, derived, taking, typed
-from orchestrator.cli.shared.output import console, counted, dim, note, present, print_table, progress, warn
+from orchestrator.cli.shared.output import (
+    console,
+    counted,
+    dim,
+    note,
+    present,
+    print_table,
+    progress,
+    warn,
+)
 from orchestrator.errors import InvalidInput
 from orchestrator.evaluate.runner import Answer, QuerySet, answer_all, read_set, report, unfit
 from orchestrator.experience.logs import Past
@@ -44,16 +53,22 @@ _REFUSAL_MEANING = "none: no recommendation, as a share of queries with relevant
 @click.command("eval")
 @click.argument("folder", type=PATH)
 @derived(
-    RouteRequest, "route_hint", "auto: as `route` does. keyword: only keyword search. semantic: always both searches."
+    RouteRequest,
+    "route_hint",
+    "auto: as `route` does. keyword: only keyword search. semantic: always both searches.",
 )
 @click.option("--per-query", metavar="FILE", type=FILE, help="Write a JSON line for each query.")
-@click.option("--experience", "log", metavar="FILE", type=LOG, help="Route and record these past tasks first.")
+@click.option(
+    "--experience", "log", metavar="FILE", type=LOG, help="Route and record these past tasks first."
+)
 @click.option(
     "--fit",
     is_flag=True,
     help="Fit gate and confidence to the queries. The result is measured by five-fold cross-validation.",
 )
-@click.option("--write", metavar="FILE", type=FILE, help="Write the fit to FILE, for use with --calibration.")
+@click.option(
+    "--write", metavar="FILE", type=FILE, help="Write the fit to FILE, for use with --calibration."
+)
 @taking("calibration", "output")
 def evaluate(
     folder: Path,
@@ -80,7 +95,9 @@ def evaluate(
     """
     if write is not None and not fit:
         raise InvalidInput("--write needs a fit: add --fit")
-    if fit and (route_hint is not RouteHint.AUTO or per_query or log or typed("calibration") is not None):
+    if fit and (
+        route_hint is not RouteHint.AUTO or per_query or log or typed("calibration") is not None
+    ):
         raise InvalidInput(
             "--fit allows only --write: it uses the built-in calibration and both searches; remove the other options"
         )
@@ -108,7 +125,10 @@ def _measure(
     if options.decide != "off":
         answers = asyncio.run(_answers(query_set, past, options, route_hint))
         usage = sum((answer.decision.usage for answer in answers), Usage())
-        result["decided"] = {**report(query_set, answers, gate=options.gate), "usage": asdict(usage)}
+        result["decided"] = {
+            **report(query_set, answers, gate=options.gate),
+            "usage": asdict(usage),
+        }
         _warn_of_undecided(answers)
     if query_set.nothing_fits is not None:
         to_unfit = asyncio.run(_answers(query_set.nothing_fits, past, options, route_hint))
@@ -116,20 +136,30 @@ def _measure(
     return result, answers
 
 
-async def _answers(query_set: QuerySet, past: Sequence[Past], options: Options, route_hint: RouteHint) -> list[Answer]:
+async def _answers(
+    query_set: QuerySet, past: Sequence[Past], options: Options, route_hint: RouteHint
+) -> list[Answer]:
     """Route and record the past tasks, in order; then answer the queries."""
     async with Router(query_set.catalogue, options=options) as router:
         with progress("recording past tasks") as show:
             for number, task in enumerate(past, start=1):
                 await router.route(task.query)
                 await router.record(
-                    task.query, used=task.uses, source="import", ok=task.ok, actor=task.actor, at=task.at
+                    task.query,
+                    used=task.uses,
+                    source="import",
+                    ok=task.ok,
+                    actor=task.actor,
+                    at=task.at,
                 )
                 show(number, len(past))
         total = len(query_set.queries)
         with progress("routing queries") as show:
             return await answer_all(
-                router, query_set.queries, route_hint=route_hint, on_progress=lambda number: show(number, total)
+                router,
+                query_set.queries,
+                route_hint=route_hint,
+                on_progress=lambda number: show(number, total),
             )
 
 
@@ -147,7 +177,9 @@ def _warn_of_undecided(answers: Sequence[Answer]) -> None:
     """Report why the second stage left the order as it was, and how often."""
     reasons: Counter[str] = Counter()
     for answer in answers:
-        reasons.update(warning for warning in answer.decision.warnings if warning.startswith(UNDECIDED))
+        reasons.update(
+            warning for warning in answer.decision.warnings if warning.startswith(UNDECIDED)
+        )
     for reason, number in reasons.most_common():
         warn([f"{counted(number, 'query', 'queries')}: {reason}"])
 
@@ -158,15 +190,23 @@ def _warn_of_unknown(query_set: QuerySet) -> None:
     unknown = relevant - query_set.catalogue.positions.keys()
     if unknown:
         number = counted(len(unknown), "relevant tool is", "relevant tools are")
-        warn([f"{number} not in tools.jsonl; such tools count as not found, for example {min(unknown)!r}"])
+        warn(
+            [
+                f"{number} not in tools.jsonl; such tools count as not found, for example {min(unknown)!r}"
+            ]
+        )
 
 
 def _write_lines(path: Path, answers: list[Answer]) -> None:
     try:
         with path.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(answer.to_json(), ensure_ascii=False) + "\n" for answer in answers)
+            file.writelines(
+                json.dumps(answer.to_json(), ensure_ascii=False) + "\n" for answer in answers
+            )
     except OSError as error:
-        raise InvalidInput(f"--per-query {str(path)!r} cannot be written: {error.strerror}") from None
+        raise InvalidInput(
+            f"--per-query {str(path)!r} cannot be written: {error.strerror}"
+        ) from None
 
 
 def _figure(value: float | None, digits: int = 3) -> str:
@@ -180,7 +220,9 @@ def _print_result(result: dict[str, Any]) -> None:
         measured["decided"] = result["decided"]
     order = [_order_row(name, figures) for name, figures in measured.items()]
     numbers = ("queries", *_ORDER)
-    print_table(("", *numbers), order, numbers=numbers, footer=(*_ORDER_MEANINGS, ""), padding=(0, 1, 0, 0))
+    print_table(
+        ("", *numbers), order, numbers=numbers, footer=(*_ORDER_MEANINGS, ""), padding=(0, 1, 0, 0)
+    )
     confidence = [_confidence_row(name, figures) for name, figures in measured.items()]
     meanings = [line.format(gate=result["confidence"]["gate"]) for line in _CONFIDENCE_MEANINGS]
     footer = [*meanings, _REFUSAL_MEANING, "", *_summary(result)]
@@ -189,7 +231,11 @@ def _print_result(result: dict[str, Any]) -> None:
 
 
 def _order_row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
-    return name, f"{figures['queries']:,}", *(_figure(figures["metrics"][measure]) for measure in _ORDER)
+    return (
+        name,
+        f"{figures['queries']:,}",
+        *(_figure(figures["metrics"][measure]) for measure in _ORDER),
+    )
 
 
 def _confidence_row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
@@ -203,7 +249,9 @@ def _confidence_row(name: str, figures: dict[str, Any]) -> tuple[str, ...]:
 def _summary(result: dict[str, Any]) -> list[str]:
     tokens = result["tokens"]
     limits = ", ".join(f"{name} {_figure(value)}" for name, value in result["ceiling"].items())
-    times = ", ".join(f"{name} {_percentiles(values)}" for name, values in result["latency_ms"].items())
+    times = ", ".join(
+        f"{name} {_percentiles(values)}" for name, values in result["latency_ms"].items()
+    )
     share = f"{result['semantic_share']:.0%}"
     return [
         f"{counted(result['tools'], 'tool')}; upper limits for a perfect order: {limits}",
@@ -224,7 +272,9 @@ def _unfit_line(counts: dict[str, int] | None) -> list[str]:
         return []
     queries = counted(counts["queries"], "query", "queries")
     recommended = counts["recommended"]
-    return [f"{queries} that no tool fits: {recommended} with a recommendation, {counts['resolved']} resolved"]
+    return [
+        f"{queries} that no tool fits: {recommended} with a recommendation, {counts['resolved']} resolved"
+    ]
 
 
 def _cost_line(decided: dict[str, Any] | None) -> list[str]:
@@ -249,7 +299,11 @@ def _fit(query_set: QuerySet, options: Options, write: Path | None, output: str)
     worse = (after["ece"] or 0) > (before["ece"] or 0)
     if worse:
         change = f"{before['ece']} -> {after['ece']}"
-        warn([f"the fit raises the calibration error on held-out queries: {change}; add queries, or do not use it"])
+        warn(
+            [
+                f"the fit raises the calibration error on held-out queries: {change}; add queries, or do not use it"
+            ]
+        )
     about = {
         "set": query_set.name,
         "catalogue": query_set.catalogue.fingerprint,
@@ -257,12 +311,16 @@ def _fit(query_set: QuerySet, options: Options, write: Path | None, output: str)
         "queries": len(trials),
         "before": before,
         "after": after,
-        "guarantees": [asdict(guarantee) for guarantee in guarantees(held_out(trials, options.gate))],
+        "guarantees": [
+            asdict(guarantee) for guarantee in guarantees(held_out(trials, options.gate))
+        ],
     }
     present(output, {**about, "worse": worse}, lambda: _print_fit(about, options.gate))
     if write is not None:
         replace(fit, embedder=embedder_id(options), about=about).write(write)
-        note(f"written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}")
+        note(
+            f"written to {write}: use it with --calibration {write}, or TOOLROUTE_CALIBRATION={write}"
+        )
 
 
 def _print_fit(about: Mapping[str, Any], gate: float) -> None:

@@ -19,9 +19,16 @@ from orchestrator.records.request import RouteRequest
 @click.command()
 @click.argument("query")
 @taking("catalogue", "listed", "sources", "request", "calibration")
-@click.option("--html", metavar="FILE", type=FILE, help="Also write the Decision as a self-contained HTML page.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    type=FILE,
+    help="Also write the Decision as a self-contained HTML page.",
+)
 @taking("output")
-async def explain(workspace: Workspace, request: RouteRequest, options: Options, html: Path | None, output: str) -> int:
+async def explain(
+    workspace: Workspace, request: RouteRequest, options: Options, html: Path | None, output: str
+) -> int:
     """Show the whole Decision for QUERY.
 
     Each match is shown with the words and fields that it matched. Tools that were rejected are shown with the reason.

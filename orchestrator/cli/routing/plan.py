@@ -41,7 +41,10 @@ async def plan(
         router = await stack.enter_async_context(await workspace.open_router(options))
         decision = await router.route(request)
         plan_request = PlanRequest(
-            decision=decision, arguments=arguments, min_confidence=min_confidence, conversation=request.conversation
+            decision=decision,
+            arguments=arguments,
+            min_confidence=min_confidence,
+            conversation=request.conversation,
         )
         models = models_for(options)
         if models:

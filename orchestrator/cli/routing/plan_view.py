@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from orchestrator.cli.routing.decision_view import show_decision
-from orchestrator.cli.shared.output import add_rows, console, counted, dim, echo_text, lines, print_warnings, table
+from orchestrator.cli.shared.output import (
+    add_rows,
+    console,
+    counted,
+    dim,
+    echo_text,
+    lines,
+    print_warnings,
+    table,
+)
 from orchestrator.common.lines import inline
 from orchestrator.records.completion import NO_MODEL
 from orchestrator.records.decision import Decision
@@ -46,11 +55,15 @@ def show_run(result: RunResult) -> None:
     servers = _servers_of(result.plan, [decision, *result.extra_routes])
     show_decision(decision, matches=3, to=screen, servers=servers)
     screen.print()
-    _print_steps(screen, result.plan, decision.matches, {outcome.step: outcome for outcome in result.steps})
+    _print_steps(
+        screen, result.plan, decision.matches, {outcome.step: outcome for outcome in result.steps}
+    )
     budget = result.budget
     used = f"{budget.settled:,} of {budget.max_total_tokens:,} tokens used"
     screen.print(dim(f"  budget: {used}, room for {counted(budget.steps_left, 'more step')}"))
-    _print_model(screen, result.plan, [text for text in result.warnings if text not in decision.warnings])
+    _print_model(
+        screen, result.plan, [text for text in result.warnings if text not in decision.warnings]
+    )
     print_warnings(screen, budget.warnings)
     screen.print()
     echo_text(result.answer)
@@ -67,7 +80,9 @@ def _servers_of(plan: Plan, decisions: Sequence[Decision]) -> list[str]:
     return list(servers)
 
 
-def _print_steps(screen: "Console", plan: Plan, matches: Sequence[Match], outcomes: Mapping[str, StepOutcome]) -> None:
+def _print_steps(
+    screen: "Console", plan: Plan, matches: Sequence[Match], outcomes: Mapping[str, StepOutcome]
+) -> None:
     if not plan.steps:
         return
     rows = table("", "")
@@ -97,7 +112,11 @@ def _ending(outcome: StepOutcome) -> Text:
 
 def _print_missing(screen: "Console", plan: Plan, matches: Sequence[Match]) -> None:
     """Name the missing arguments, and the tools that give them."""
-    sources = {(match.gives.tool, match.gives.parameter): match.tool.key for match in matches if match.gives}
+    sources = {
+        (match.gives.tool, match.gives.parameter): match.tool.key
+        for match in matches
+        if match.gives
+    }
     options: list[str] = []
     givers: list[str] = []
     for step in plan.steps:
@@ -112,8 +131,14 @@ def _print_missing(screen: "Console", plan: Plan, matches: Sequence[Match]) -> N
 def _print_model(screen: "Console", plan: Plan, warnings: Sequence[str]) -> None:
     choice = plan.choice
     if choice:
-        used = f"{plan.usage.total:,} tokens to decide and plan, {plan.usage.cached:,} of them cached"
-        screen.print(dim(f"  model {plan.model}: {choice.action}, confidence {choice.confidence:.0%}; {used}"))
+        used = (
+            f"{plan.usage.total:,} tokens to decide and plan, {plan.usage.cached:,} of them cached"
+        )
+        screen.print(
+            dim(
+                f"  model {plan.model}: {choice.action}, confidence {choice.confidence:.0%}; {used}"
+            )
+        )
     elif plan.model == NO_MODEL and plan.steps:
         screen.print(dim("  no model: arguments are taken from the task's text only"))
     print_warnings(screen, warnings)

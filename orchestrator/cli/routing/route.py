@@ -24,7 +24,11 @@ NO_MATCH = 3
 @click.command()
 @click.argument("query")
 @taking("catalogue", "listed", "sources", "request", "calibration")
-@click.option("--model", metavar="NAME", help="Also ask this language model whether to answer, call one tool, or plan.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="Also ask this language model whether to answer, call one tool, or plan.",
+)
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table")
 async def route(workspace: Workspace, request: RouteRequest, options: Options, output: str) -> int:
     """Find the few tools that fit QUERY.
@@ -36,7 +40,9 @@ async def route(workspace: Workspace, request: RouteRequest, options: Options, o
     """
     model = typed("model")
     if model and output not in ("table", "json"):
-        raise InvalidInput(f"--model {model!r} with -o {output}: a model's choice is shown with -o table or -o json")
+        raise InvalidInput(
+            f"--model {model!r} with -o {output}: a model's choice is shown with -o table or -o json"
+        )
     async with await workspace.open_router(options) as router:
         decision = await router.route(request)
     choice = await _choice(options, decision, request) if model else None

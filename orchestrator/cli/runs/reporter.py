@@ -70,7 +70,8 @@ class RunReporter:
         try:
             while True:
                 await self._follow()
-                await asyncio.sleep(_RETRIES_EVERY_S)  # Its worker has gone, and another one may come.
+                # Its worker has gone, and another one may come.
+                await asyncio.sleep(_RETRIES_EVERY_S)
         finally:
             retries.cancel()
             await asyncio.gather(retries, return_exceptions=True)
@@ -81,7 +82,9 @@ class RunReporter:
         while await self._client.progress(self.handle.id) is None:
             if time.monotonic() > warn_at:
                 remedy = f"start it with `toolroute worker --task-queue {self._queue}`, or end the run with Ctrl-C"
-                note(f"no worker serves the task queue {self._queue!r} yet, the run waits for one: {remedy}")
+                note(
+                    f"no worker serves the task queue {self._queue!r} yet, the run waits for one: {remedy}"
+                )
                 warn_at = float("inf")
             if time.monotonic() > started + self._within_s:
                 await self._give_up()
@@ -91,7 +94,9 @@ class RunReporter:
     async def _give_up(self) -> None:
         """End a run that no worker has taken up."""
         remedy = f"start one with `toolroute worker --task-queue {self._queue}`, or increase --start-within"
-        self.given_up = f"no worker took the run within {self._within_s:g} s, nothing was done: {remedy}"
+        self.given_up = (
+            f"no worker took the run within {self._within_s:g} s, nothing was done: {remedy}"
+        )
         await self.handle.terminate(self.given_up, rpc_timeout=SOON)
 
     async def _follow(self) -> None:
@@ -139,7 +144,12 @@ class RunReporter:
     def _note_retry(self, activity: str, reason: str) -> None:
         if (activity, reason) not in self._noted_retries:
             self._noted_retries.add((activity, reason))
-            note(one_line(f"{activity} failed and is retried (Ctrl-C ends the run): {reason}", _LONGEST_REASON))
+            note(
+                one_line(
+                    f"{activity} failed and is retried (Ctrl-C ends the run): {reason}",
+                    _LONGEST_REASON,
+                )
+            )
 
     async def _ask_for_waiting_steps(self) -> None:
         """Ask for each step that waits. A change that is followed has no arguments, so they are asked for here."""
@@ -152,7 +162,8 @@ class RunReporter:
         import termios  # Windows has none.
 
         call = f"{step.tool} be called with {as_json(step.arguments)}"
-        termios.tcflush(0, termios.TCIFLUSH)  # Keys that were typed before the question do not answer it.
+        # Keys that were typed before the question do not answer it.
+        termios.tcflush(0, termios.TCIFLUSH)
         click.echo(inline(f"{step.step} {step.task!r}: may {call}? [y/N]: "), err=True, nl=False)
         allowed = (await _typed_line()).strip().lower() in ("y", "yes")
         approval = Approval(step=step.step, digest=step.digest, allowed=allowed, by="the terminal")

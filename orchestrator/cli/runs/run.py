@@ -40,7 +40,12 @@ from orchestrator.records.budget import Limits
 from orchestrator.records.call import Approve
 from orchestrator.records.plan import Step
 from orchestrator.records.run import RunMemo, RunRequest, RunResult, StepOutcome, StepStatus
-from orchestrator.temporal.client.run_client import RunClient, failed_result, page_of, run_attributes
+from orchestrator.temporal.client.run_client import (
+    RunClient,
+    failed_result,
+    page_of,
+    run_attributes,
+)
 from orchestrator.trust.approval_rules import call_digest, needs_approval
 from orchestrator.trust.audit import of_step
 
@@ -61,18 +66,38 @@ class _Started(NamedTuple):
 
 @click.command()
 @click.argument("task")
-@taking(*("catalogue", "config", "sources", "temporal", "run", "approve", "model", "calibration", "output"))
+@taking(
+    *(
+        "catalogue",
+        "config",
+        "sources",
+        "temporal",
+        "run",
+        "approve",
+        "model",
+        "calibration",
+        "output",
+    )
+)
 @click.option(
     *("--yes", "approved"),
     multiple=True,
     metavar="STEP=DIGEST",
-    callback=lambda _, __, values: pairs("--yes", values, "as an earlier run printed it", form="STEP=DIGEST"),
+    callback=lambda _, __, values: pairs(
+        "--yes", values, "as an earlier run printed it", form="STEP=DIGEST"
+    ),
     help="Approve the call with this digest, which an earlier run printed.",
 )
 @click.option(
-    "--task-queue", metavar="NAME", help="Use the workers of this task queue. [default: a worker in this process]"
+    "--task-queue",
+    metavar="NAME",
+    help="Use the workers of this task queue. [default: a worker in this process]",
 )
-@click.option("--detach", is_flag=True, help="Start the run on --task-queue and exit. `toolroute runs` shows it.")
+@click.option(
+    "--detach",
+    is_flag=True,
+    help="Start the run on --task-queue and exit. `toolroute runs` shows it.",
+)
 @click.option(
     "--start-within",
     type=click.FloatRange(0, min_open=True),
@@ -107,7 +132,9 @@ async def run(
     """
     log(logging.ERROR)
     if detach and not task_queue:
-        raise InvalidInput("--detach needs --task-queue NAME, the queue of the workers that run the task")
+        raise InvalidInput(
+            "--detach needs --task-queue NAME, the queue of the workers that run the task"
+        )
     asks = sys.stdin.isatty() and sys.stderr.isatty()
     request = replace(request, actor=_user())
     if not (asks or detach):  # No call could be approved later.
@@ -117,8 +144,14 @@ async def run(
     with clean_stdout():
         async with _started(request, workspace, options, dev=dev, task_queue=task_queue) as started:
             for digest in request.approved.values():  # By --yes.
-                audited("approval", request.tenant, **of_step(started.handle.id, "", digest, allowed=True))
-            result = None if detach else await _follow(RunReporter(*started, start_within, asks=asks))
+                audited(
+                    "approval",
+                    request.tenant,
+                    **of_step(started.handle.id, "", digest, allowed=True),
+                )
+            result = (
+                None if detach else await _follow(RunReporter(*started, start_within, asks=asks))
+            )
     if result is None:
         run_id = started.handle.id
         present(output, {"id": run_id}, lambda: click.echo(run_id))
@@ -136,7 +169,12 @@ def _note_unused_options(task_queue: str) -> None:
 
 @asynccontextmanager
 async def _started(
-    request: RunRequest, workspace: Workspace, options: Options, *, dev: bool, task_queue: str | None
+    request: RunRequest,
+    workspace: Workspace,
+    options: Options,
+    *,
+    dev: bool,
+    task_queue: str | None,
 ) -> AsyncIterator[_Started]:
     """Start a run and yield it. Without a task queue, a worker in this process serves the run."""
     from orchestrator.temporal.client.devserver import settle
@@ -187,10 +225,14 @@ def _note_how_to_approve(result: RunResult, request: RunRequest) -> None:
         digest = _note_step_to_approve(step, outcomes[step.id], result, request)
         if digest:
             digests[step.id] = digest
-    note(f"to approve exactly these calls: {shlex.join(['toolroute', *_command_line_with(digests)])}")
+    note(
+        f"to approve exactly these calls: {shlex.join(['toolroute', *_command_line_with(digests)])}"
+    )
 
 
-def _note_step_to_approve(step: Step, outcome: StepOutcome, result: RunResult, request: RunRequest) -> str:
+def _note_step_to_approve(
+    step: Step, outcome: StepOutcome, result: RunResult, request: RunRequest
+) -> str:
     """Name a call that needs approval, and return its digest, "" if none can be given yet."""
     decisions = (result.decision, *result.extra_routes)
     tool = next((tool for decision in decisions if (tool := decision.tool(step.tool))), None)

@@ -19,7 +19,12 @@ from orchestrator.records.run import Approval, Progress
 from orchestrator.temporal.client.run_client import SOON, Listed, RunClient
 from orchestrator.trust.audit import of_step
 
-_BY = click.option("--by", default="the command line", metavar="NAME", help="The name that the run's history records.")
+_BY = click.option(
+    "--by",
+    default="the command line",
+    metavar="NAME",
+    help="The name that the run's history records.",
+)
 
 
 @click.group()
@@ -46,10 +51,17 @@ async def _client_of(workspace: Workspace, options: Options) -> AsyncIterator[Ru
 
 @runs.command("list")
 @taking("owner", "temporal server")
-@click.option("--all", "ended", is_flag=True, help="Also show finished runs, as long as the server keeps them.")
+@click.option(
+    "--all",
+    "ended",
+    is_flag=True,
+    help="Also show finished runs, as long as the server keeps them.",
+)
 @click.option("--waiting", is_flag=True, help="Only runs that wait for approval.")
 @taking("output")
-async def list_runs(workspace: Workspace, options: Options, ended: bool, waiting: bool, output: str) -> None:
+async def list_runs(
+    workspace: Workspace, options: Options, ended: bool, waiting: bool, output: str
+) -> None:
     """List the tenant's runs, newest first. Finished runs need --all."""
     async with _client_of(workspace, options) as client:
         listed = await client.runs(ended=ended, waiting=waiting)
@@ -60,14 +72,18 @@ def _print_list(client: RunClient, listed: list[Listed]) -> None:
     if listed:
         rows = [(run.id, run.status, run.started, ", ".join(run.waiting)) for run in listed]
         print_table(("run", "status", "started", "waits for"), rows)
-    console().print(dim(f"{counted(len(listed), 'run')} of {client.tenant}  {client.pages}".rstrip()))
+    console().print(
+        dim(f"{counted(len(listed), 'run')} of {client.tenant}  {client.pages}".rstrip())
+    )
 
 
 @runs.command()
 @click.argument("run_id", metavar="RUN")
 @click.option("--follow", is_flag=True, help="Print each change from the start of RUN to its end.")
 @taking("owner", "temporal server", "output")
-async def show(run_id: str, workspace: Workspace, options: Options, output: str, follow: bool) -> None:
+async def show(
+    run_id: str, workspace: Workspace, options: Options, output: str, follow: bool
+) -> None:
     """Show the steps of RUN and the waiting calls."""
     async with _client_of(workspace, options) as client:
         run = await client.run(run_id)
@@ -77,13 +93,18 @@ async def show(run_id: str, workspace: Workspace, options: Options, output: str,
             return
         progress = await client.progress(run_id)
         if progress is None:
-            note("toolroute: no worker answers, so the run's steps are unknown. Start one with `toolroute worker`")
+            note(
+                "toolroute: no worker answers, so the run's steps are unknown. Start one with `toolroute worker`"
+            )
         record = {**asdict(run), "progress": asdict(progress) if progress else None}
         present(output, record, lambda: _print_run(client, run, progress))
 
 
 def _print_change(change: Progress) -> None:
-    steps = [f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}" for step in change.steps]
+    steps = [
+        f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}"
+        for step in change.steps
+    ]
     console().print(lines(*(steps or [change.phase])))
 
 
@@ -102,7 +123,8 @@ def _print_run(client: RunClient, run: Listed, progress: Progress | None) -> Non
         if step.digest:
             call = f"{step.step} waits for approval: {step.tool} with {as_json(step.arguments)}"
             command = client.command("approve", run.id, f"{step.step}={step.digest}")
-            screen.print(lines(call, f"  {command}"), soft_wrap=True)  # A command that is folded cannot be pasted.
+            # A command that is folded cannot be pasted.
+            screen.print(lines(call, f"  {command}"), soft_wrap=True)
     if progress.reason:
         screen.print(lines(progress.reason, style="red"))
 
@@ -112,12 +134,16 @@ def _print_run(client: RunClient, run: Listed, progress: Progress | None) -> Non
 @click.argument("calls", metavar="STEP=DIGEST...", nargs=-1, required=True)
 @_BY
 @taking("owner", "temporal server")
-async def approve(run_id: str, calls: tuple[str, ...], by: str, workspace: Workspace, options: Options) -> None:
+async def approve(
+    run_id: str, calls: tuple[str, ...], by: str, workspace: Workspace, options: Options
+) -> None:
     """Approve these calls of RUN.
 
     `toolroute runs show RUN` prints the calls with their digests. Only calls with these digests are approved.
     """
-    digests = pairs("approve", calls, f"as `toolroute runs show {run_id}` prints it", form="STEP=DIGEST")
+    digests = pairs(
+        "approve", calls, f"as `toolroute runs show {run_id}` prints it", form="STEP=DIGEST"
+    )
     approvals = [Approval(step=step, digest=digest, by=by) for step, digest in digests.items()]
     await _answer(run_id, approvals, workspace, options)
 
@@ -127,12 +153,18 @@ async def approve(run_id: str, calls: tuple[str, ...], by: str, workspace: Works
 @click.argument("steps", metavar="STEP...", nargs=-1, required=True)
 @_BY
 @taking("owner", "temporal server")
-async def refuse(run_id: str, steps: tuple[str, ...], by: str, workspace: Workspace, options: Options) -> None:
+async def refuse(
+    run_id: str, steps: tuple[str, ...], by: str, workspace: Workspace, options: Options
+) -> None:
     """Refuse steps of RUN. Their tools are not called."""
-    await _answer(run_id, [Approval(step=step, allowed=False, by=by) for step in steps], workspace, options)
+    await _answer(
+        run_id, [Approval(step=step, allowed=False, by=by) for step in steps], workspace, options
+    )
 
 
-async def _answer(run_id: str, approvals: list[Approval], workspace: Workspace, options: Options) -> None:
+async def _answer(
+    run_id: str, approvals: list[Approval], workspace: Workspace, options: Options
+) -> None:
     async with _client_of(workspace, options) as client:
         await client.run(run_id)
         progress = await client.progress(run_id)
@@ -140,7 +172,11 @@ async def _answer(run_id: str, approvals: list[Approval], workspace: Workspace, 
         for approval in approvals:
             await client.say(run_id, approval)
             tool = tools.get(approval.step, "")
-            audited("approval", client.tenant, **of_step(run_id, tool, approval.digest, allowed=approval.allowed))
+            audited(
+                "approval",
+                client.tenant,
+                **of_step(run_id, tool, approval.digest, allowed=approval.allowed),
+            )
             note(f"{approval.step} {'approved' if approval.allowed else 'refused'}")
 
 

@@ -15,7 +15,14 @@ from orchestrator import errors
 from orchestrator.cli.shared.command_options import typed
 from orchestrator.cli.shared.output import note
 from orchestrator.cli.shared.workspace import Workspace
-from orchestrator.errors import InvalidConfig, InvalidInput, StoreUnavailable, ToolrouteError, Unauthorised, Unavailable
+from orchestrator.errors import (
+    InvalidConfig,
+    InvalidInput,
+    StoreUnavailable,
+    ToolrouteError,
+    Unauthorised,
+    Unavailable,
+)
 from orchestrator.mcp.config.locate import find_config
 from orchestrator.options import Options, set_variables
 
@@ -46,20 +53,32 @@ def target(options: Options) -> Target:
     from temporalio.envconfig import ClientConfig
 
     variables = set_variables()
-    if (named := variables.get("TEMPORAL_CONFIG_FILE")) and not Path(named).is_file():  # It would be left unread.
-        raise InvalidConfig(f"TEMPORAL_CONFIG_FILE={named!r} is not a file: name one, or leave the variable empty")
+    # It would be left unread.
+    if (named := variables.get("TEMPORAL_CONFIG_FILE")) and not Path(named).is_file():
+        raise InvalidConfig(
+            f"TEMPORAL_CONFIG_FILE={named!r} is not a file: name one, or leave the variable empty"
+        )
     try:
-        found: dict[str, Any] = {**ClientConfig.load_client_connect_config(override_env_vars=variables)}
+        found: dict[str, Any] = {
+            **ClientConfig.load_client_connect_config(override_env_vars=variables)
+        }
     except OSError as error:
-        raise InvalidConfig(f"Temporal's settings name {str(error.filename)!r}: {error.strerror}") from None
+        raise InvalidConfig(
+            f"Temporal's settings name {str(error.filename)!r}: {error.strerror}"
+        ) from None
     except (RuntimeError, ValueError) as error:
-        reason = str(error).partition("\n")[0]  # What follows shows the line, and the key that it may hold.
-        raise InvalidConfig(f"Temporal's settings cannot be read: {reason}; see TEMPORAL_CONFIG_FILE") from None
+        # What follows shows the line, and the key that it may hold.
+        reason = str(error).partition("\n")[0]
+        raise InvalidConfig(
+            f"Temporal's settings cannot be read: {reason}; see TEMPORAL_CONFIG_FILE"
+        ) from None
     address = options.temporal_address or found.pop("target_host", "")
     namespace = options.temporal_namespace or found.pop("namespace", "") or DEFAULT_NAMESPACE
     if "://" in address:
         raise InvalidConfig(f"Temporal's address {address!r}: give HOST:PORT, without a scheme")
-    more = {name: value for name, value in found.items() if name not in ("target_host", "namespace")}
+    more = {
+        name: value for name, value in found.items() if name not in ("target_host", "namespace")
+    }
     return Target(
         address=address or DEFAULT_ADDRESS,
         namespace=namespace,
@@ -79,7 +98,10 @@ def ui_pages(to: Target, options: Options) -> str:
     if not base and host.endswith((".tmprl.cloud", ".temporal.io")):
         base = "https://cloud.temporal.io"
     if not base and host in ("localhost", "127.0.0.1") and port.isdecimal():
-        with suppress(OSError, OverflowError), socket.create_connection((host, int(port) + 1000), timeout=0.2):
+        with (
+            suppress(OSError, OverflowError),
+            socket.create_connection((host, int(port) + 1000), timeout=0.2),
+        ):
             base = f"http://{host}:{int(port) + 1000}"
     return f"{base.rstrip('/')}/namespaces/{to.namespace}/workflows" if base else ""
 
@@ -106,11 +128,15 @@ def _converting(options: Options) -> dict[str, Any]:
     from orchestrator.temporal.worker.storage import external_storage
 
     return {
-        "data_converter": replace(DataConverter.default, external_storage=external_storage(options.external_storage))
+        "data_converter": replace(
+            DataConverter.default, external_storage=external_storage(options.external_storage)
+        )
     }
 
 
-async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None, runtime: "Runtime | None" = None) -> "Client":
+async def connect(
+    to: Target, plugin: "OrchestratorPlugin | None" = None, runtime: "Runtime | None" = None
+) -> "Client":
     """Connect to the server and namespace. The error names the cause and the remedy."""
     from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
     from temporalio.client import Client
@@ -123,7 +149,9 @@ async def connect(to: Target, plugin: "OrchestratorPlugin | None" = None, runtim
             client = await Client.connect(
                 to.address, namespace=to.namespace, plugins=plugins, runtime=runtime, **settings
             )
-            await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=to.namespace))
+            await client.workflow_service.describe_namespace(
+                DescribeNamespaceRequest(namespace=to.namespace)
+            )
             return client
     except RPCError as error:
         raise _refusal(to, error.status.name, error.message) from None
@@ -138,10 +166,14 @@ def _refusal(to: Target, status: str, text: str) -> ToolrouteError:
         return InvalidInput(f"{server} has no namespace {to.namespace!r}: {remedy}")
     denied = status in ("UNAUTHENTICATED", "PERMISSION_DENIED")
     if denied or "code: PermissionDenied" in text or "code: Unauthenticated" in text:
-        remedy = "check the namespace's full name, and TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH"
+        remedy = (
+            "check the namespace's full name, and TEMPORAL_API_KEY or TEMPORAL_TLS_CLIENT_CERT_PATH"
+        )
         return Unauthorised(f"{server} refuses access to namespace {to.namespace!r}: {remedy}")
     if status:
-        return Unavailable(f"{server} refuses requests ({text[:200]}): check its state, then try again")
+        return Unavailable(
+            f"{server} refuses requests ({text[:200]}): check its state, then try again"
+        )
     if "InvalidContentType" in text:
         remedy = "set TEMPORAL_TLS=false, or use another server with --address or TEMPORAL_ADDRESS"
         return InvalidConfig(f"{server} does not speak TLS: {remedy}")
@@ -174,16 +206,25 @@ async def make_plugin(
     from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 
     # A worker for every tenant does not offer the servers of the user that starts it.
-    servers = None if every_tenant and not (workspace.config or find_config()) else workspace.servers
+    servers = (
+        None if every_tenant and not (workspace.config or find_config()) else workspace.servers
+    )
     if options.calibration:
         Fit.read(options.calibration)  # A broken file is reported here, not by every route.
     workspace.require_one_source(lists=False)
     make = partial(
-        OrchestratorPlugin, options=options, mcp_servers=servers, warm=warm, executors=executors, nexus=nexus
+        OrchestratorPlugin,
+        options=options,
+        mcp_servers=servers,
+        warm=warm,
+        executors=executors,
+        nexus=nexus,
     )
     if workspace.catalogue is not None:
         catalogue = Catalogue.read(workspace.catalogue)
-        if unknown := [name for name in (servers.servers if servers else ()) if name not in catalogue.places]:
+        if unknown := [
+            name for name in (servers.servers if servers else ()) if name not in catalogue.places
+        ]:
             remedy = "without --catalogue they are listed once and routed to as well"
             note(f"{workspace.catalogue} has no tools of {', '.join(unknown)}: {remedy}")
         return make(catalogue=catalogue)
@@ -194,7 +235,11 @@ async def make_plugin(
             raise
         note(f"toolroute: {error}. Until it answers, routing waits for it")
     callable_here = None if every_tenant or servers is None else servers.servers
-    return make(stores=workspace.stores, only_servers=callable_here, entries=servers.entries if servers else None)
+    return make(
+        stores=workspace.stores,
+        only_servers=callable_here,
+        entries=servers.entries if servers else None,
+    )
 
 
 def quiet() -> None:

@@ -35,12 +35,27 @@ _POSITIVE = click.IntRange(min=1)
 
 @click.command()
 @taking("catalogue", "config", "sources", "temporal", "model", "calibration", "warm")
-@click.option("--task-queue", default=names.TASK_QUEUE, metavar="NAME", help="The task queue to serve.")
 @click.option(
-    "--concurrency", metavar="N", type=_POSITIVE, default=100, help="Maximum number of concurrent activities."
+    "--task-queue", default=names.TASK_QUEUE, metavar="NAME", help="The task queue to serve."
 )
-@derived(Options, "cached_tenants", "Maximum number of tenants with tools in memory. [default: 256]", type=_POSITIVE)
-@click.option("--executors", metavar="MODULE:NAME", help="A mapping of executors by tool key, server:* or kind.")
+@click.option(
+    "--concurrency",
+    metavar="N",
+    type=_POSITIVE,
+    default=100,
+    help="Maximum number of concurrent activities.",
+)
+@derived(
+    Options,
+    "cached_tenants",
+    "Maximum number of tenants with tools in memory. [default: 256]",
+    type=_POSITIVE,
+)
+@click.option(
+    "--executors",
+    metavar="MODULE:NAME",
+    help="A mapping of executors by tool key, server:* or kind.",
+)
 @click.option(
     "--nexus",
     metavar="TENANT",
@@ -48,14 +63,29 @@ _POSITIVE = click.IntRange(min=1)
     help="Serve the Nexus service `toolroute` for this tenant, e.g. org:acme, or for `all`. Repeatable.",
 )
 @click.option(
-    "--grace", metavar="SECONDS", type=click.FloatRange(0), default=30.0, help="Time for calls to end at shutdown."
+    "--grace",
+    metavar="SECONDS",
+    type=click.FloatRange(0),
+    default=30.0,
+    help="Time for calls to end at shutdown.",
 )
-@click.option("--metrics", metavar="HOST:PORT", default="", help="Serve Temporal's own metrics here, for Prometheus.")
-@click.option("--deployment", metavar="NAME", help="Use Worker Versioning with this deployment name.")
-@click.option("--build-id", metavar="ID", help="The build id of this worker. [default: toolroute's version]")
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    default="",
+    help="Serve Temporal's own metrics here, for Prometheus.",
+)
+@click.option(
+    "--deployment", metavar="NAME", help="Use Worker Versioning with this deployment name."
+)
+@click.option(
+    "--build-id", metavar="ID", help="The build id of this worker. [default: toolroute's version]"
+)
 @click.option("--pinned", is_flag=True, help="Keep each run on the version that started it.")
 @click.option(
-    "--check", is_flag=True, help="Only check whether a worker on this machine polls the queue (exit code 0 or 1)."
+    "--check",
+    is_flag=True,
+    help="Only check whether a worker on this machine polls the queue (exit code 0 or 1).",
 )
 async def worker(
     workspace: Workspace,
@@ -85,7 +115,9 @@ async def worker(
     from orchestrator.temporal.worker.metrics import metrics_runtime
 
     if not deployment and (build_id or pinned):
-        raise InvalidInput("--build-id and --pinned are for Worker Versioning: give --deployment NAME, too")
+        raise InvalidInput(
+            "--build-id and --pinned are for Worker Versioning: give --deployment NAME, too"
+        )
     log(logging.WARNING, "%(asctime)s %(name)s: %(message)s")
     async with AsyncExitStack() as stack:
         stack.push_async_callback(settle)
@@ -102,7 +134,9 @@ async def worker(
         server = await stack.enter_async_context(temporal_server(options, dev=dev))
         client = await connect(server, plugin, metrics_runtime(metrics))
         release = released(deployment, build_id, pinned=pinned)
-        serving = make_worker(client, task_queue, release, grace_s=grace, max_concurrent_activities=concurrency)
+        serving = make_worker(
+            client, task_queue, release, grace_s=grace, max_concurrent_activities=concurrency
+        )
         await stack.enter_async_context(serving)
         note(f"toolroute worker serves {task_queue!r} of {server.namespace!r} at {server.address}")
         stop = asyncio.Event()
@@ -122,9 +156,13 @@ def _executors(named: str) -> "Mapping[str, Registered]":
     try:
         found = getattr(import_module(module), name)
     except Exception as error:
-        raise InvalidInput(f"--executors {named!r} cannot be imported: {type(error).__name__}: {error}") from error
+        raise InvalidInput(
+            f"--executors {named!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(found, Mapping):
-        raise InvalidInput(f"--executors {named!r} is a {type(found).__name__}: give a dict of functions by tool key")
+        raise InvalidInput(
+            f"--executors {named!r} is a {type(found).__name__}: give a dict of functions by tool key"
+        )
     return found
 
 
@@ -189,7 +227,10 @@ def make_worker(
 
 async def _check(client: "Client", task_queue: str) -> int:
     """Return 0 if a worker on this machine or container polled in the last minutes, otherwise 1."""
-    if any(identity.endswith(f"@{socket.gethostname()}") for identity in await pollers(client, task_queue)):
+    if any(
+        identity.endswith(f"@{socket.gethostname()}")
+        for identity in await pollers(client, task_queue)
+    ):
         return 0
     note(f"toolroute: no worker of this machine polls the task queue {task_queue!r}")
     return 1
@@ -200,5 +241,10 @@ async def pollers(client: "Client", task_queue: str) -> list[str]:
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
-    asked = DescribeTaskQueueRequest(namespace=client.namespace, task_queue=TaskQueue(name=task_queue))
-    return [poller.identity for poller in (await client.workflow_service.describe_task_queue(asked)).pollers]
+    asked = DescribeTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name=task_queue)
+    )
+    return [
+        poller.identity
+        for poller in (await client.workflow_service.describe_task_queue(asked)).pollers
+    ]

@@ -24,11 +24,19 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("tool", metavar="SERVER:NAME")
 @click.option(
-    "--args", "text", default="{}", metavar="JSON", help="The arguments as a JSON object. - reads standard input."
+    "--args",
+    "text",
+    default="{}",
+    metavar="JSON",
+    help="The arguments as a JSON object. - reads standard input.",
 )
 @taking("config", "tenant", "output")
 @click.option(
-    "--max-tokens", metavar="N", type=click.IntRange(min=1), default=8_000, help="Cut the result after N tokens."
+    "--max-tokens",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=8_000,
+    help="Cut the result after N tokens.",
 )
 async def call(tool: str, text: str, workspace: Workspace, max_tokens: int, output: str) -> int:
     """Call one tool and print its result.
@@ -70,10 +78,14 @@ def _checked_arguments(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         return check_arguments(tool, arguments)
     except InvalidArguments as error:
-        raise InvalidArguments(f"{error}. If the server has changed, run `toolroute tools sync`") from None
+        raise InvalidArguments(
+            f"{error}. If the server has changed, run `toolroute tools sync`"
+        ) from None
 
 
-async def _call(workspace: Workspace, tool: Tool | str, arguments: dict[str, Any], max_tokens: int) -> "Answered":
+async def _call(
+    workspace: Workspace, tool: Tool | str, arguments: dict[str, Any], max_tokens: int
+) -> "Answered":
     """Connect the tool's server, call the tool, and note the call in the audit log."""
     from orchestrator.mcp.calls import Call
     from orchestrator.mcp.connections import Connections
@@ -82,7 +94,8 @@ async def _call(workspace: Workspace, tool: Tool | str, arguments: dict[str, Any
         request = Call.of(tool, arguments)
         request.max_tokens = max_tokens
         about = {"server": request.server, "arguments": arguments_digest(arguments)}
-        known_key = tool.key if isinstance(tool, Tool) else ""  # A name of no known tool may be any text.
+        # A name of no known tool may be any text.
+        known_key = tool.key if isinstance(tool, Tool) else ""
         started = time.perf_counter()
         try:
             answered = await connections.exchange(request)
@@ -102,8 +115,11 @@ def _print_answer(answered: "Answered", output: str) -> int:
     result = as_tool_result(answered)
     warn(result.warnings)
     if output == "json":
-        blocks = as_mcp_result(replace(answered, warnings=())).content  # The warnings are among the result's fields.
-        content = [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks]
+        # The warnings are among the result's fields.
+        blocks = as_mcp_result(replace(answered, warnings=())).content
+        content = [
+            block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in blocks
+        ]
         echo_json({**asdict(result), "content": content})
     elif result.is_error:
         names_tool = result.text.startswith(answered.key)

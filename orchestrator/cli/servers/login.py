@@ -42,7 +42,11 @@ async def login(workspace: Workspace, server: str | None, no_browser: bool, outp
     require_mcp()
     config = workspace.required_servers
     if server is None:
-        rows = [_sign_in_row(workspace.tenant, spec) for spec in config.servers.values() if spec.transport != "stdio"]
+        rows = [
+            _sign_in_row(workspace.tenant, spec)
+            for spec in config.servers.values()
+            if spec.transport != "stdio"
+        ]
         present(output, rows, lambda: _print_sign_ins(rows))
         return 0
     from orchestrator.mcp.signin.oauth import login as sign_in
@@ -50,11 +54,15 @@ async def login(workspace: Workspace, server: str | None, no_browser: bool, outp
     spec = _remote_server(config, server)
     launch = spec.launch()
     if not launch.signs_in:
-        raise InvalidConfig(f"server {server!r} has an Authorization header: remove it from the entry to sign in")
+        raise InvalidConfig(
+            f"server {server!r} has an Authorization header: remove it from the entry to sign in"
+        )
     prompt = _LinkPrompt(server, opens=not no_browser and _has_browser())
     kept = await sign_in(workspace.tenant, spec, launch, prompt)
     audited("login", workspace.tenant, server=server, result="signed in")
-    note(f"signed in to {server} for {workspace.tenant} ({_validity(kept)}); list its tools: toolroute tools sync")
+    note(
+        f"signed in to {server} for {workspace.tenant} ({_validity(kept)}); list its tools: toolroute tools sync"
+    )
     return 0
 
 
@@ -89,7 +97,9 @@ def _remote_server(config: McpConfig, server: str) -> ServerSpec:
     if spec is None:
         raise InvalidConfig(config.lacks(server))
     if spec.transport == "stdio":
-        raise InvalidConfig(f"server {server!r} is a local program. Only servers with a url have a sign-in")
+        raise InvalidConfig(
+            f"server {server!r} is a local program. Only servers with a url have a sign-in"
+        )
     return spec
 
 
@@ -128,7 +138,11 @@ def _has_browser() -> bool:
     """Return True if a browser on this machine is probably in front of the user."""
     if os.environ.get("BROWSER"):
         return True
-    has_screen = sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    has_screen = (
+        sys.platform in ("darwin", "win32")
+        or os.environ.get("DISPLAY")
+        or os.environ.get("WAYLAND_DISPLAY")
+    )
     return bool(has_screen) and not os.environ.get("SSH_CONNECTION")
 
 
@@ -156,7 +170,9 @@ class _LinkPrompt:
 
         def pasted(line: str) -> None:
             if line.strip() and not take(line):
-                note("this is not the address of this sign-in. Paste the address that begins with http://localhost")
+                note(
+                    "this is not the address of this sign-in. Paste the address that begins with http://localhost"
+                )
 
         def read() -> None:
             # Not through sys.stdin, whose lock a thread that waits would hold at Python's end.

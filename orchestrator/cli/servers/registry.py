@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _LONGEST_DESCRIPTION = 60
 _REGISTRY = click.option(
-    "--registry", metavar="URL", help="The MCP registry. [default: TOOLROUTE_REGISTRY, or the official registry]"
+    "--registry",
+    metavar="URL",
+    help="The MCP registry. [default: TOOLROUTE_REGISTRY, or the official registry]",
 )
 
 
@@ -38,7 +40,10 @@ def search(words: tuple[str, ...], registry: str | None, output: str) -> int:
     from orchestrator.client_setup.registry import Registry
 
     servers = Registry(registry or Options.from_env().registry).search(" ".join(words))
-    records = [server.model_dump(mode="json", include={"name", "description", "version"}) for server in servers]
+    records = [
+        server.model_dump(mode="json", include={"name", "description", "version"})
+        for server in servers
+    ]
     present(output, records, lambda: _print_servers(servers))
     if not servers:
         note("no server was found: try fewer or other words")
@@ -47,7 +52,12 @@ def search(words: tuple[str, ...], registry: str | None, output: str) -> int:
 
 def _print_servers(servers: "list[RegistryServer]") -> None:
     rows = [
-        (server.name, server.version, one_line(server.summary, _LONGEST_DESCRIPTION), one_line(server.description))
+        (
+            server.name,
+            server.version,
+            one_line(server.summary, _LONGEST_DESCRIPTION),
+            one_line(server.description),
+        )
         for server in servers
     ]
     if rows:
@@ -57,10 +67,22 @@ def _print_servers(servers: "list[RegistryServer]") -> None:
 @click.command()
 @click.argument("source", metavar="NAME|FILE|URL")
 @_REGISTRY
-@click.option("--as", "name", metavar="NAME", help="The name of the entry. [default: the last part of the name]")
+@click.option(
+    "--as",
+    "name",
+    metavar="NAME",
+    help="The name of the entry. [default: the last part of the name]",
+)
 @click.option("--yes", is_flag=True, help="Write the entry without a question.")
 @taking("config", "owner", "output")
-def add(source: str, registry: str | None, name: str | None, yes: bool, workspace: Workspace, output: str) -> int:
+def add(
+    source: str,
+    registry: str | None,
+    name: str | None,
+    yes: bool,
+    workspace: Workspace,
+    output: str,
+) -> int:
     """Write the entry of a registry's server into your mcpServers file.
 
     Shows what will be run and which variables it needs, and asks before it writes. Nothing is installed or started.
@@ -80,7 +102,9 @@ def add(source: str, registry: str | None, name: str | None, yes: bool, workspac
         return 1
     _write(config, name, found.entry)
     audited("configuration", workspace.owner, server=name, result="added")
-    note(f"{name} is in {config}; list its tools: toolroute tools sync --server {name} --config {config}")
+    note(
+        f"{name} is in {config}; list its tools: toolroute tools sync --server {name} --config {config}"
+    )
     return 0
 
 
@@ -118,7 +142,9 @@ def _confirmed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InvalidInput("nothing was written: run this command in a terminal, where you confirm it, or give --yes")
+        raise InvalidInput(
+            "nothing was written: run this command in a terminal, where you confirm it, or give --yes"
+        )
     return click.confirm(question, err=True)
 
 
@@ -127,7 +153,9 @@ def _write(config: Path, name: str, entry: dict[str, Any]) -> None:
     from orchestrator.common.atomic_file import replace_settings
 
     if not config.is_file():
-        replace_settings(config, json.dumps({"mcpServers": {name: entry}}, indent=2, ensure_ascii=False) + "\n")
+        replace_settings(
+            config, json.dumps({"mcpServers": {name: entry}}, indent=2, ensure_ascii=False) + "\n"
+        )
         return
     file = mcp_servers_file(config)
     replace_settings(config, file.with_entries({**file.entries, name: entry}))

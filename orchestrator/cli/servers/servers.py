@@ -61,7 +61,10 @@ async def _states(workspace: Workspace, *, check: bool) -> list[dict[str, Any]]:
         uses = await _uses(store, workspace.tenant)
         if check:
             await _connect_all(connections)
-        return [state.to_json() | asdict(Calls.of(uses.get(state.server, ()))) for state in connections.states()]
+        return [
+            state.to_json() | asdict(Calls.of(uses.get(state.server, ())))
+            for state in connections.states()
+        ]
 
 
 async def _connect_all(connections: "Connections") -> None:

@@ -59,7 +59,9 @@ class _Date(click.ParamType[float]):
 
     name = "date"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
         from orchestrator.experience.logs import seconds
 
         try:
@@ -88,7 +90,9 @@ _EXAMPLES = {
 }
 
 
-def derived(record: Any, name: str, text: str, spelling: str = "", **settings: Any) -> Callable[[Any], Any]:
+def derived(
+    record: Any, name: str, text: str, spelling: str = "", **settings: Any
+) -> Callable[[Any], Any]:
     """Return a click option for a field of a record, with the field's name, type and default.
 
     Args:
@@ -102,7 +106,9 @@ def derived(record: Any, name: str, text: str, spelling: str = "", **settings: A
     [record_field] = [candidate for candidate in fields(record) if candidate.name == name]
     hint = _hints(record)[name]  # type: ignore[arg-type, unused-ignore]  # mypy takes some classes for unhashable
     derived_settings = {"help": text, **_default(record, record_field), **_click_type(hint)}
-    return option(spelling or f"--{name.replace('_', '-')}", name, **{**derived_settings, **settings})
+    return option(
+        spelling or f"--{name.replace('_', '-')}", name, **{**derived_settings, **settings}
+    )
 
 
 @cache
@@ -120,16 +126,29 @@ def _default(record: Any, record_field: Field[Any]) -> dict[str, Any]:
 def _click_type(hint: Any) -> dict[str, Any]:
     """Return the click settings for a type: a mapping, a choice, or a value."""
     if get_origin(hint) is dict:
-        return {"type": _NonEmptyPath(), "multiple": True, "metavar": "NAME=VALUE", "callback": _as_pairs}
+        return {
+            "type": _NonEmptyPath(),
+            "multiple": True,
+            "metavar": "NAME=VALUE",
+            "callback": _as_pairs,
+        }
     if get_origin(hint) is Literal:
         return {"type": click.Choice(get_args(hint))}
     kind = next(kind for kind in (*get_args(hint), hint) if kind is not NoneType)
     if issubclass(kind, StrEnum):
-        return {"type": click.Choice([*map(str, kind)]), "callback": lambda _, __, value: value and kind(value)}
-    return {"type": _NonEmptyPath() if kind is str else kind, "metavar": _METAVARS.get(kind, "NAME")}
+        return {
+            "type": click.Choice([*map(str, kind)]),
+            "callback": lambda _, __, value: value and kind(value),
+        }
+    return {
+        "type": _NonEmptyPath() if kind is str else kind,
+        "metavar": _METAVARS.get(kind, "NAME"),
+    }
 
 
-def pairs(name: str, values: tuple[str, ...], example: str, form: str = "NAME=VALUE") -> dict[str, str]:
+def pairs(
+    name: str, values: tuple[str, ...], example: str, form: str = "NAME=VALUE"
+) -> dict[str, str]:
     """Parse NAME=VALUE options into a dictionary.
 
     Args:
@@ -154,7 +173,9 @@ def pairs(name: str, values: tuple[str, ...], example: str, form: str = "NAME=VA
     return parsed
 
 
-def _as_pairs(_: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def _as_pairs(
+    _: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
     return pairs(parameter.opts[0], values, _EXAMPLES[parameter.opts[0]])
 
 
@@ -170,7 +191,9 @@ def _turns(_: click.Context, __: click.Parameter, path: Path | None) -> tuple[Tu
 def _once(_: click.Context, parameter: click.Parameter, values: tuple[Any, ...]) -> Any:
     """Refuse an option that is given twice. Click would silently take the last value."""
     if len(values) > 1:
-        raise click.BadParameter(f"{', '.join(map(str, values))}: {_ONCE[str(parameter.name)]}", param=parameter)
+        raise click.BadParameter(
+            f"{', '.join(map(str, values))}: {_ONCE[str(parameter.name)]}", param=parameter
+        )
     return values if parameter.name == "store" else next(iter(values), None)
 
 
@@ -180,9 +203,7 @@ _ONCE = {
 }
 _CATALOGUE = "A file or folder of tools to use instead of a store. - is standard input."
 _CONFIG = f"The mcpServers file. [default: {' or '.join(FILE_NAMES)} in this folder, or the file that `setup` wrote]"
-_WRITTEN = (
-    "The mcpServers file to write. [default: the file that a client already uses, or mcp.json in your settings folder]"
-)
+_WRITTEN = "The mcpServers file to write. [default: the file that a client uses, or mcp.json in your settings folder]"
 _LISTED = "An mcpServers file. Servers that the store does not know are listed first."
 _DATA = "[default: TOOLROUTE_STORE, or your data folder]"
 _STORE = f"A folder, or the URL of a Qdrant server. {_DATA}"
@@ -194,13 +215,9 @@ _SEARCHED = (
     "auto: keyword search, plus semantic search if the keyword search is not confident. keyword: only keyword search. "
     "semantic: always both. vector, graph: only that list of a preset."
 )
-_TURNS = (
-    'A file of earlier turns, one JSON object per line: {"role", "text", "tools", "offered"}. Only text is required.'
-)
+_TURNS = 'A file of earlier turns, one JSON object a line: {"role", "text", "tools", "offered"}. Only text is required.'
 _CONTEXT = "A preferred label, most important first. A label that would leave no tool is ignored."
-_APPROVE = (
-    "Which calls need approval. changes: tools not known to be read-only. destructive: tools that may destroy data."
-)
+_APPROVE = "Which calls need approval. changes: tools not known to only read. destructive: tools that may destroy data."
 _WARM = "Connect up to N probably needed servers (2 if N is omitted) while the model thinks."
 _ADDRESS = "The Temporal server. [default: TEMPORAL_ADDRESS, or localhost:7233]"
 _NAMESPACE = "The Temporal namespace. [default: TEMPORAL_NAMESPACE, or default]"
@@ -214,7 +231,9 @@ _DECIDE = (
     "[default: TOOLROUTE_DECIDE, or off]"
 )
 _OWNER = [
-    option("--tenant", metavar="TENANT", help="The tenant: org:ID, user:ID or local. [default: local]"),
+    option(
+        "--tenant", metavar="TENANT", help="The tenant: org:ID, user:ID or local. [default: local]"
+    ),
     option("--organization", metavar="ID", help="Short for --tenant org:ID."),
     option("--user", metavar="ID", help="Short for --tenant user:ID."),
 ]
@@ -226,25 +245,52 @@ _TASK = [
     derived(RouteRequest, "limit", "Maximum number of matches, 1 to 50."),
     derived(RouteRequest, "route_hint", _SEARCHED),
     derived(
-        RouteRequest, "filters", "Only tools with this kind, server, name or label, for example kind=agent.", "--filter"
+        RouteRequest,
+        "filters",
+        "Only tools with this kind, server, name or label, for example kind=agent.",
+        "--filter",
     ),
-    derived(RouteRequest, "conversation", _TURNS, type=PATH, metavar="FILE", default=None, callback=_turns),
+    derived(
+        RouteRequest,
+        "conversation",
+        _TURNS,
+        type=PATH,
+        metavar="FILE",
+        default=None,
+        callback=_turns,
+    ),
 ]
 _PLAN = [
-    derived(RunRequest, "arguments", "An argument for the tools of all steps. s1.NAME is for step s1.", "--arg"),
+    derived(
+        RunRequest,
+        "arguments",
+        "An argument for the tools of all steps. s1.NAME is for step s1.",
+        "--arg",
+    ),
     derived(RunRequest, "min_confidence", "Plan no step if the confidence is lower."),
 ]
 _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
-    "config": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_CONFIG)],
-    "written": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_WRITTEN)],
-    "listed": [option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_LISTED)],
+    "config": [
+        option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_CONFIG)
+    ],
+    "written": [
+        option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_WRITTEN)
+    ],
+    "listed": [
+        option("--config", metavar="FILE", type=FILE, multiple=True, callback=_once, help=_LISTED)
+    ],
     "owner": _OWNER,
     "tenant": [
-        option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, callback=_once, help=_STORE),
+        option(
+            "--store", metavar="FOLDER|URL", type=TEXT, multiple=True, callback=_once, help=_STORE
+        ),
         *_OWNER,
     ],
-    "sources": [option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, help=_STORES), *_OWNER],
+    "sources": [
+        option("--store", metavar="FOLDER|URL", type=TEXT, multiple=True, help=_STORES),
+        *_OWNER,
+    ],
     "request": [
         *_TASK,
         derived(RouteRequest, "context", _CONTEXT),
@@ -268,7 +314,15 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
         derived(Options, "decide", _DECIDE),
     ],
     "warm": [
-        option("--warm", metavar="[N]", type=click.IntRange(0), is_flag=False, flag_value="2", default=0, help=_WARM)
+        option(
+            "--warm",
+            metavar="[N]",
+            type=click.IntRange(0),
+            is_flag=False,
+            flag_value="2",
+            default=0,
+            help=_WARM,
+        )
     ],
     "output": [option("-o", "--output", type=click.Choice(["table", "json"]), default="table")],
 }
@@ -326,7 +380,8 @@ async def _until_signalled(body: Coroutine[Any, Any, int]) -> int:
     received = list[int]()
 
     def stop(number: int, _: object) -> None:
-        if task is not None and not received:  # A second one would cut short what the first one ends.
+        # A second one would cut short what the first one ends.
+        if task is not None and not received:
             loop.call_soon_threadsafe(task.cancel)
         received.append(number)
 
@@ -344,7 +399,8 @@ async def _until_signalled(body: Coroutine[Any, Any, int]) -> int:
 def ending_signals() -> list[int]:
     """Return SIGTERM, and SIGHUP unless it is ignored (`nohup`)."""
     signals: list[int] = [signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # Windows has none.
+    # Windows has none.
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signals.append(signal.SIGHUP)
     return signals
 
@@ -354,7 +410,9 @@ def typed(name: str) -> Any:
     return click.get_current_context().params.get(name)
 
 
-def _workspace(tenant: str | None, organization: str | None, user: str | None, **sources: Any) -> Workspace:
+def _workspace(
+    tenant: str | None, organization: str | None, user: str | None, **sources: Any
+) -> Workspace:
     if tenant is not None:
         if organization is not None or user is not None:
             raise InvalidInput(f"--tenant {tenant}: leave out --organization and --user")

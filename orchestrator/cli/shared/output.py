@@ -104,10 +104,14 @@ def log(level: int, form: str = "%(name)s: %(message)s") -> None:
     params = click.get_current_context().find_root().params
     handler = logging.StreamHandler()
     handler.addFilter(_on_one_line)
-    handler.setFormatter(_JsonFormatter() if params["log_format"] == "json" else logging.Formatter(form))
+    handler.setFormatter(
+        _JsonFormatter() if params["log_format"] == "json" else logging.Formatter(form)
+    )
     logging.basicConfig(handlers=[handler], level=level)
     if params["verbose"]:
-        logging.getLogger("orchestrator").setLevel(logging.INFO if params["verbose"] == 1 else logging.DEBUG)
+        logging.getLogger("orchestrator").setLevel(
+            logging.INFO if params["verbose"] == 1 else logging.DEBUG
+        )
 
 
 def _on_one_line(record: logging.LogRecord) -> bool:
@@ -143,7 +147,11 @@ def warn_of_flagged(tools: "Sequence[Tool]") -> None:
             flags.append(f"{tool.key} mentions {', '.join(phrases)}. Read it before you use it")
     warn(flags[:_MOST_FLAGGED])
     if len(flags) > _MOST_FLAGGED:
-        warn([f"{len(flags) - _MOST_FLAGGED:,} more such warnings: `toolroute doctor` lists all flagged tools"])
+        warn(
+            [
+                f"{len(flags) - _MOST_FLAGGED:,} more such warnings: `toolroute doctor` lists all flagged tools"
+            ]
+        )
 
 
 def console() -> "Console":
@@ -182,7 +190,9 @@ def table(*columns: str, numbers: Sequence[str] = (), **settings: Any) -> "Table
     made = Table(box=None, pad_edge=False, header_style="dim", **settings)
     for column in columns:
         is_number = column in numbers
-        made.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
+        made.add_column(
+            column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
+        )
     return made
 
 
@@ -239,8 +249,18 @@ def progress(label: str) -> Iterator[Bar]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
-    description = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True))
-    columns = (TextColumn(label), BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(), description)
+    description = TextColumn(
+        "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)
+    )
+    columns = (
+        TextColumn(label),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        description,
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
         task = bar.add_task("", total=None)
-        yield lambda done, total, doing=None: bar.update(task, completed=done, total=total, description=doing)
+        yield lambda done, total, doing=None: bar.update(
+            task, completed=done, total=total, description=doing
+        )

@@ -203,7 +203,8 @@ class Workspace:
         """List the servers that the store does not know for this tenant. Without servers, only read the store."""
         with closing(self.open_store(options) if servers else self.known_store()) as store:
             if servers is None:
-                await asyncio.to_thread(store.servers, self.tenant)  # A store that does not answer is reported here.
+                # A store that does not answer is reported here.
+                await asyncio.to_thread(store.servers, self.tenant)
                 return
             unknown = await asyncio.to_thread(self._unlisted, servers, store)
             if not unknown:
@@ -223,10 +224,15 @@ class Workspace:
         from orchestrator.mcp.faults import without_name
         from orchestrator.mcp.sync import not_listed
 
-        unknown = {name: servers.servers[name].identity for name in not_listed(servers, store.snapshot(self.tenant))}
+        unknown = {
+            name: servers.servers[name].identity
+            for name in not_listed(servers, store.snapshot(self.tenant))
+        }
         failed = store.failed_lately(self.tenant, unknown, _FAILED_S) if unknown else {}
         for name, reason in failed.items():
-            note(f"no tools of {name}: {without_name(name, reason)} (retry with `toolroute tools sync`)")
+            note(
+                f"no tools of {name}: {without_name(name, reason)} (retry with `toolroute tools sync`)"
+            )
         return [name for name in unknown if name not in failed]
 
 
@@ -292,7 +298,9 @@ async def connecting(
             yield count
         except asyncio.CancelledError:
             if "installing" in connections.phases().values():
-                note("interrupted: a running installation is rolled back to keep its cache intact (up to 20 s)")
+                note(
+                    "interrupted: a running installation is rolled back to keep its cache intact (up to 20 s)"
+                )
             raise
         finally:
             showing.cancel()

@@ -14,7 +14,13 @@ def store() -> None:
 
 
 @store.command("create")
-@click.option("--replication", type=click.IntRange(1), default=1, metavar="N", help="The nodes that hold each point.")
+@click.option(
+    "--replication",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="The nodes that hold each point.",
+)
 @taking("tenant", "output")
 def create(replication: int, workspace: Workspace, output: str) -> None:
     """Create all collections on a Qdrant server, before the first import.

@@ -24,7 +24,9 @@ from orchestrator.trust import pins
 @click.option("--withdraw", is_flag=True, help="Withdraw the acceptance of these tools.")
 @YES_OPTION
 @taking("config", "tenant", "output")
-def accept_tools(keys: tuple[str, ...], workspace: Workspace, withdraw: bool, digest: str | None, output: str) -> None:
+def accept_tools(
+    keys: tuple[str, ...], workspace: Workspace, withdraw: bool, digest: str | None, output: str
+) -> None:
     """Accept changed definitions and flagged tools.
 
     The definitions are shown, and you confirm them at a terminal, or with --yes and their digest. With a server's name,
@@ -41,8 +43,18 @@ def accept_tools(keys: tuple[str, ...], workspace: Workspace, withdraw: bool, di
         confirm(f"Accept for {tenant}?", pins.trust_digest(chosen.values()), digest)
         pins.accept(store, tenant, chosen)
     for key, tool in sorted(chosen.items()):
-        audited("acceptance", tenant, server=tool.server, tool=key, result="withdrawn" if withdraw else "ok")
-    accepted = sorted(key for key, tool in _stored_tools(store, tenant).items() if tool.labels.get(VOUCHED) == "yes")
+        audited(
+            "acceptance",
+            tenant,
+            server=tool.server,
+            tool=key,
+            result="withdrawn" if withdraw else "ok",
+        )
+    accepted = sorted(
+        key
+        for key, tool in _stored_tools(store, tenant).items()
+        if tool.labels.get(VOUCHED) == "yes"
+    )
     lines = "".join(f"{one_line(key)}\n" for key in accepted)
     present(output, {"tenant": tenant, "accepted": accepted}, lambda: click.echo(lines, nl=False))
     note(f"{counted(len(accepted), 'tool')} accepted, {tenant}")
@@ -55,7 +67,9 @@ def _stored_tools(store: Store, tenant: str) -> dict[str, Tool]:
     return tools
 
 
-def _chosen_tools(store: Store, tenant: str, stored: Mapping[str, Tool], keys: Sequence[str]) -> dict[str, Tool]:
+def _chosen_tools(
+    store: Store, tenant: str, stored: Mapping[str, Tool], keys: Sequence[str]
+) -> dict[str, Tool]:
     """Return the tools with these keys, and the waiting tools of the servers with these names."""
     servers = {tool.server for tool in stored.values()}.difference(stored)
     unknown = [key for key in keys if key not in stored and key not in servers]

@@ -32,7 +32,9 @@ def show_changes(workspace: Workspace, output: str) -> None:
         }
         for change in changes
     ]
-    present(output, {"tenant": workspace.owner, "changes": records}, lambda: _print_changes(changes))
+    present(
+        output, {"tenant": workspace.owner, "changes": records}, lambda: _print_changes(changes)
+    )
     remedy = ": accept with `toolroute tools accept`" if changes else ""
     note(f"{counted(len(changes), 'changed tool')} waiting{remedy}")
 

@@ -62,7 +62,9 @@ def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
     """Return the relations of all tools, of a server's tools, or around one tool."""
     catalogue = index.catalogue
     if of is None or of in catalogue.places:
-        positions = range(len(catalogue)) if of is None else range(len(catalogue))[catalogue.places[of]]
+        positions = (
+            range(len(catalogue)) if of is None else range(len(catalogue))[catalogue.places[of]]
+        )
         return [edge for position in positions for edge in index.graph.edges(position, more)]
     key = catalogue.current(of)
     if key not in catalogue.positions:
@@ -79,13 +81,18 @@ def _edges_to(index: Index, key: str, more: More) -> list[Edge]:
         for position, tool in enumerate(index.catalogue)
         if any(relation.to == key for relation in tool.relations)
     ]
-    return [edge for position in leading for edge in index.graph.edges(position, more) if edge.to == key]
+    return [
+        edge for position in leading for edge in index.graph.edges(position, more) if edge.to == key
+    ]
 
 
 def _mermaid(nodes: Sequence[str], edges: Sequence[Edge]) -> list[str]:
     number = {key: position for position, key in enumerate(nodes)}
     boxes = [f'  t{number[key]}["{_quoted(key)}"]' for key in nodes]
-    arrows = [f'  t{number[edge.source]} {_arrow(edge)}|"{_quoted(edge.type)}"| t{number[edge.to]}' for edge in edges]
+    arrows = [
+        f'  t{number[edge.source]} {_arrow(edge)}|"{_quoted(edge.type)}"| t{number[edge.to]}'
+        for edge in edges
+    ]
     return ["graph LR", *boxes, *arrows]
 
 

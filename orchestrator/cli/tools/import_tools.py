@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 @click.argument("file", type=TOOLS)
 @taking("config", "tenant")
 @click.option(
-    "--server", metavar="NAME", type=TEXT, help="The server of tools without a server. [default: the file's name]"
+    "--server",
+    metavar="NAME",
+    type=TEXT,
+    help="The server of tools without a server. [default: the file's name]",
 )
 @taking("output")
 def import_tools(file: Path, workspace: Workspace, server: str | None, output: str) -> None:
@@ -42,7 +45,12 @@ def import_tools(file: Path, workspace: Workspace, server: str | None, output: s
     if not changes:
         note(f"toolroute: {file} has no tools: nothing was stored, and nothing was removed")
     totals = _totals(changes)
-    counts = ", ".join([counted(len(changes), "server"), *(f"{number:,} {kind}" for kind, number in totals.items())])
+    counts = ", ".join(
+        [
+            counted(len(changes), "server"),
+            *(f"{number:,} {kind}" for kind, number in totals.items()),
+        ]
+    )
     summary = {"tenant": tenant, "servers": len(changes), **totals}
     present(output, summary, lambda: click.echo(inline(f"{tenant}: {counts}")))
 
@@ -58,7 +66,9 @@ def _read(file: Path, server: str | None) -> Catalogue:
                 raise InvalidInput(f"{file} names MCP servers, not tools: {remedy}") from None
         raise
     if server is not None and catalogue.tools and server not in catalogue.places:
-        raise InvalidInput(f"--server {server!r}: every tool of {file} names its server; leave out --server")
+        raise InvalidInput(
+            f"--server {server!r}: every tool of {file} names its server; leave out --server"
+        )
     return catalogue
 
 

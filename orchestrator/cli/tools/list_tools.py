@@ -43,7 +43,9 @@ def list_tools(workspace: Workspace, server: str | None, output: str) -> None:
     tools = catalogue.tools if server is None else catalogue.of_server(server)
     records = [tool_to_json(tool) for tool in tools]
     if output == "json":
-        echo_json({"tenant": workspace.tenant, "fingerprint": catalogue.fingerprint, "tools": records})
+        echo_json(
+            {"tenant": workspace.tenant, "fingerprint": catalogue.fingerprint, "tools": records}
+        )
     elif output == "jsonl":
         echo_json_lines(records)
     else:
@@ -59,14 +61,19 @@ def _servers_of_other_files(workspace: Workspace, catalogue: Catalogue) -> str:
     file = workspace.servers_file
     if workspace.catalogue or file is None:
         return ""
-    stored = {listing.partition(":")[0] for listing in workspace.open_store().listings(workspace.tenant)}
+    stored = {
+        listing.partition(":")[0] for listing in workspace.open_store().listings(workspace.tenant)
+    }
     others = sorted(stored - catalogue.places.keys())
     return f"; not in {file}, and not shown: {', '.join(others)}" if others else ""
 
 
 def _print_lines(tools: Sequence[Tool]) -> None:
     """Print a line for each tool: whole names, and on a terminal as much of the description as fits."""
-    rows = [(one_line(tool.key), str(tool.kind), one_line(tool.description or tool.title)) for tool in tools]
+    rows = [
+        (one_line(tool.key), str(tool.kind), one_line(tool.description or tool.title))
+        for tool in tools
+    ]
     if not sys.stdout.isatty():
         click.echo("".join("\t".join(row) + "\n" for row in rows), nl=False)
         return

@@ -25,10 +25,16 @@ def remove_tools(servers: tuple[str, ...], workspace: Workspace, output: str) ->
     stored = store.servers(tenant, own=True)
     if unknown := [server for server in servers if server not in stored]:
         hint = suggestion(unknown[0], stored, ALL_SHOWN)
-        raise InvalidInput(f"{tenant} has stored no server {unknown[0]!r}; {hint}; nothing was removed")
+        raise InvalidInput(
+            f"{tenant} has stored no server {unknown[0]!r}; {hint}; nothing was removed"
+        )
     removed = {}
     for server in dict.fromkeys(servers):
         removed[server] = len(store.remove_server(tenant, server).gone)
         audited("configuration", tenant, server=server, result="removed")
     counts = f"{counted(len(removed), 'server')}, {counted(sum(removed.values()), 'tool')} removed"
-    present(output, {"tenant": tenant, "removed": removed}, lambda: click.echo(inline(f"{tenant}: {counts}")))
+    present(
+        output,
+        {"tenant": tenant, "removed": removed},
+        lambda: click.echo(inline(f"{tenant}: {counts}")),
+    )

@@ -39,7 +39,9 @@ def _print_tool(tool: Tool) -> None:
         "description": tool.description,
         "keywords": ", ".join(tool.keywords),
         "labels": ", ".join(f"{name}={value}" for name, value in tool.labels.items()),
-        "approval": "not needed, it only reads" if reads_only(tool) else "needed, unless --approve says otherwise",
+        "approval": "not needed, it only reads"
+        if reads_only(tool)
+        else "needed, unless --approve says otherwise",
         "definition": tool.hash,
     }
     for name, value in fields.items():
@@ -47,7 +49,10 @@ def _print_tool(tool: Tool) -> None:
             click.echo(f"{name:12} {one_line(value)}")
     schema = parameters(tool)
     for name, parameter in schema["properties"].items():
-        click.echo("  " + one_line(_parameter(name, parameter, required=name in (schema.get("required") or ()))))
+        click.echo(
+            "  "
+            + one_line(_parameter(name, parameter, required=name in (schema.get("required") or ())))
+        )
 
 
 def _parameter(name: str, schema: Any, *, required: bool) -> str:

@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from orchestrator.cli.shared.command_options import FILE, taking
-from orchestrator.cli.shared.output import counted, lines, note, present, print_table, warn_of_flagged
+from orchestrator.cli.shared.output import (
+    counted,
+    lines,
+    note,
+    present,
+    print_table,
+    warn_of_flagged,
+)
 from orchestrator.cli.shared.workspace import Workspace, connecting
 from orchestrator.cli.trust.audit import audited
 from orchestrator.common.lines import one_line
@@ -23,7 +30,9 @@ _SECONDS = click.FloatRange(min=0.1)
 @click.command("sync")
 @click.argument("file", type=FILE, required=False)
 @taking("config", "tenant")
-@click.option("--server", "only", metavar="NAME", multiple=True, help="Only this server. Repeatable.")
+@click.option(
+    "--server", "only", metavar="NAME", multiple=True, help="Only this server. Repeatable."
+)
 @click.option(
     "--timeout",
     metavar="SECONDS",
@@ -53,7 +62,9 @@ async def sync_tools(
     from orchestrator.runtime.index_cache import save_index
 
     if file and workspace.config:
-        raise InvalidInput(f"{file} and --config {workspace.config}: give one file that names all servers")
+        raise InvalidInput(
+            f"{file} and --config {workspace.config}: give one file that names all servers"
+        )
     workspace = replace(workspace, config=file or workspace.required_file)
     servers = workspace.required_servers
     _require_servers(servers, only)
@@ -69,7 +80,9 @@ async def sync_tools(
     ):
         report = await sync(connections, store, tenant, count, only or None)
     for row in report.servers:
-        audited("configuration", tenant, server=row.server, result="failed" if row.error else "synced")
+        audited(
+            "configuration", tenant, server=row.server, result="failed" if row.error else "synced"
+        )
     left = await _remove_left_over(store, tenant, servers, prune=prune)
     stored = (await asyncio.to_thread(store.load, tenant)).tools
     await asyncio.to_thread(save_index, store, tenant)
@@ -90,7 +103,9 @@ def _require_servers(servers: McpConfig, only: Sequence[str]) -> None:
         raise InvalidConfig(f"no server in {servers.source}{remedy}")
 
 
-async def _remove_left_over(store: Store, tenant: str, servers: McpConfig, *, prune: bool) -> Mapping[str, int]:
+async def _remove_left_over(
+    store: Store, tenant: str, servers: McpConfig, *, prune: bool
+) -> Mapping[str, int]:
     """Report the stored servers that are in no file any more. With `prune`, remove them."""
     from orchestrator.mcp.sync import left_over
 
@@ -100,13 +115,17 @@ async def _remove_left_over(store: Store, tenant: str, servers: McpConfig, *, pr
             await asyncio.to_thread(store.remove_server, tenant, listing)
         note(f"removed, in no file any more: {listings_in_words(left)}")
     elif left:
-        note(f"stored, but in no file any more: {listings_in_words(left)}; remove them with --prune")
+        note(
+            f"stored, but in no file any more: {listings_in_words(left)}; remove them with --prune"
+        )
     return left
 
 
 def listings_in_words(listings: Mapping[str, int]) -> str:
     """Name listings with their number of tools."""
-    return ", ".join(f"{name.partition(':')[0]} ({counted(number, 'tool')})" for name, number in listings.items())
+    return ", ".join(
+        f"{name.partition(':')[0]} ({counted(number, 'tool')})" for name, number in listings.items()
+    )
 
 
 def _print_report(servers: list[dict[str, Any]]) -> None:

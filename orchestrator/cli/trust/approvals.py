@@ -31,7 +31,9 @@ def list_approvals(workspace: Workspace, output: str) -> None:
     If a tool's definition changes, its approval ends."""
     keys = sorted(Approvals(workspace.tenant).read())
     lines = "".join(f"{one_line(key)}\n" for key in keys)
-    present(output, {"tenant": workspace.tenant, "allowed": keys}, lambda: click.echo(lines, nl=False))
+    present(
+        output, {"tenant": workspace.tenant, "allowed": keys}, lambda: click.echo(lines, nl=False)
+    )
     if not keys:
         note(f"{workspace.tenant}: no lasting approvals")
 
@@ -53,7 +55,9 @@ def allow(name: str, workspace: Workspace, digest: str | None) -> None:
         raise InvalidInput(servers.lacks(server))
     tools = _tools_to_allow(workspace, name)
     for tool in tools:
-        click.echo(f"{as_json(tool.key)[1:-1]}: {one_line(as_json(tool.description)[1:-1])}", err=True)
+        click.echo(
+            f"{as_json(tool.key)[1:-1]}: {one_line(as_json(tool.description)[1:-1])}", err=True
+        )
     question = f"Let agents of {workspace.tenant} call this without asking you again?"
     confirm(question, trust_digest(tools), digest)
     Approvals(workspace.tenant).allow(tools, entry.identity)
@@ -88,5 +92,7 @@ def withdraw(names: tuple[str, ...], everything: bool, workspace: Workspace) -> 
         about = ", ".join(names) or workspace.tenant
         raise InvalidInput(f"nothing of {about} was allowed: see `toolroute approvals list`")
     for key in withdrawn:
-        audited("approval", workspace.tenant, server=split_key(key)[0], tool=key, approval="withdrawn")
+        audited(
+            "approval", workspace.tenant, server=split_key(key)[0], tool=key, approval="withdrawn"
+        )
         note(f"{key}: approval withdrawn")

@@ -7,7 +7,15 @@ from typing import Any
 import click
 
 from orchestrator.cli.shared.command_options import taking
-from orchestrator.cli.shared.output import counted, echo_json, echo_json_lines, note, present, print_table, warn
+from orchestrator.cli.shared.output import (
+    counted,
+    echo_json,
+    echo_json_lines,
+    note,
+    present,
+    print_table,
+    warn,
+)
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.trust.audit import EVENTS, Audit, Entry
@@ -36,7 +44,9 @@ def audit() -> None:
 
 
 @audit.command("list")
-@click.option("--last", type=click.IntRange(1), default=50, metavar="N", help="Show the newest N entries.")
+@click.option(
+    "--last", type=click.IntRange(1), default=50, metavar="N", help="Show the newest N entries."
+)
 @click.option("--event", type=click.Choice(EVENTS), help="Only this event.")
 @click.option("--tenant", metavar="TENANT", help="Only entries of this tenant.")
 @click.option("--tool", metavar="KEY", help="Only entries about this tool.")
@@ -45,7 +55,11 @@ def list_lines(last: int, output: str, **filters: str | None) -> None:
     """List the newest lines."""
     wanted = {name: filters[name] for name in _FILTERS if filters[name]}
     log = _required_log()
-    fitting = (line for line in log.read() if all(line.get(name) == value for name, value in wanted.items()))
+    fitting = (
+        line
+        for line in log.read()
+        if all(line.get(name) == value for name, value in wanted.items())
+    )
     newest = [*deque(fitting, last)]
     if output == "json":
         echo_json({"folder": str(log.folder), "lines": newest})

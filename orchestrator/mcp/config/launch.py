@@ -120,17 +120,23 @@ def passed(environ: Mapping[str, str], runner: str = "") -> dict[str, str]:
     The address of a package index that holds a password goes only to a server that a package runner starts.
     """
     names = [name for name in environ if name.upper() in _PASSED or name.startswith(_PASSED_KINDS)]
-    return {name: environ[name] for name in names if runner or not _opens_an_index(name, environ[name])}
+    return {
+        name: environ[name] for name in names if runner or not _opens_an_index(name, environ[name])
+    }
 
 
 def _opens_an_index(name: str, value: str) -> bool:
     words = value.split()
-    return name.upper().startswith(_INDEXES) and bool(argument_secrets(words) or any(map(url_secrets, words)))
+    return name.upper().startswith(_INDEXES) and bool(
+        argument_secrets(words) or any(map(url_secrets, words))
+    )
 
 
 def passed_secrets(environ: Mapping[str, str]) -> list[str]:
     """Return the passwords and tokens in the addresses of proxies and package indexes that servers get."""
-    return argument_secrets([word for value in passed(environ, "any").values() for word in value.split()])
+    return argument_secrets(
+        [word for value in passed(environ, "any").values() for word in value.split()]
+    )
 
 
 def at_home(text: str) -> str:
@@ -154,7 +160,11 @@ class Expansion:
     def __init__(self, environ: Mapping[str, str]) -> None:
         folder = Path.cwd()
         # VS Code and Cursor fill in these variables. The folder that a person opened there is the working folder here.
-        given = {"userHome": Path.home(), "workspaceFolder": folder, "workspaceFolderBasename": folder.name}
+        given = {
+            "userHome": Path.home(),
+            "workspaceFolder": folder,
+            "workspaceFolderBasename": folder.name,
+        }
         given["toolroutePython"] = sys.executable
         self._environ = {**{name: str(value) for name, value in given.items()}, **environ}
         self.used: dict[str, str] = {}
@@ -168,13 +178,19 @@ class Expansion:
                 return self._read(where, path)
             name, default = match["name"], match["default"]
             # As in a shell, `:-` also stands in for an empty value.
-            found = self._environ.get(name) or default if default is not None else self._environ.get(name)
+            found = (
+                self._environ.get(name) or default
+                if default is not None
+                else self._environ.get(name)
+            )
             if found is None:
                 self.missing.append(f"{name} (in {where})")
             self.used[name] = found or ""
             return found or ""
 
-        self.unknown += [f"{left} (in {where})" for left in _LEFT_OVER.findall(VARIABLE.sub("", text))]
+        self.unknown += [
+            f"{left} (in {where})" for left in _LEFT_OVER.findall(VARIABLE.sub("", text))
+        ]
         return VARIABLE.sub(value, text)
 
     def _read(self, where: str, path: str) -> str:
@@ -194,12 +210,18 @@ class Expansion:
         """Raise InvalidConfig for variables that are missing or not understood."""
         if self.unknown:
             shown = ", ".join(self.unknown)
-            raise InvalidConfig(f"{where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}")
+            raise InvalidConfig(
+                f"{where}: {shown} is not understood; write ${{NAME}} or ${{NAME:-default}}"
+            )
         if self.unread:
-            raise InvalidConfig(f"{where}: a file cannot be read: {'; '.join(self.unread)}; correct ${{file:PATH}}")
+            raise InvalidConfig(
+                f"{where}: a file cannot be read: {'; '.join(self.unread)}; correct ${{file:PATH}}"
+            )
         if self.missing:
             shown = ", ".join(self.missing)
-            raise InvalidConfig(f"{where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}")
+            raise InvalidConfig(
+                f"{where}: not set in the environment: {shown}; set it, or write ${{NAME:-default}}"
+            )
 
 
 def read_env_file(path: str, named: str) -> dict[str, str]:

@@ -24,7 +24,14 @@ from pydantic import (
 )
 
 from orchestrator.common.digests import OF_SERVER, digest
-from orchestrator.common.json_input import first_problem, read_json, reading, slip, spellings, without_comments
+from orchestrator.common.json_input import (
+    first_problem,
+    read_json,
+    reading,
+    slip,
+    spellings,
+    without_comments,
+)
 from orchestrator.common.names import normal_name
 from orchestrator.common.redact import Secrets, argument_secrets, setting_secrets, url_secrets
 from orchestrator.common.regular import read_text
@@ -71,7 +78,9 @@ class ServerLimits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     connect_timeout_s: _Seconds = 0.0
     install_timeout_s: _Seconds = 0.0
-    call_timeout_s: Annotated[_Seconds, Field(validation_alias=AliasChoices("call_timeout_s", TIMEOUT))] = 0.0
+    call_timeout_s: Annotated[
+        _Seconds, Field(validation_alias=AliasChoices("call_timeout_s", TIMEOUT))
+    ] = 0.0
     idle_ttl_s: _Seconds = 0.0
     retries: Annotated[int, Field(ge=0, le=MOST_RETRIES)] | None = None
     task_queue: Annotated[str, Field(min_length=1)] | None = None
@@ -79,7 +88,10 @@ class ServerLimits(BaseModel):
 
     @property
     def labels(self) -> dict[str, str]:
-        given = {TIMEOUT: self.call_timeout_s or None, **self.model_dump(include={RETRIES, TASK_QUEUE, "idempotent"})}
+        given = {
+            TIMEOUT: self.call_timeout_s or None,
+            **self.model_dump(include={RETRIES, TASK_QUEUE, "idempotent"}),
+        }
         return {name: str(value) for name, value in given.items() if value is not None}
 
 
@@ -93,10 +105,16 @@ class OAuth(BaseModel):
         callback_port: The port of the redirect http://localhost:PORT/callback.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True)
-    client_id: str = Field(default="", validation_alias=AliasChoices("clientId", "client_id", "CLIENT_ID"))
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True
+    )
+    client_id: str = Field(
+        default="", validation_alias=AliasChoices("clientId", "client_id", "CLIENT_ID")
+    )
     client_secret: str = Field(
-        default="", repr=False, validation_alias=AliasChoices("clientSecret", "client_secret", "CLIENT_SECRET")
+        default="",
+        repr=False,
+        validation_alias=AliasChoices("clientSecret", "client_secret", "CLIENT_SECRET"),
     )
     scopes: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("scopes", "scope"))
     callback_port: int = Field(
@@ -110,10 +128,14 @@ class OAuth(BaseModel):
         if isinstance(given, bool) or given == "oauth":
             return {}
         if isinstance(given, str):
-            raise ValueError('it is a string: put a token into "headers", as {"Authorization": "Bearer ${TOKEN}"}')
+            raise ValueError(
+                'it is a string: put a token into "headers", as {"Authorization": "Bearer ${TOKEN}"}'
+            )
         if isinstance(given, dict):
             return {
-                key: value.split() if key in ("scope", "scopes") and isinstance(value, str) else value
+                key: value.split()
+                if key in ("scope", "scopes") and isinstance(value, str)
+                else value
                 for key, value in given.items()
                 if value is not None
             }
@@ -127,7 +149,9 @@ class ServerSpec(BaseModel):
     uses. `problem` is a sentence about a broken entry. Of such a server only the name is known.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True
+    )
     name: str = ""
     source: str = "mcpServers"
     problem: str = ""
@@ -135,10 +159,16 @@ class ServerSpec(BaseModel):
     command: str = ""
     args: tuple[_Text, ...] = Field((), repr=False)
     env: dict[str, _Text] = Field(
-        default_factory=dict, repr=False, validation_alias=AliasChoices("env", "environment", "envs")
+        default_factory=dict,
+        repr=False,
+        validation_alias=AliasChoices("env", "environment", "envs"),
     )
-    env_pass: tuple[str, ...] = Field((), validation_alias=AliasChoices("env_pass", "envPass", "env_vars"))
-    cwd: str | None = Field(None, validation_alias=AliasChoices("cwd", "workingDirectory", "working_directory"))
+    env_pass: tuple[str, ...] = Field(
+        (), validation_alias=AliasChoices("env_pass", "envPass", "env_vars")
+    )
+    cwd: str | None = Field(
+        None, validation_alias=AliasChoices("cwd", "workingDirectory", "working_directory")
+    )
     env_file: str = Field("", validation_alias=AliasChoices("envFile"))
     url: str = Field("", validation_alias=AliasChoices("url", "httpUrl", "serverUrl"), repr=False)
     headers: dict[str, _Text] = Field(default_factory=dict, repr=False)
@@ -146,7 +176,9 @@ class ServerSpec(BaseModel):
     type: str = Field("", validation_alias=AliasChoices("type", "transport"))
     disabled: StrictBool = False
     enabled: StrictBool = True
-    disabled_tools: frozenset[str] = Field(frozenset(), validation_alias=AliasChoices("disabledTools", "excludeTools"))
+    disabled_tools: frozenset[str] = Field(
+        frozenset(), validation_alias=AliasChoices("disabledTools", "excludeTools")
+    )
     only_tools: frozenset[str] | None = Field(None, validation_alias=AliasChoices("includeTools"))
     trust_annotations: bool = True
     limits: ServerLimits = Field(ServerLimits(), validation_alias=AliasChoices("toolroute"))
@@ -156,21 +188,29 @@ class ServerSpec(BaseModel):
     def _without_null(cls, entry: Any) -> Any:
         if not isinstance(entry, dict):
             raise ValueError("an entry is an object")
-        return {key: value for key, value in entry.items() if key in _FIELD_OF and value is not None}
+        return {
+            key: value for key, value in entry.items() if key in _FIELD_OF and value is not None
+        }
 
     @model_validator(mode="after")
     def _one_transport(self) -> Self:
         kind = self.type.lower()
         if kind in {"ws", "websocket"}:
-            raise ValueError(f"type {self.type!r} is not supported: give the server's streamable HTTP url (type http)")
+            raise ValueError(
+                f"type {self.type!r} is not supported: give the server's streamable HTTP url (type http)"
+            )
         if bool(self.command) == bool(self.url):
-            raise ValueError('give either "command" (a program to run) or "url" (a server over HTTP)')
+            raise ValueError(
+                'give either "command" (a program to run) or "url" (a server over HTTP)'
+            )
         fitting = {"stdio"} if self.command else {"http", "streamablehttp", "sse"}
         if kind.replace("-", "").replace("_", "") not in {"", *fitting}:
             remedy = "give stdio with a command, http or sse with a url, or none"
             raise ValueError(f"type {self.type!r} does not fit: {remedy}")
         if self.url and self.env_file:
-            raise ValueError("envFile is for a command, which gets its variables: write ${NAME} in headers or url")
+            raise ValueError(
+                "envFile is for a command, which gets its variables: write ${NAME} in headers or url"
+            )
         if self.url and not self.url.startswith(("http://", "https://", "${")):
             raise ValueError("url: give one that begins with http:// or https://")
         return self
@@ -183,7 +223,9 @@ class ServerSpec(BaseModel):
         """Return True if the entry includes this tool of its server."""
         if self.only_tools is not None and tool not in self.only_tools:
             return False
-        return not any(normal_name(tool) == normal_name(disabled) for disabled in self.disabled_tools)
+        return not any(
+            normal_name(tool) == normal_name(disabled) for disabled in self.disabled_tools
+        )
 
     @property
     def runner(self) -> str:
@@ -216,7 +258,11 @@ class ServerSpec(BaseModel):
             if _names_a_file(base, (self.command, *self.args, self.env_file)):
                 folder = str(base)
         server = json.dumps([start, folder, self.env_file, variables], sort_keys=True)
-        chosen = [self.only_tools and sorted(self.only_tools), sorted(self.disabled_tools), self.trust_annotations]
+        chosen = [
+            self.only_tools and sorted(self.only_tools),
+            sorted(self.disabled_tools),
+            self.trust_annotations,
+        ]
         return digest(server, OF_SERVER) + digest(json.dumps(chosen), 8)
 
     def launch(self, environ: Mapping[str, str] | None = None) -> Launch:
@@ -228,7 +274,9 @@ class ServerSpec(BaseModel):
         if self.unknown:
             logger.warning("%s: unknown fields ignored: %s", where, ", ".join(self.unknown))
         command = at_home(text.of("command", self.command))
-        args = tuple(at_home(text.of(f"args[{number}]", value)) for number, value in enumerate(self.args))
+        args = tuple(
+            at_home(text.of(f"args[{number}]", value)) for number, value in enumerate(self.args)
+        )
         env_file = at_home(text.of("envFile", self.env_file))
         env = {name: text.of(f"env.{name}", value) for name, value in self.env.items()}
         cwd = at_home(text.of("cwd", self.cwd)) if self.cwd else None
@@ -239,13 +287,19 @@ class ServerSpec(BaseModel):
         text.check(where)
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
-                raise InvalidConfig(f"{where}: headers.{name} has characters that are not allowed in a header")
+                raise InvalidConfig(
+                    f"{where}: headers.{name} has characters that are not allowed in a header"
+                )
             if value != value.strip():
-                raise InvalidConfig(f"{where}: headers.{name} begins or ends with a blank: remove the blank")
+                raise InvalidConfig(
+                    f"{where}: headers.{name} begins or ends with a blank: remove the blank"
+                )
         if env_file:
             env = {**read_env_file(env_file, f"{where}: envFile {self.env_file!r}"), **env}
         env = {**{name: environ[name] for name in self.env_pass if name in environ}, **env}
-        given = [secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)]
+        given = [
+            secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)
+        ]
         given += [client_secret, *passed_secrets(environment())]
         secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
         launch = Launch(
@@ -261,13 +315,16 @@ class ServerSpec(BaseModel):
         )
         if launch.in_clear and (setting_secrets(headers) or url_secrets(url)):
             logger.warning(
-                "%s: its credentials are sent unencrypted, because its url begins with http://. Use https://", where
+                "%s: its credentials are sent unencrypted, because its url begins with http://. Use https://",
+                where,
             )
         return launch
 
 
 _NOT_IN_FILES = {"name", "source", "problem", "unknown"}
-_FIELD_OF = {name: field for name, field in spellings(ServerSpec).items() if field not in _NOT_IN_FILES}
+_FIELD_OF = {
+    name: field for name, field in spellings(ServerSpec).items() if field not in _NOT_IN_FILES
+}
 _REFUSED = {
     "headersHelper": 'toolroute runs no program for headers: write them in "headers", with ${NAME} for a secret',
     "env_keys": 'toolroute has no store of secrets: name variables of the environment in "env_pass"',
@@ -326,7 +383,9 @@ class McpConfig:
         """
         with reading(path, "give an mcpServers JSON file", InvalidConfig):
             text = read_text(path, pipes=True)
-            value = read_json(without_comments(braced(text) if Path(path).parent.name == ".gemini" else text))
+            value = read_json(
+                without_comments(braced(text) if Path(path).parent.name == ".gemini" else text)
+            )
         return cls.parse(value, str(path), profile)
 
     @classmethod
@@ -348,8 +407,12 @@ class McpConfig:
         profiles = read_profiles(given.get(PROFILES, {}), source, entries)
         if profile:
             if profile not in profiles:
-                raise InvalidConfig(f"{source}: no profile {profile!r}; its profiles: {', '.join(profiles) or 'none'}")
-            entries = {name: entry for name, entry in entries.items() if profiles[profile].has_server(name)}
+                raise InvalidConfig(
+                    f"{source}: no profile {profile!r}; its profiles: {', '.join(profiles) or 'none'}"
+                )
+            entries = {
+                name: entry for name, entry in entries.items() if profiles[profile].has_server(name)
+            }
         off = frozenset(name for name, entry in entries.items() if _is_off(entry))
         specs = [_spec(name, entry, source) for name, entry in entries.items() if name not in off]
         return cls({spec.name: spec for spec in specs}, source, off, profiles)
@@ -369,7 +432,9 @@ class McpConfig:
         them.
         """
         broken = {name: spec.problem for name, spec in self.servers.items() if spec.problem}
-        kept = {name: old for name, old in before.servers.items() if name in broken and not old.problem}
+        kept = {
+            name: old for name, old in before.servers.items() if name in broken and not old.problem
+        }
         for name in kept:
             logger.warning("%s; the previous entry stays in use", broken[name])
         return McpConfig({**self.servers, **kept}, self.source, self.off, self.profiles)
@@ -378,7 +443,9 @@ class McpConfig:
         """Return a sentence that explains why there is no server of this name, with the remedy."""
         if name in self.off:
             return f'server {name!r} is switched off in {self.source}: leave out its "disabled" or "enabled"'
-        return f"no server {name!r} in {self.source}; its servers: {', '.join(self.servers) or 'none'}"
+        return (
+            f"no server {name!r} in {self.source}; its servers: {', '.join(self.servers) or 'none'}"
+        )
 
 
 @lru_cache(maxsize=4_096)
@@ -398,12 +465,15 @@ def _exists(path: Path) -> bool:
 
 
 def _is_off(entry: Any) -> bool:
-    return isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False)
+    return isinstance(entry, dict) and (
+        entry.get("disabled") is True or entry.get("enabled") is False
+    )
 
 
 def _spec(given: str, entry: Any, source: str) -> ServerSpec:
     spec, problem = ServerSpec.model_construct(), ""
-    name = given.encode("utf-8", "backslashreplace").decode()  # No store takes half of a surrogate pair.
+    # No store takes half of a surrogate pair.
+    name = given.encode("utf-8", "backslashreplace").decode()
     if name != given:
         problem = "the name is not valid UTF-8: rename it"
     elif not name.strip() or ":" in name:
@@ -416,7 +486,9 @@ def _spec(given: str, entry: Any, source: str) -> ServerSpec:
         try:
             spec = ServerSpec.model_validate(entry)
             unknown = (
-                key for key in entry if key not in _FIELD_OF and key not in _OF_CLIENTS and key[:1] not in "_$/#"
+                key
+                for key in entry
+                if key not in _FIELD_OF and key not in _OF_CLIENTS and key[:1] not in "_$/#"
             )
             spec = spec.model_copy(update={"unknown": tuple(unknown)})
         except ValidationError as error:

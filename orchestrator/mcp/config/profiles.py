@@ -31,7 +31,9 @@ _BRANCHES = ("allOf", "anyOf", "oneOf")
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, hide_input_in_errors=True, defer_build=True
+    )
 
 
 class Parameter(_Strict):
@@ -101,10 +103,18 @@ class Profile:
     @cached_property
     def patterns(self) -> tuple[str, ...]:
         """The patterns of keys that a tool must fit, as a RouteRequest takes them."""
-        own, left_out = self._wanted, [pattern for pattern in self.spec.tools or () if pattern.startswith("!")]
+        own, left_out = (
+            self._wanted,
+            [pattern for pattern in self.spec.tools or () if pattern.startswith("!")],
+        )
         if (servers := self.spec.servers) is not None:
             every = [("*", ":", "*")] if own is None else own
-            own = [(server, ":", name) for server in servers for of, _, name in every if fnmatchcase(server, of)]
+            own = [
+                (server, ":", name)
+                for server in servers
+                for of, _, name in every
+                if fnmatchcase(server, of)
+            ]
         return (*(map("".join, own or [_NOTHING]) if own is not None else ()), *left_out)
 
     @cached_property
@@ -122,7 +132,9 @@ class Profile:
 
     def allows(self, tool: Tool) -> bool:
         """Return True if the profile includes a tool of the configuration, by its key and its properties."""
-        return self.has(tool.key) and (not self.spec.read_only or self.shown(tool).annotations.read_only is True)
+        return self.has(tool.key) and (
+            not self.spec.read_only or self.shown(tool).annotations.read_only is True
+        )
 
     def has_server(self, server: str) -> bool:
         """Return True if the profile can include a tool of this server."""
@@ -174,7 +186,9 @@ class Profile:
         """Raise InvalidArguments where a client gives a parameter that the profile does not show."""
         for name in arguments:
             if (own := self._parameters(tool).get(name)) is not None and not own.is_shown:
-                raise InvalidArguments(f"{self.shown_key(tool.key)} takes no parameter {name!r}: leave it out")
+                raise InvalidArguments(
+                    f"{self.shown_key(tool.key)} takes no parameter {name!r}: leave it out"
+                )
 
     def fixed(self, tool: Tool) -> dict[str, Any]:
         """Return the fixed values of a tool's parameters, with variables replaced.
@@ -189,12 +203,18 @@ class Profile:
         )
         if own and schema is not None and not schema.get("additionalProperties"):
             known = gathered(schema).get("properties", {})
-            for name in (name for name, change in own.items() if not change.is_shown and name not in known):
+            for name in (
+                name for name, change in own.items() if not change.is_shown and name not in known
+            ):
                 raise InvalidConfig(
                     f"{where} has no parameter {name!r}: correct the name; its parameters: {', '.join(known) or 'none'}"
                 )
         text = Expansion(environment())
-        values = {name: _expanded(change.fixed, name, text) for name, change in own.items() if change.is_fixed}
+        values = {
+            name: _expanded(change.fixed, name, text)
+            for name, change in own.items()
+            if change.is_fixed
+        }
         text.check(where)
         return values
 
@@ -205,7 +225,11 @@ class Profile:
     def pinned(self, tools: Iterable[Tool]) -> dict[str, Tool]:
         """Return the pinned ones of some tools by the names under which they are listed, in the profile's order."""
         known = {tool.key: tool for tool in tools}
-        return {_pinned_name(self.shown(known[key])): known[key] for key in self.spec.pinned if key in known}
+        return {
+            _pinned_name(self.shown(known[key])): known[key]
+            for key in self.spec.pinned
+            if key in known
+        }
 
 
 def _pinned_name(tool: Tool) -> str:
@@ -246,11 +270,17 @@ def read_profiles(given: Any, source: str, servers: Collection[str]) -> dict[str
         InvalidConfig: A profile is wrong. The error names the wrong part and the remedy.
     """
     if not isinstance(given, dict):
-        raise InvalidConfig(f'{source}: "profiles" must be an object: {{"NAME": {{"servers": ["SERVER"], ...}}}}')
+        raise InvalidConfig(
+            f'{source}: "profiles" must be an object: {{"NAME": {{"servers": ["SERVER"], ...}}}}'
+        )
     found = {}
     for name, value in given.items():
         where = f"{source}: profile {name!r}"
-        if not (0 < len(name) <= 64 and name.isascii() and name.replace("-", "").replace("_", "").isalnum()):
+        if not (
+            0 < len(name) <= 64
+            and name.isascii()
+            and name.replace("-", "").replace("_", "").isalnum()
+        ):
             raise InvalidConfig(f"{where}: a name has 1 to 64 letters, digits, - and _: rename it")
         try:
             spec = ProfileSpec.model_validate(value)
@@ -263,22 +293,36 @@ def read_profiles(given: Any, source: str, servers: Collection[str]) -> dict[str
 
 def _lost(spec: ProfileSpec, servers: Collection[str]) -> tuple[str, ...]:
     """Return the names and patterns of servers in a profile that match none of these servers."""
-    keys = (*spec.pinned, *spec.overrides, *(pattern.removeprefix("!") for pattern in spec.tools or ()))
+    keys = (
+        *spec.pinned,
+        *spec.overrides,
+        *(pattern.removeprefix("!") for pattern in spec.tools or ()),
+    )
     own = dict.fromkeys((*(spec.servers or ()), *(key.partition(":")[0] for key in keys)))
-    return tuple(pattern for pattern in own if not any(fnmatchcase(server, pattern) for server in servers))
+    return tuple(
+        pattern for pattern in own if not any(fnmatchcase(server, pattern) for server in servers)
+    )
 
 
 def _check(where: str, profile: Profile) -> None:
     spec = profile.spec
-    for key in (*spec.pinned, *spec.overrides, *(pattern.removeprefix("!") for pattern in spec.tools or ())):
+    for key in (
+        *spec.pinned,
+        *spec.overrides,
+        *(pattern.removeprefix("!") for pattern in spec.tools or ()),
+    ):
         if ":" not in key:
-            raise InvalidConfig(f"{where}: {key!r} names no tool: write SERVER:NAME, or SERVER:* for all tools")
+            raise InvalidConfig(
+                f"{where}: {key!r} names no tool: write SERVER:NAME, or SERVER:* for all tools"
+            )
     if outside := next((key for key in spec.pinned if not profile.has(key)), ""):
         raise InvalidConfig(
             f'{where}: the pinned tool {outside!r} is not in the profile: change "pinned", "servers" or "tools"'
         )
     if len(profile.names) < sum(bool(own.name) for own in spec.overrides.values()):
-        raise InvalidConfig(f"{where}: two tools of a server get the same name: give them different names")
+        raise InvalidConfig(
+            f"{where}: two tools of a server get the same name: give them different names"
+        )
 
 
 def _expanded(value: Any, where: str, text: Expansion) -> Any:
@@ -289,13 +333,19 @@ def _expanded(value: Any, where: str, text: Expansion) -> Any:
     return [_expanded(item, where, text) for item in value] if isinstance(value, list) else value
 
 
-def _view(schema: Mapping[str, Any] | None, changes: Mapping[str, Parameter]) -> dict[str, Any] | None:
+def _view(
+    schema: Mapping[str, Any] | None, changes: Mapping[str, Parameter]
+) -> dict[str, Any] | None:
     """Return a schema with the changed descriptions, and without the parameters that clients do not see."""
     if schema is None or not changes:
         return None if schema is None else dict(schema)
     hidden = {name for name, own in changes.items() if not own.is_shown}
-    described = {name: own.description for name, own in changes.items() if own.description is not None}
-    view: dict[str, Any] = _without(gathered(schema), hidden, lambda name, own: _described(own, described.get(name)))
+    described = {
+        name: own.description for name, own in changes.items() if own.description is not None
+    }
+    view: dict[str, Any] = _without(
+        gathered(schema), hidden, lambda name, own: _described(own, described.get(name))
+    )
     return view
 
 
@@ -309,7 +359,9 @@ def _without(part: Any, hidden: set[str], change: Callable[[str, Any], Any]) -> 
         return part
     left = dict(part)
     if isinstance(own := part.get("properties"), dict):
-        left["properties"] = {name: change(name, value) for name, value in own.items() if name not in hidden}
+        left["properties"] = {
+            name: change(name, value) for name, value in own.items() if name not in hidden
+        }
     if isinstance(required := part.get("required"), list):
         left["required"] = [name for name in required if name not in hidden]
     for branch in _BRANCHES:

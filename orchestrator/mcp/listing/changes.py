@@ -41,7 +41,9 @@ class Changes:
 
         if isinstance(message, types.ToolListChangedNotification):
             self._note_all()
-        elif isinstance(message, types.ResourceListChangedNotification | types.PromptListChangedNotification):
+        elif isinstance(
+            message, types.ResourceListChangedNotification | types.PromptListChangedNotification
+        ):
             self._offer.set()
 
     def _note_all(self) -> None:
@@ -115,7 +117,9 @@ class Changes:
 
         able = client.server_capabilities
         kinds = {"tools": able.tools, "prompts": able.prompts, "resources": able.resources}
-        wanted: Any = {f"{kind}_list_changed": True for kind, own in kinds.items() if own and own.list_changed}
+        wanted: Any = {
+            f"{kind}_list_changed": True for kind, own in kinds.items() if own and own.list_changed
+        }
         while wanted:
             try:
                 async with client.listen(**wanted) as events:
@@ -128,6 +132,8 @@ class Changes:
                     self._note_all()
                 return
             except Exception as error:
-                logger.debug("server %s: no notifications of changes: %s", self._server, type(error).__name__)
+                logger.debug(
+                    "server %s: no notifications of changes: %s", self._server, type(error).__name__
+                )
             await anyio.sleep(_LISTEN_AGAIN_S)
             doubt()  # A server that is gone is found out here.

@@ -63,7 +63,9 @@ async def read_offer(client: "Client", tools: dict[str, dict[str, Any]], secrets
         found["templates"] = await _pages(client.list_resource_templates, "resource_templates")
     if able.prompts is not None:
         found["prompts"] = await _pages(client.list_prompts, "prompts")
-    clear: dict[str, Any] = secrets.redact_json({**found, "instructions": client.instructions or "", "tools": tools})
+    clear: dict[str, Any] = secrets.redact_json(
+        {**found, "instructions": client.instructions or "", "tools": tools}
+    )
     return Offer(completes=able.completions is not None, **clear)
 
 
@@ -79,7 +81,10 @@ async def _pages(page: Callable[..., Awaitable[Any]], name: str) -> Items:
             if error.code != METHOD_NOT_FOUND:  # Some servers have resources and no templates.
                 raise
             break
-        items += [one.model_dump(by_alias=True, mode="json", exclude_none=True) for one in getattr(result, name)]
+        items += [
+            one.model_dump(by_alias=True, mode="json", exclude_none=True)
+            for one in getattr(result, name)
+        ]
         before, cursor = cursor, result.next_cursor
         if not cursor or cursor == before or len(items) > MAX_ITEMS:
             break

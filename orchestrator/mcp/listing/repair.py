@@ -35,7 +35,9 @@ def used_parts(tool: Any) -> Any:
     """Return the parts of a tool that are used. If the type of its parameters is missing, they are an object."""
     if not isinstance(tool, dict):
         return tool
-    used = {name: value for name, value in tool.items() if name in _TOOL_FIELDS and value is not None}
+    used = {
+        name: value for name, value in tool.items() if name in _TOOL_FIELDS and value is not None
+    }
     schema = used.setdefault("inputSchema", tool.get("input_schema") or {})
     if isinstance(schema, dict):
         used["inputSchema"] = _repaired_schema(schema)
@@ -43,7 +45,9 @@ def used_parts(tool: Any) -> Any:
         used["_meta"] = _own_meta(used["_meta"])
     hints = used.pop("annotations", None)
     if isinstance(hints, dict):
-        used["annotations"] = {name: hint for name, hint in hints.items() if name in _HINTS and hint is not None}
+        used["annotations"] = {
+            name: hint for name, hint in hints.items() if name in _HINTS and hint is not None
+        }
     return used
 
 

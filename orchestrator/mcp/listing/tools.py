@@ -30,7 +30,11 @@ _TURN = 25
 _RECORD_FIELDS = {"title", "description", "input_schema", "annotations", "meta"}
 _EXACT_VALUES = frozenset({"required", "type", "$ref"})
 """Keywords of a schema with values that a call must use exactly. They are never redacted."""
-_LISTS = {"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}
+_LISTS = {
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+    "prompts/list": "prompts",
+}
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +69,9 @@ class Listing:
         for method, name in _LISTS.items():
             items = result.get(name, ())
             if items is None or isinstance(items, list):
-                result[name] = [entry for entry in items or [] if self._is_readable(method, name, entry)]
+                result[name] = [
+                    entry for entry in items or [] if self._is_readable(method, name, entry)
+                ]
         if result.get("tools", []) is None:  # As Go writes an empty list.
             result["tools"] = []
         if isinstance(result.get("tools"), list):
@@ -94,10 +100,14 @@ class Listing:
     def _is_readable_tool(self, tool: Any, number: int) -> bool:
         size = len(compact(tool))
         self._bytes += size
-        reason = _TOO_LARGE if size > MAX_DEFINITION_BYTES else problem("tools/list", {"tools": [tool]})
+        reason = (
+            _TOO_LARGE if size > MAX_DEFINITION_BYTES else problem("tools/list", {"tools": [tool]})
+        )
         if reason:
             name = tool.get("name") if isinstance(tool, dict) else None
-            self._skip(repr(name) if isinstance(name, str) else f"number {number} of its page", reason)
+            self._skip(
+                repr(name) if isinstance(name, str) else f"number {number} of its page", reason
+            )
         return not reason
 
     def _keep_extras(self, tool: dict[str, Any]) -> None:
@@ -172,12 +182,18 @@ class Listing:
         elif self._bytes > MAX_LISTING_BYTES:
             limit = f"{MAX_LISTING_BYTES // 2**20} MiB of tools"
         if limit:
-            raise InvalidCatalogue(f"server {self._spec.name!r} lists over {limit}; the listing is rejected")
+            raise InvalidCatalogue(
+                f"server {self._spec.name!r} lists over {limit}; the listing is rejected"
+            )
 
     def _tool(self, record: Any) -> Tool:
-        fields = record.model_dump(by_alias=True, mode="json", exclude_none=True, include=_RECORD_FIELDS)
+        fields = record.model_dump(
+            by_alias=True, mode="json", exclude_none=True, include=_RECORD_FIELDS
+        )
         redacted = {name: _redacted(value, self.secrets) for name, value in fields.items()}
-        tool = self._with_own_relations({**redacted, "server": self._spec.name, "name": record.name})
+        tool = self._with_own_relations(
+            {**redacted, "server": self._spec.name, "name": record.name}
+        )
         if self._spec.trust_annotations:
             return tool
         return replace(tool, annotations=_stricter(tool.annotations), hash="")
@@ -190,8 +206,15 @@ class Listing:
             tool = tool_from(record)
         except InvalidCatalogue as error:
             tool = tool_from({name: value for name, value in record.items() if name != "_meta"})
-            logger.warning("server %s: a relation of its tool %r is ignored: %s", self._spec.name, tool.name, error)
-        relations = tuple(relation for relation in tool.relations if relation.to.startswith(f"{tool.server}:"))
+            logger.warning(
+                "server %s: a relation of its tool %r is ignored: %s",
+                self._spec.name,
+                tool.name,
+                error,
+            )
+        relations = tuple(
+            relation for relation in tool.relations if relation.to.startswith(f"{tool.server}:")
+        )
         return tool if relations == tool.relations else replace(tool, relations=relations, hash="")
 
 

@@ -40,7 +40,11 @@ class SignIn(BaseModel):
 
     @property
     def secrets(self) -> list[str]:
-        found = (self.token.get("access_token"), self.token.get("refresh_token"), self.client.get("client_secret"))
+        found = (
+            self.token.get("access_token"),
+            self.token.get("refresh_token"),
+            self.client.get("client_secret"),
+        )
         return [secret for secret in found if secret]
 
     @property
@@ -69,9 +73,13 @@ class SignInFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise InvalidConfig(f"sign-in {self._path}: cannot be read ({error.strerror})") from None
+            raise InvalidConfig(
+                f"sign-in {self._path}: cannot be read ({error.strerror})"
+            ) from None
         except ValidationError as error:
-            raise InvalidConfig(f"sign-in {self._path}: {first_problem(error)}; delete it and sign in again") from None
+            raise InvalidConfig(
+                f"sign-in {self._path}: {first_problem(error)}; delete it and sign in again"
+            ) from None
 
     def write(self, sign_in: SignIn) -> None:
         _make_folder()

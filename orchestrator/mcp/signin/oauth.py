@@ -66,10 +66,13 @@ class SignedIn(httpx2.Auth):
         self._file, self._spec, self._launch = SignInFile(tenant, spec, launch), spec, launch
         self._lock = anyio.Lock()
 
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         try:
             kept = self._file.read()  # Each time: another process signs in, out, and renews.
-            if kept is not None and kept.expired and kept.renewable:  # Otherwise the server reports when it has ended.
+            # Otherwise the server reports when it has ended.
+            if kept is not None and kept.expired and kept.renewable:
                 kept = await self._renewed(kept)
             response = yield self._signed(request, kept)
             if response.status_code == 401 and kept is not None:
@@ -98,7 +101,11 @@ class SignedIn(httpx2.Auth):
             async with self._lock, self._file.locked():
                 newer = self._file.read()
                 if newer is not None and newer.token == kept.token:
-                    newer = await _Provider(self._spec, self._launch).renewed(kept) if kept.renewable else None
+                    newer = (
+                        await _Provider(self._spec, self._launch).renewed(kept)
+                        if kept.renewable
+                        else None
+                    )
                     if newer is None:
                         self._file.remove()
                     else:
@@ -162,7 +169,9 @@ class _Provider(OAuthClientProvider):
         super().__init__(launch.url, metadata, _Memory(client), show, wait)
         self._given = client
 
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+    async def async_auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Sign in also where the server has answered a first message without: some ask only at a tool's call."""
         flow = super().async_auth_flow(request)
         outgoing = await anext(flow)
@@ -170,7 +179,11 @@ class _Provider(OAuthClientProvider):
             while True:
                 outgoing.extensions.setdefault("timeout", _TIMEOUT)
                 response = yield outgoing
-                open_to_all = outgoing is request and self.context.current_tokens is None and response.status_code < 400
+                open_to_all = (
+                    outgoing is request
+                    and self.context.current_tokens is None
+                    and response.status_code < 400
+                )
                 if open_to_all and request.method == "POST":
                     response = httpx2.Response(401, request=request)
                 outgoing = await flow.asend(response)
@@ -210,7 +223,9 @@ class _Provider(OAuthClientProvider):
             context.client_info.client_secret = self._given.client_secret
         context.oauth_metadata = OAuthMetadata.model_validate(kept.server) if kept.server else None
         if kept.resource:
-            context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(kept.resource)
+            context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(
+                kept.resource
+            )
 
     async def renewed(self, kept: SignIn) -> SignIn | None:
         """Return the sign-in with a new token, or None if the server requires a person again."""
@@ -219,7 +234,9 @@ class _Provider(OAuthClientProvider):
         if response.status_code in (400, 401) and _error_of(response):
             return None
         if response.status_code != 200 or not await self._handle_refresh_response(response):
-            raise ServerUnavailable(f"the sign-in could not be renewed: HTTP {response.status_code}; try again")
+            raise ServerUnavailable(
+                f"the sign-in could not be renewed: HTTP {response.status_code}; try again"
+            )
         return self.kept()
 
     async def revoke(self, kept: SignIn) -> None:
@@ -232,10 +249,15 @@ class _Provider(OAuthClientProvider):
         data = {"token": token, "client_id": self.context.client_info.client_id}
         data, headers = self.context.prepare_token_auth(data, {})
         if not headers:
-            data.setdefault("client_secret", "")  # Servers on the library want the name, also of a client without one.
-        response = await _sent(httpx2.Request("POST", str(server.revocation_endpoint), data=data, headers=headers))
+            # Servers on the library want the name, also of a client without one.
+            data.setdefault("client_secret", "")
+        response = await _sent(
+            httpx2.Request("POST", str(server.revocation_endpoint), data=data, headers=headers)
+        )
         if not response.is_success:
-            raise ServerUnavailable(f"{server.revocation_endpoint} answered HTTP {response.status_code}")
+            raise ServerUnavailable(
+                f"{server.revocation_endpoint} answered HTTP {response.status_code}"
+            )
 
 
 def _check_hidden(spec: ServerSpec, launch: Launch) -> None:
@@ -254,7 +276,9 @@ async def _sent(request: httpx2.Request) -> httpx2.Response:
             return await client.send(request)
     except httpx2.HTTPError as error:
         why = str(error) or type(error).__name__
-        raise ServerUnavailable(f"the authorization server {request.url.host} cannot be reached ({why})") from None
+        raise ServerUnavailable(
+            f"the authorization server {request.url.host} cannot be reached ({why})"
+        ) from None
 
 
 def _plain(model: BaseModel | None) -> dict[str, Any] | None:
@@ -281,7 +305,9 @@ class Callback:
         try:
             server = await asyncio.start_server(self._serve, "127.0.0.1", port)
         except OSError as error:
-            raise ServerUnavailable(f"port {port} for the sign-in's redirect is not free ({error.strerror})") from None
+            raise ServerUnavailable(
+                f"port {port} for the sign-in's redirect is not free ({error.strerror})"
+            ) from None
         port = server.sockets[0].getsockname()[1]
         self.address = f"http://localhost:{port}/callback"
         async with server:
@@ -304,7 +330,9 @@ class Callback:
         if "error" in got:
             said = ": ".join(filter(None, (got["error"], got.get("error_description", ""))))
             raise Unauthorised(f"it was refused ({' '.join(said.split())[:200]})")
-        return AuthorizationCodeResult(code=got.get("code", ""), state=got.get("state"), iss=got.get("iss"))
+        return AuthorizationCodeResult(
+            code=got.get("code", ""), state=got.get("state"), iss=got.get("iss")
+        )
 
     def take(self, address: str) -> str:
         """Accept the address that the browser was sent to. Returns the text to show, or "" if it belongs to another
@@ -326,12 +354,15 @@ class Callback:
                 line = (await reader.readline()).split(b" ")
                 while (await reader.readline()).strip():
                     pass
-                said = self.take(line[1].decode("latin-1")) if len(line) > 1 and line[0] == b"GET" else ""
+                said = (
+                    self.take(line[1].decode("latin-1"))
+                    if len(line) > 1 and line[0] == b"GET"
+                    else ""
+                )
                 status = "200 OK" if said else "400 Bad Request"
                 text = html.escape(said or "toolroute is not waiting for this sign-in.")
-                page = (
-                    f"<!doctype html><meta charset=utf-8><title>toolroute</title><h1>{text}</h1><p>Close this window."
-                )
+                title = "<!doctype html><meta charset=utf-8><title>toolroute</title>"
+                page = f"{title}<h1>{text}</h1><p>Close this window."
                 head = "content-type: text/html; charset=utf-8\r\nreferrer-policy: no-referrer\r\nconnection: close"
                 writer.write(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n{page}".encode())
                 await writer.drain()
@@ -342,7 +373,10 @@ class Callback:
 
 
 async def login(
-    tenant: str, spec: ServerSpec, launch: Launch, show: Callable[[str, Callable[[str], str]], Awaitable[None]]
+    tenant: str,
+    spec: ServerSpec,
+    launch: Launch,
+    show: Callable[[str, Callable[[str], str]], Awaitable[None]],
 ) -> SignIn:
     """Sign a tenant in to a server and store the sign-in.
 
@@ -360,7 +394,8 @@ async def login(
     """
     _check_hidden(spec, launch)
     callback = Callback(spec.name)
-    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)  # Its messages are raised as errors, too.
+    # Its messages are raised as errors, too.
+    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
 
     async def ask(link: str) -> None:
         callback.expect(link)
@@ -386,7 +421,9 @@ async def login(
         except (OAuthFlowError, ValueError) as error:
             raise _failed(spec, launch, error) from None
     if status in (401, 403):
-        raise Unauthorised(f"server {spec.name!r} refused the token of its own authorization server (HTTP {status})")
+        raise Unauthorised(
+            f"server {spec.name!r} refused the token of its own authorization server (HTTP {status})"
+        )
     SignInFile(tenant, spec, launch).write(kept)
     return kept
 
@@ -400,7 +437,9 @@ async def _reported(spec: ServerSpec, limit: asyncio.Timeout) -> AsyncIterator[N
     except TimeoutError:
         if not limit.expired():
             raise
-        raise ServerUnavailable(f"server {spec.name!r}: sign-in failed: its servers took too long to answer") from None
+        raise ServerUnavailable(
+            f"server {spec.name!r}: sign-in failed: its servers took too long to answer"
+        ) from None
 
 
 async def _status(spec: ServerSpec, launch: Launch, provider: _Provider) -> int:

@@ -56,7 +56,9 @@ def watched(group: int, watch: str = _WATCH) -> Iterator[None]:
         yield
         return
     command = [_SHELL, "-c", watch, str(group)]
-    with Popen(command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True) as watcher:
+    with Popen(
+        command, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, start_new_session=True
+    ) as watcher:
         try:
             yield
         finally:
@@ -146,7 +148,9 @@ class Child:
             self.returncode = process.returncode
             if _signal(process, signal.SIGTERM):
                 patience_s = _ROLLBACK_S if runner and not self.answered else grace_s
-                await _until(lambda: process.returncode is not None and not _signal(process, 0), patience_s)
+                await _until(
+                    lambda: process.returncode is not None and not _signal(process, 0), patience_s
+                )
         finally:
             _signal(process, signal.SIGKILL)
         await _until(lambda: process.returncode is not None, _GRACE_S)
@@ -164,10 +168,21 @@ class Child:
         if self.answered:  # Older lines are about earlier requests.
             lines = lines[-_LATEST:]
         # Redacted first and then shortened: half of a secret is one too.
-        shown = [secrets.redact(line) for line in cause(line.decode("utf-8", "replace") for line in lines)]
-        text = " | ".join(line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown)
+        shown = [
+            secrets.redact(line)
+            for line in cause(line.decode("utf-8", "replace") for line in lines)
+        ]
+        text = " | ".join(
+            line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown
+        )
         code = self.returncode
-        ended = "" if code is None else f"; exit code {code}" if code >= 0 else f"; ended by signal {-code}"
+        ended = (
+            ""
+            if code is None
+            else f"; exit code {code}"
+            if code >= 0
+            else f"; ended by signal {-code}"
+        )
         return f"{ended}{STDERR_MARK}{text}" if text else ended
 
 
@@ -184,7 +199,12 @@ async def _running(launch: Launch) -> AsyncIterator[Any]:
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
-        env={**get_default_environment(), **passed(os.environ, launch.runner), **launch.env, "PATH": launch.path},
+        env={
+            **get_default_environment(),
+            **passed(os.environ, launch.runner),
+            **launch.env,
+            "PATH": launch.path,
+        },
         cwd=launch.cwd,
         start_new_session=True,
     )
@@ -249,6 +269,8 @@ def _message(line: bytes) -> "SessionMessage | Exception":
     except ValueError:
         pass
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(repaired(line, always=True), by_name=False))
+        return SessionMessage(
+            jsonrpc_message_adapter.validate_json(repaired(line, always=True), by_name=False)
+        )
     except ValueError as error:
         return error

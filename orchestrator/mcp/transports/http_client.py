@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 _LONGEST_REASON = 200
 _MOST_REASON_BYTES = 65_536
-_UNREACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+_UNREACHED = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+)
 _TRANSFER_HEADERS = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 _UNKNOWN_SESSION = (404, 410)
 
@@ -39,7 +44,9 @@ class GuardedClient(httpx2.AsyncClient):
         auth: The sign-in, if any.
     """
 
-    def __init__(self, launch: Launch, on_stream: Callable[[], None], auth: httpx2.Auth | None) -> None:
+    def __init__(
+        self, launch: Launch, on_stream: Callable[[], None], auth: httpx2.Auth | None
+    ) -> None:
         super().__init__(
             # A compressed answer of some kilobytes may be one of gigabytes.
             headers={"accept-encoding": "identity", **launch.headers},
@@ -64,7 +71,9 @@ class GuardedClient(httpx2.AsyncClient):
             reason = str(error) or type(error).__name__
             return _error_response(request, faults.UNSENT, f"{origin} cannot be reached ({reason})")
         except httpx2.RequestError as error:
-            return _error_response(request, faults.LOST, f"gave no answer: {str(error) or type(error).__name__}")
+            return _error_response(
+                request, faults.LOST, f"gave no answer: {str(error) or type(error).__name__}"
+            )
 
     async def _guarded(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         is_success = response.status_code < 400
@@ -130,7 +139,9 @@ class SseClient(GuardedClient):
         request_id = json.loads(request.content).get("id")
         if request_id is not None:
             error = ErrorData.model_validate(response.json()["error"])
-            await self._on_refused(SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error)))
+            await self._on_refused(
+                SessionMessage(JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
+            )
         return httpx2.Response(202, request=request)
 
 
@@ -197,10 +208,18 @@ async def _read(response: httpx2.Response) -> httpx2.Response:
 
 def _copy(response: httpx2.Response, content: bytes) -> httpx2.Response:
     """Return the response with other content."""
-    headers = [(name, value) for name, value in response.headers.multi_items() if name not in _TRANSFER_HEADERS]
+    headers = [
+        (name, value)
+        for name, value in response.headers.multi_items()
+        if name not in _TRANSFER_HEADERS
+    ]
     phrase = {name: value for name, value in response.extensions.items() if name == "reason_phrase"}
     return httpx2.Response(
-        response.status_code, headers=headers, content=content, request=response.request, extensions=phrase
+        response.status_code,
+        headers=headers,
+        content=content,
+        request=response.request,
+        extensions=phrase,
     )
 
 

@@ -16,7 +16,14 @@ from orchestrator.common.lines import whole_pairs
 _LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _HIGH = rb"\\u[dD][89abAB][0-9a-fA-F]{2}"
 _REFUSED = re.compile(
-    rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\bNaN\b|\bInfinity\b|" + _HIGH + rb"(?!" + _LOW + rb")|(?<!" + _HIGH + rb")" + _LOW
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f]|\bNaN\b|\bInfinity\b|"
+    + _HIGH
+    + rb"(?!"
+    + _LOW
+    + rb")|(?<!"
+    + _HIGH
+    + rb")"
+    + _LOW
 )
 
 

@@ -29,6 +29,8 @@ def cause(lines: Iterable[str]) -> list[str]:
         plain = plain[start + 1 :]
     said = [line for line in plain if not _NOISE.fullmatch(line)]
     flush = [number for number, line in enumerate(said) if not line[0].isspace()]
-    wanted = flush if start is not None else [number for number in flush if _ERROR.search(said[number])]
+    wanted = (
+        flush if start is not None else [number for number in flush if _ERROR.search(said[number])]
+    )
     shown = said[wanted[0] :][:_MOST] if wanted else said[-_MOST:]
     return [line.strip() for line in shown]

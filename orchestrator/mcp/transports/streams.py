@@ -45,7 +45,11 @@ class Watched:
     """A read stream that passes messages through `mend` at a server's `pace`, and reports its end at once."""
 
     def __init__(
-        self, inner: Any, pace: Pace, mend: Callable[[Any], Awaitable[None]], ended: Callable[[], None]
+        self,
+        inner: Any,
+        pace: Pace,
+        mend: Callable[[Any], Awaitable[None]],
+        ended: Callable[[], None],
     ) -> None:
         self._inner, self._pace, self._mend, self._ended = inner, pace, mend, ended
 
@@ -75,7 +79,9 @@ class Watched:
 
 
 @asynccontextmanager
-async def http(launch: Launch, streams: Callable[[], None], auth: "Auth | None") -> AsyncIterator["TransportStreams"]:
+async def http(
+    launch: Launch, streams: Callable[[], None], auth: "Auth | None"
+) -> AsyncIterator["TransportStreams"]:
     """Connect to the URL with the entry's headers (streamable HTTP).
 
     Args:
@@ -91,13 +97,17 @@ async def http(launch: Launch, streams: Callable[[], None], auth: "Auth | None")
     async with (
         GuardedClient(launch, streams, auth) as client,
         # The library's own limit of 1 MiB refuses results that stdio lets through.
-        streamable_http_client(launch.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES) as both,
+        streamable_http_client(
+            launch.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES
+        ) as both,
     ):
         yield both
 
 
 @asynccontextmanager
-async def sse(launch: Launch, streams: Callable[[], None], auth: "Auth | None") -> AsyncIterator["TransportStreams"]:
+async def sse(
+    launch: Launch, streams: Callable[[], None], auth: "Auth | None"
+) -> AsyncIterator["TransportStreams"]:
     """Connect to the URL with the older SSE transport, where the stream of a GET names the address for messages.
 
     The library only logs a refused message. Here its request receives the refusal as its answer.

@@ -34,7 +34,10 @@ def entities(text: str, index: Index) -> About:
     """
     named: dict[Entity, None] = {}
     end = 0
-    tokens = [_Token(token.start(), token.group().rstrip(".:")) for token in _TOKEN.finditer(text[:MAX_CUT])]
+    tokens = [
+        _Token(token.start(), token.group().rstrip(".:"))
+        for token in _TOKEN.finditer(text[:MAX_CUT])
+    ]
     for place, token in enumerate(tokens):
         if token.start < end or not token.text:
             continue

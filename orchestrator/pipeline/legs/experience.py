@@ -82,7 +82,10 @@ def learnt(state: State) -> State:
         recalled = replace(recalled, decided_alone=keys[first])
     odds = np.where(voted != 0, limited, np.minimum(before, limited))
     moved = np.flatnonzero((voted != 0) | (odds != before)).tolist()
-    changed = {positions[row]: chance for row, chance in zip(moved, expit(odds[moved]).tolist(), strict=True)}
+    changed = {
+        positions[row]: chance
+        for row, chance in zip(moved, expit(odds[moved]).tolist(), strict=True)
+    }
     confidence = expit(log_odds(state.confidence) + limited.max() - before.max())
     scores = {**state.scores, **changed}
     state = replace(state, recalled=recalled, scores=scores, confidence=float(confidence))
@@ -105,7 +108,9 @@ def _names(state: State, positions: Sequence[int]) -> list[Name]:
     return [(index.keys[position], index.tools[position].hash) for position in positions]
 
 
-def _voted(past: Experience, recalled: Recalled, names: Sequence[Name], before: Values) -> tuple[Values, Values]:
+def _voted(
+    past: Experience, recalled: Recalled, names: Sequence[Name], before: Values
+) -> tuple[Values, Values]:
     """Return the votes for these tools, and their log-odds after the votes."""
     lifts = np.array([recalled.lifts.get(key, 0.0) for key, _ in names])
     agreed = np.array([recalled.agreed.get(key, 0.0) for key, _ in names])
@@ -115,7 +120,9 @@ def _voted(past: Experience, recalled: Recalled, names: Sequence[Name], before: 
     return voted, after
 
 
-def _limited(before: Values, after: Values, alone: NDArray[np.bool_], ranking: NDArray[np.int64]) -> Values:
+def _limited(
+    before: Values, after: Values, alone: NDArray[np.bool_], ranking: NDArray[np.int64]
+) -> Values:
     """Return the log-odds, of a tool for which one person speaks at most MOST_ALONE. The order is unchanged.
 
     Args:

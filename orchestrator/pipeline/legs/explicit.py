@@ -61,9 +61,17 @@ def find_servers(text: str, servers: ServerIndex) -> Explicit:
         last_end = tokens[end - 1].end()
         list_has_cue = _is_cued(words, start, end)
         for name in names:
-            has_cue = list_has_cue or _is_cued(words, *name) or (unwanted and _is_refused(words, *name))
-            mentions += _mentions(servers, servers.alias(words, *name), unwanted=unwanted, has_cue=has_cue)
-    absent = [mention.said for mention in mentions if mention.server in servers.absent and not mention.unwanted]
+            has_cue = (
+                list_has_cue or _is_cued(words, *name) or (unwanted and _is_refused(words, *name))
+            )
+            mentions += _mentions(
+                servers, servers.alias(words, *name), unwanted=unwanted, has_cue=has_cue
+            )
+    absent = [
+        mention.said
+        for mention in mentions
+        if mention.server in servers.absent and not mention.unwanted
+    ]
     return Explicit(
         mentions=tuple(mention for mention in mentions if mention.server in servers.present),
         absent=(*absent, *_unknown(words, servers)),
@@ -75,7 +83,9 @@ def _mentions(servers: ServerIndex, alias: str, *, unwanted: bool, has_cue: bool
     ordinary = servers.everyday if unwanted else servers.ordinary
     if alias in ordinary and not has_cue:
         return []
-    return [Mention(server=server, said=alias, unwanted=unwanted) for server in servers.named[alias]]
+    return [
+        Mention(server=server, said=alias, unwanted=unwanted) for server in servers.named[alias]
+    ]
 
 
 def _unknown(words: Sequence[str], servers: ServerIndex) -> Iterator[str]:

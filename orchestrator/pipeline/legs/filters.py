@@ -88,7 +88,9 @@ def _absent(task: Task) -> Mapping[str, list[int]]:
     if task.servers is None:
         return {}
     by_server = task.index.derived("MCP tools by server", lambda: _mcp_tools_by_server(task.index))
-    return {server: positions for server, positions in by_server.items() if server not in task.servers}
+    return {
+        server: positions for server, positions in by_server.items() if server not in task.servers
+    }
 
 
 def _mcp_tools_by_server(index: Index) -> dict[str, list[int]]:
@@ -112,12 +114,16 @@ def _within_context(state: State, context: Sequence[Label]) -> State:
     warnings = []
     for name, value in wishes:
         if known.isdisjoint(_label_names(name)):
-            warnings.append(f"context {name}={value} was ignored: no tool has the label {_label_names(name)[-1]!r}")
+            warnings.append(
+                f"context {name}={value} was ignored: no tool has the label {_label_names(name)[-1]!r}"
+            )
     wishes = [wish for wish in wishes if not known.isdisjoint(_label_names(wish[0]))]
     allowed = _fitting(state, wishes, undated=undated == "in")
     while wishes and not allowed.any():
         name, value = wishes.pop()
-        warnings.append(f"context {name}={value} was ignored: no tool matches it together with the labels before it")
+        warnings.append(
+            f"context {name}={value} was ignored: no tool matches it together with the labels before it"
+        )
         allowed = _fitting(state, wishes, undated=undated == "in")
     return state.restricted(allowed).warned(*warnings)
 

@@ -53,8 +53,12 @@ def searched(state: State) -> NDArray[np.bool_] | None:
 
 def positions_of(index: Index, servers: Sequence[str]) -> NDArray[np.int64] | None:
     """Return the positions of these servers' tools, or None without servers."""
-    places = [index.catalogue.places[server] for server in servers if server in index.catalogue.places]
-    return np.concatenate([np.arange(place.start, place.stop) for place in places]) if places else None
+    places = [
+        index.catalogue.places[server] for server in servers if server in index.catalogue.places
+    ]
+    return (
+        np.concatenate([np.arange(place.start, place.stop) for place in places]) if places else None
+    )
 
 
 def gate(state: State) -> bool:
@@ -75,7 +79,11 @@ def gate(state: State) -> bool:
     if state.gate_confidence < state.task.options.gate:
         return False
     named, whole = state.candidates.search.named, state.candidates.whole
-    return named is None or not len(whole.positions) or whole.positions[np.argmax(whole.keyword)] in named
+    return (
+        named is None
+        or not len(whole.positions)
+        or whole.positions[np.argmax(whole.keyword)] in named
+    )
 
 
 def never(state: State) -> bool:

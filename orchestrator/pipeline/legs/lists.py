@@ -22,7 +22,13 @@ SEEDS = 5
 
 
 def by_words(
-    fields: Fields, *, weights: Sequence[float] = (1.0,), k1: float, b: float, pool: int = POOL, times: int = 0
+    fields: Fields,
+    *,
+    weights: Sequence[float] = (1.0,),
+    k1: float,
+    b: float,
+    pool: int = POOL,
+    times: int = 0,
 ) -> Callable[[State], State]:
     """Return a leg that scores tools by BM25 into the list `bm25`.
 

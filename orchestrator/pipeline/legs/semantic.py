@@ -38,7 +38,9 @@ async def semantic(state: State) -> State:
     of_task = leaning(vectors, [weight for _, weight in task.understood.earlier])
     search = state.candidates.search if state.candidates else search_of(state)
     words = state.candidates is not None
-    by_meaning = partial(search.by_meaning, index, of_task, task.no_tool(), task.contrast(), words=words)
+    by_meaning = partial(
+        search.by_meaning, index, of_task, task.no_tool(), task.contrast(), words=words
+    )
     return replace(
         state,
         candidates=await task.compute(by_meaning),

@@ -33,7 +33,9 @@ class ChoiceShape(BaseModel):
     confidence: float
 
 
-def decide(*, top: int = TOP, how: How | None = None) -> Callable[[State], State | Awaitable[State]]:
+def decide(
+    *, top: int = TOP, how: How | None = None
+) -> Callable[[State], State | Awaitable[State]]:
     """Return a refiner that has a second stage read the first `top` candidates.
 
     A model puts the tools that the task needs first. If it answers that no tool matches, the confidence falls by the
@@ -73,7 +75,9 @@ async def _by_model(state: State, pool: Sequence[int], model: RouteModel) -> Sta
     if not needed:
         state = replace(state, confidence=state.confidence * (1 - confidence))
         return state.warned("the model answered that no tool matches, so the confidence is lower")
-    state = _reordered(state, (*needed, *pool)).noted(dict.fromkeys(needed, "needed according to the model"))
+    state = _reordered(state, (*needed, *pool)).noted(
+        dict.fromkeys(needed, "needed according to the model")
+    )
     return replace(state, confidence=(state.confidence + confidence) / 2)
 
 
@@ -139,7 +143,9 @@ def _for_model(state: State, position: int) -> dict[str, Any]:
     tool = state.task.index.tools[position]
     schema = parameters(tool)
     required = frozenset(schema.get("required", ()))
-    takes = [_parameter(name, shape, name in required) for name, shape in schema["properties"].items()]
+    takes = [
+        _parameter(name, shape, name in required) for name, shape in schema["properties"].items()
+    ]
     return {
         "tool": cut(tool.key, 60)[0],
         "description": cut(tool.description, TOOL_TOKENS // 2)[0],

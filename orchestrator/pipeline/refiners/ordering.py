@@ -86,13 +86,19 @@ def in_turn(scores: Sequence[float], chances: Chances, *, ahead: int, most: int)
 
 
 def _moved_up(
-    state: State, candidates: Candidates, by_score: Sequence[int], order: Sequence[int], chances: Chances
+    state: State,
+    candidates: Candidates,
+    by_score: Sequence[int],
+    order: Sequence[int],
+    chances: Chances,
 ) -> dict[int, str]:
     """Return a note for each tool that is higher than in the ranking for the whole task."""
     whole = candidates.whole
     chances_for_whole = supported(whole.chances, whole.support).tolist()
     for_whole = dict(zip(whole.positions.tolist(), chances_for_whole, strict=True))
-    by_whole = sorted(by_score, key=lambda position: -for_whole.get(position, state.scores[position]))
+    by_whole = sorted(
+        by_score, key=lambda position: -for_whole.get(position, state.scores[position])
+    )
     rank_before = {position: rank for rank, position in enumerate(by_whole)}
     rank_after = {position: rank for rank, position in enumerate(order)}
     best_clause = chances.argmax(axis=0).tolist()
@@ -106,7 +112,8 @@ def _moved_up(
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())  # As `shorten` does, which takes as long as the rest of the refiner.
+    # As `shorten` does, which takes as long as the rest of the refiner.
+    flat = " ".join(text.split())
     return flat if len(flat) <= _NOTED else shorten(flat, _NOTED, placeholder="…")
 
 
@@ -138,7 +145,11 @@ def _with_twin(state: State) -> State:
     twins = index.graph.twins(window[0])
     if not twins or not set(twins).isdisjoint(window):
         return state
-    usable = [position for position in twins if state.allows(position) and position not in index.flag_reasons]
+    usable = [
+        position
+        for position in twins
+        if state.allows(position) and position not in index.flag_reasons
+    ]
     if not usable:
         return state
     state = state.reordered((*window[: most - 1], usable[0]))

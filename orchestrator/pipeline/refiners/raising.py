@@ -52,7 +52,9 @@ def together(state: State) -> State:
     return state.raised("used_with", scores, chances, notes)
 
 
-def _partners(state: State, past: Experience, best: Sequence[int]) -> Iterator[tuple[int, int, Partner]]:
+def _partners(
+    state: State, past: Experience, best: Sequence[int]
+) -> Iterator[tuple[int, int, Partner]]:
     """Yield each of the best tools with each of its partners: both positions, and their relation."""
     index = state.task.index
     for position in best:
@@ -107,7 +109,11 @@ def _raise_stated(state: State, recently_used: frozenset[int]) -> State:
                 notes[hop.position] = f"needed by {hop.edge.source}"
     if not chances:
         return state
-    higher = {position: chance for position, chance in chances.items() if chance > state.scores.get(position, 0.0)}
+    higher = {
+        position: chance
+        for position, chance in chances.items()
+        if chance > state.scores.get(position, 0.0)
+    }
     return state.raised(REQUIRED, higher, chances, notes)
 
 
@@ -130,7 +136,10 @@ def lift_named(state: State) -> State:
     for mention in state.explicit.wanting:
         names.setdefault(mention.server, mention.said)
     tools = state.task.index.tools
-    notes = {position: f'the task names its server as "{names[tools[position].server]}"' for position in lifted}
+    notes = {
+        position: f'the task names its server as "{names[tools[position].server]}"'
+        for position in lifted
+    }
     state = replace(state, lifted=tuple(lifted), confidence=confidence)
     return state.raised("explicit", lifted, dict.fromkeys(lifted, floor), notes)
 
@@ -142,7 +151,11 @@ def _best_of_server(state: State, server: str) -> list[int]:
     supported = [position for position in of_server if _has_evidence(state, position)]
     # Past tasks may have moved a tool that none of them used ahead of a tool with a higher probability.
     best = sorted(supported, key=lambda position: -state.scores[position])[:MOST_LIFTED]
-    return [position for position in best if state.scores[position] >= LIKELY_ENOUGH * state.scores[best[0]]]
+    return [
+        position
+        for position in best
+        if state.scores[position] >= LIKELY_ENOUGH * state.scores[best[0]]
+    ]
 
 
 def _has_evidence(state: State, position: int) -> bool:

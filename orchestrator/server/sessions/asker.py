@@ -81,7 +81,9 @@ class ClientAsker:
         request = masked_model(request, self.fixed)
         lacking = _lacking_capability(self.context, request)
         if lacking:
-            return ErrorData(code=INVALID_REQUEST, message=f"the client of toolroute does not support {lacking}")
+            return ErrorData(
+                code=INVALID_REQUEST, message=f"the client of toolroute does not support {lacking}"
+            )
         if is_modern(self.context):
             return await self._answer_in_next_request(request)
         try:
@@ -143,7 +145,9 @@ def _lacking_elicitation(context: Context, request: ElicitRequest) -> str:
     capabilities = context.session.client_capabilities
     elicitation = capabilities.elicitation if capabilities else None
     if isinstance(request.params, ElicitRequestURLParams):
-        can_ask_by_url = elicitation and elicitation.url and context.protocol_version != _WITHOUT_URL_ELICITATION
+        can_ask_by_url = (
+            elicitation and elicitation.url and context.protocol_version != _WITHOUT_URL_ELICITATION
+        )
         return "" if can_ask_by_url else "elicitation by URL"
     # A client that declares neither mode has the form, as before there were modes.
     can_ask_by_form = elicitation and (elicitation.form or not elicitation.url)
@@ -152,10 +156,14 @@ def _lacking_elicitation(context: Context, request: ElicitRequest) -> str:
 
 def _with_elicitation_id(request: InputRequest) -> InputRequest:
     """Return the request with the id that clients before 2026-07-28 require, and newer servers do not give."""
-    if not isinstance(request, ElicitRequest) or not isinstance(request.params, ElicitRequestURLParams):
+    if not isinstance(request, ElicitRequest) or not isinstance(
+        request.params, ElicitRequestURLParams
+    ):
         return request
     elicitation_id = request.params.elicitation_id or secrets.token_hex(8)
-    return ElicitRequest(params=request.params.model_copy(update={"elicitation_id": elicitation_id}))
+    return ElicitRequest(
+        params=request.params.model_copy(update={"elicitation_id": elicitation_id})
+    )
 
 
 def _result_type(request: InputRequest) -> Any:

@@ -22,9 +22,13 @@ class Clients:
     """The connected clients of each tenant."""
 
     def __init__(self) -> None:
-        self._sessions: defaultdict[str, WeakKeyDictionary[Connection, Any]] = defaultdict(WeakKeyDictionary)
+        self._sessions: defaultdict[str, WeakKeyDictionary[Connection, Any]] = defaultdict(
+            WeakKeyDictionary
+        )
         self._log_levels: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
-        self._subscribed: WeakKeyDictionary[Connection, dict[str, ServerResource]] = WeakKeyDictionary()
+        self._subscribed: WeakKeyDictionary[Connection, dict[str, ServerResource]] = (
+            WeakKeyDictionary()
+        )
         self._stdio_client: ClientAsker | None = None
         self._buses = defaultdict[str, InMemorySubscriptionBus](InMemorySubscriptionBus)
 
@@ -58,7 +62,9 @@ class Clients:
             return str((context.meta or {}).get(LOG_LEVEL_META_KEY) or "")
         return self._log_levels.get(_connection(context), "")
 
-    def subscribed(self, context: Context, on_left: Callable[[ServerResource], None]) -> dict[str, ServerResource]:
+    def subscribed(
+        self, context: Context, on_left: Callable[[ServerResource], None]
+    ) -> dict[str, ServerResource]:
         """Return the resources that a client of an earlier protocol has subscribed to, to be changed in place.
 
         Args:
@@ -83,10 +89,13 @@ class Clients:
             sessions = [
                 session
                 for connection, session in self._sessions[tenant].items()
-                if not isinstance(event, ResourceUpdated) or event.uri in self._subscribed.get(connection, ())
+                if not isinstance(event, ResourceUpdated)
+                or event.uri in self._subscribed.get(connection, ())
             ]
             notification = event_to_notification(event, {})
-            await asyncio.gather(*(deliver(session.send_notification(notification)) for session in sessions))
+            await asyncio.gather(
+                *(deliver(session.send_notification(notification)) for session in sessions)
+            )
 
 
 def _connection(context: Context) -> Connection:

@@ -38,7 +38,8 @@ class ReadArguments(BaseModel):
     handle: str = Field(description="The handle that is named in the cut result.")
     offset: int = Field(default=0, description="The position of the first character to read.", ge=0)
     find: str = Field(
-        default="", description="A text. Only the places with this text are returned, with their offsets."
+        default="",
+        description="A text. Only the places with this text are returned, with their offsets.",
     )
 
 

@@ -58,7 +58,11 @@ class OutcomeRecorder:
         self._recording: set[asyncio.Task[None]] = set()
 
     def searched(
-        self, decision: Decision, returned: Collection[str], who: Conversation, router: Router | None = None
+        self,
+        decision: Decision,
+        returned: Collection[str],
+        who: Conversation,
+        router: Router | None = None,
     ) -> str:
         """Keep a search that a call may follow. Returns its name, which its Outcome gets.
 
@@ -86,7 +90,9 @@ class OutcomeRecorder:
         return found.id if found else ""
 
     def _followed(self, who: Conversation, key: str) -> _Search | None:
-        return next((search for search in reversed(self._open.get(who, [])) if key in search.returned), None)
+        return next(
+            (search for search in reversed(self._open.get(who, [])) if key in search.returned), None
+        )
 
     @contextmanager
     def call(self, who: Conversation, key: str) -> Iterator[Callable[[Use], None]]:
@@ -107,7 +113,9 @@ class OutcomeRecorder:
             if found.over:
                 self._finish(found)
             elif not found.under_way:
-                found.timer = asyncio.get_running_loop().call_later(QUIET_S, self._quiet, who, found)
+                found.timer = asyncio.get_running_loop().call_later(
+                    QUIET_S, self._quiet, who, found
+                )
 
     async def close(self) -> None:
         """Record the remaining searches."""
@@ -137,7 +145,11 @@ class OutcomeRecorder:
     async def _keep(self, search: _Search) -> None:
         try:
             await search.router.record(
-                search.decision, used=search.used, actor=search.actor, source="serve", name=search.id
+                search.decision,
+                used=search.used,
+                actor=search.actor,
+                source="serve",
+                name=search.id,
             )
         except ToolrouteError as error:
             self._note(f"an outcome was not recorded: {error}")

@@ -78,7 +78,9 @@ class Questions:
         waiting.asker.asked.clear()
         questions = waiting.asker.questions.items()
         return InputRequiredResult(
-            input_requests={name: request for name, (request, answer) in questions if not answer.done()},
+            input_requests={
+                name: request for name, (request, answer) in questions if not answer.done()
+            },
             request_state=state,
         )
 
@@ -92,7 +94,9 @@ class Questions:
         if waiting is not None:
             waiting.task.cancel()
 
-    def _resume(self, state: str, asker: ClientAsker, answers: dict[str, InputResponse]) -> _Waiting:
+    def _resume(
+        self, state: str, asker: ClientAsker, answers: dict[str, InputResponse]
+    ) -> _Waiting:
         """Pass the answers to the waiting request and let it continue. Requests of other clients are not found."""
         waiting = self._waiting.get(state)
         if waiting is None or waiting.asker.who != asker.who:

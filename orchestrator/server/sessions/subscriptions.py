@@ -62,7 +62,11 @@ class Subscriptions:
             self._release((server, uri), subscription)
 
     async def close(self) -> None:
-        tasks = [subscription.task for subscription in self._open.values() if subscription.task is not None]
+        tasks = [
+            subscription.task
+            for subscription in self._open.values()
+            if subscription.task is not None
+        ]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -84,7 +88,10 @@ class Subscriptions:
         accepted = subscription.accepted
         while True:
             try:
-                async with self._pool.using(server) as connection, _subscribed(connection.session.client, uri):
+                async with (
+                    self._pool.using(server) as connection,
+                    _subscribed(connection.session.client, uri),
+                ):
                     if not accepted.done():
                         accepted.set_result(None)
                     while connection.usable:  # noqa: ASYNC110
@@ -94,7 +101,11 @@ class Subscriptions:
                     self._forget(resource, subscription)
                     accepted.set_exception(error)
                     return
-                logger.info("server %s: a subscription ended and will be renewed: %s", server, type(error).__name__)
+                logger.info(
+                    "server %s: a subscription ended and will be renewed: %s",
+                    server,
+                    type(error).__name__,
+                )
             await asyncio.sleep(_RENEW_AFTER_S)
 
 
@@ -105,5 +116,7 @@ async def _subscribed(client: Any, uri: str) -> AsyncIterator[None]:
         async with client.listen(resource_subscriptions=[uri]):
             yield
     except ListenNotSupportedError:
-        await client.session.send_request(SubscribeRequest(params=SubscribeRequestParams(uri=uri)), EmptyResult)
+        await client.session.send_request(
+            SubscribeRequest(params=SubscribeRequestParams(uri=uri)), EmptyResult
+        )
         yield

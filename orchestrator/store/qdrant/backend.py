@@ -31,7 +31,9 @@ class QdrantBackend(Backend):
 
     remote = True
 
-    def __init__(self, location: str, timeout_s: float, *, prefix: str = "", repeat_reads: bool = False) -> None:
+    def __init__(
+        self, location: str, timeout_s: float, *, prefix: str = "", repeat_reads: bool = False
+    ) -> None:
         """Create the access.
 
         Args:
@@ -82,7 +84,11 @@ class QdrantBackend(Backend):
         """Return one field of one point of each tenant, with one request."""
         with self.reading(next(iter(points))) as opened:
             records = opened.get(name, list(points.values()), payload=[field])
-        return {tenant: records[point].payload.get(field) for tenant, point in points.items() if point in records}
+        return {
+            tenant: records[point].payload.get(field)
+            for tenant, point in points.items()
+            if point in records
+        }
 
     def drop(self, tenant: str, part: str) -> None:
         """Remove everything of the tenant in this part. Its list of tools is emptied by `manifest.forget`."""
@@ -119,7 +125,10 @@ class QdrantBackend(Backend):
                 f"the store {self} refused the key: set QDRANT_API_KEY to a key for reading and writing"
             )
         sentence = _own_sentence(error)
-        why = one_line(without_credentials(sentence or str(error)), _MOST_TEXT) or type(error).__name__
+        why = (
+            one_line(without_credentials(sentence or str(error)), _MOST_TEXT)
+            or type(error).__name__
+        )
         if isinstance(error, _NO_ANSWER) or (status in (404, 405) and not sentence):
             # The text may have data of other programs.
             what = "does not answer like a Qdrant server"
@@ -130,7 +139,9 @@ class QdrantBackend(Backend):
         else:
             what = f"does not answer: {f'HTTP status {status}' if status else why}"
             remedy = _remedy_of_silence(why, status)
-        return StoreUnavailable(f"the store {self} {what}; {remedy}, or give another with --store or TOOLROUTE_STORE")
+        return StoreUnavailable(
+            f"the store {self} {what}; {remedy}, or give another with --store or TOOLROUTE_STORE"
+        )
 
 
 def _own_sentence(error: Exception) -> str:
@@ -144,7 +155,11 @@ def _remedy_of_answer(sentence: str, status: int | None) -> str:
     """Return the remedy for a request that the server refused, by the server's sentence."""
     if "No space left" in sentence:
         return "free space on the server's disk"
-    if "strict mode" in sentence.lower() or "limit exceeded" in sentence.lower() or "Help:" in sentence:
+    if (
+        "strict mode" in sentence.lower()
+        or "limit exceeded" in sentence.lower()
+        or "Help:" in sentence
+    ):
         return "change the setting of the collection's strict mode on the server"
     if status == 413 or "payload" in sentence.lower():
         return "raise the server's `service.max_request_size_mb`"

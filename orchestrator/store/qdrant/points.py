@@ -30,7 +30,9 @@ _INDEXES = {"tenant": "keyword", "written": "integer", "state": "keyword"}
 class QdrantPoints(Points):
     """Points on a server. Tenants share the collections."""
 
-    def __init__(self, rest: Rest, tenant: str, prefix: str = "", replicas: int | None = None) -> None:
+    def __init__(
+        self, rest: Rest, tenant: str, prefix: str = "", replicas: int | None = None
+    ) -> None:
         """Create the access for one tenant.
 
         Args:
@@ -74,24 +76,33 @@ class QdrantPoints(Points):
                     replication_factor=self._replicas,
                 )
             except Refused:
-                if not self._exists(name):  # Otherwise another writer created it at the same moment.
+                # Otherwise another writer created it at the same moment.
+                if not self._exists(name):
                     raise
         indexed = (info or {}).get("payload_schema") or {}
         for field, kind in _INDEXES.items():
             if field not in indexed:
                 schema: Any = models.PayloadSchemaType(kind)
                 if field == "tenant":
-                    schema = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
+                    schema = models.KeywordIndexParams(
+                        type=models.KeywordIndexType.KEYWORD, is_tenant=True
+                    )
                 self._write("create_payload_index", name, field_name=field, field_schema=schema)
 
     def drop(self, name: str) -> None:
         if self._exists(name):
             self._delete(name, [self._of_tenant()])
 
-    def get(self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True) -> dict[str, Record]:
+    def get(
+        self, name: str, ids: Sequence[str], *, vectors: bool = False, payload: Fields = True
+    ) -> dict[str, Record]:
         records: dict[str, Record] = {}
         for start in range(0, len(ids), _PAGE):
-            page = {"ids": list(ids[start : start + _PAGE]), "with_payload": payload, "with_vector": vectors}
+            page = {
+                "ids": list(ids[start : start + _PAGE]),
+                "with_payload": payload,
+                "with_vector": vectors,
+            }
             found = self._ask_collection("POST", name, "/points", page) or []
             records |= {str(record["id"]): _record(record) for record in found}
         return records
@@ -170,7 +181,9 @@ class QdrantPoints(Points):
     def _exists(self, name: str) -> bool:
         return bool(self._rest.ask("GET", f"/collections/{self._prefix}{name}/exists")["exists"])
 
-    def _ask_collection(self, method: str, name: str, path: str = "", body: Mapping[str, Any] | None = None) -> Any:
+    def _ask_collection(
+        self, method: str, name: str, path: str = "", body: Mapping[str, Any] | None = None
+    ) -> Any:
         """Return the server's answer about the collection, or None if the collection does not exist."""
         for _ in range(_TRIES):
             try:
@@ -203,7 +216,9 @@ class QdrantPoints(Points):
     def _delete(self, name: str, conditions: Iterable[Mapping[str, Any]]) -> None:
         from qdrant_client import models
 
-        selector = models.FilterSelector(filter=models.Filter.model_validate({"must": list(conditions)}))
+        selector = models.FilterSelector(
+            filter=models.Filter.model_validate({"must": list(conditions)})
+        )
         self._write("delete", name, points_selector=selector, wait=True)
 
     def _of_tenant(self) -> dict[str, Any]:
@@ -216,4 +231,8 @@ def _is(field: str, value: str) -> dict[str, Any]:
 
 def _record(record: Mapping[str, Any]) -> Record:
     vector = record.get("vector")
-    return Record(str(record["id"]), record.get("payload") or {}, np.array(vector, np.float32) if vector else None)
+    return Record(
+        str(record["id"]),
+        record.get("payload") or {},
+        np.array(vector, np.float32) if vector else None,
+    )

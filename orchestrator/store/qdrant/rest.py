@@ -65,7 +65,9 @@ class Connections:
         except httpx2.HTTPError as error:
             raise ConnectionError(str(error)) from error
         if response.status_code != 200:
-            raise Refused(response.status_code, response.text[:_MOST_TEXT], _retry_after(response.headers))
+            raise Refused(
+                response.status_code, response.text[:_MOST_TEXT], _retry_after(response.headers)
+            )
         return response.content
 
     def close(self) -> None:
@@ -85,8 +87,11 @@ class Connections:
                     message = "the store's key is sent without encryption: use an https:// address"
                     warnings.warn(message, UserWarning, stacklevel=2)
                 headers = {"api-key": key} if key else {}
-                self._client = httpx2.Client(base_url=self._address(), headers=headers, timeout=self.timeout_s)
-                weakref.finalize(self, self._client.close)  # A caller may forget to close the Store.
+                self._client = httpx2.Client(
+                    base_url=self._address(), headers=headers, timeout=self.timeout_s
+                )
+                # A caller may forget to close the Store.
+                weakref.finalize(self, self._client.close)
             return self._client
 
     def _address(self) -> "URL":
@@ -94,7 +99,8 @@ class Connections:
         import httpx2
 
         try:
-            port = urlsplit(self._location).port or _PORT  # httpx drops the default port of a scheme.
+            # httpx drops the default port of a scheme.
+            port = urlsplit(self._location).port or _PORT
             url = httpx2.URL(self._location)
             if not url.host:
                 raise ValueError
@@ -148,7 +154,8 @@ class Rest:
         """Return the body of the server's answer. It fails as `ask` does."""
         connections = self.connections
         return connections.retries.run(
-            lambda: connections.send(method, path, content, connections.timeout_s), repeat=self.repeat
+            lambda: connections.send(method, path, content, connections.timeout_s),
+            repeat=self.repeat,
         )
 
     @cached_property

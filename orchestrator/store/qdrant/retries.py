@@ -76,7 +76,9 @@ class Retries:
 
     def _log(self, state: "RetryCallState") -> None:
         error = state.outcome.exception() if state.outcome else None
-        logger.warning("the store %s does not answer (%s); retrying", self._shown, type(error).__name__)
+        logger.warning(
+            "the store %s does not answer (%s); retrying", self._shown, type(error).__name__
+        )
 
 
 def _wait(state: "RetryCallState") -> float:
@@ -95,5 +97,7 @@ def may_pass(error: BaseException) -> bool:
     A full disk does not become free by itself.
     """
     if isinstance(error, Refused):
-        return error.status_code == 429 or (error.status_code >= 500 and "No space left" not in str(error))
+        return error.status_code == 429 or (
+            error.status_code >= 500 and "No space left" not in str(error)
+        )
     return isinstance(error, OSError)

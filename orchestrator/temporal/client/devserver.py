@@ -43,7 +43,11 @@ def say_on_stderr(text: str) -> None:
 
 @asynccontextmanager
 async def dev_server(
-    *, database: Path | None = None, port: int | None = None, namespace: str = "default", say: Say = say_on_stderr
+    *,
+    database: Path | None = None,
+    port: int | None = None,
+    namespace: str = "default",
+    say: Say = say_on_stderr,
 ) -> AsyncIterator[str]:
     """Yield the address of a running server. A server that was started here stops at the end.
 
@@ -86,13 +90,25 @@ async def settle() -> None:
     await asyncio.sleep(0.5)
 
 
-async def _start(binary: str, address: str, namespace: str, database: Path | None) -> asyncio.subprocess.Process:
+async def _start(
+    binary: str, address: str, namespace: str, database: Path | None
+) -> asyncio.subprocess.Process:
     """Start the server in its own session.
 
     A terminal sends Ctrl-C to a whole group of processes, but a run has to be cancelled before its server ends.
     """
     host, _, port = address.rpartition(":")
-    arguments = ["--headless", "--ip", host, "--port", port, "--namespace", namespace, "--log-level", "error"]
+    arguments = [
+        "--headless",
+        "--ip",
+        host,
+        "--port",
+        port,
+        "--namespace",
+        namespace,
+        "--log-level",
+        "error",
+    ]
     for setting in SETTINGS:
         arguments += ["--dynamic-config-value", setting]
     if database:
@@ -123,7 +139,9 @@ async def _answers(server: asyncio.subprocess.Process, address: str, namespace: 
             await asyncio.sleep(0.05)
         else:
             return
-    raise Unavailable(f"the Temporal server at {address} did not start (exit code {server.returncode})")
+    raise Unavailable(
+        f"the Temporal server at {address} did not start (exit code {server.returncode})"
+    )
 
 
 async def _binary(say: Say) -> str:
@@ -178,4 +196,8 @@ async def _download(folder: str) -> None:
     """Let the SDK download the server. It does so when it starts one."""
     from temporalio.testing import WorkflowEnvironment
 
-    await (await WorkflowEnvironment.start_local(download_dest_dir=folder, dev_server_log_level="error")).shutdown()
+    await (
+        await WorkflowEnvironment.start_local(
+            download_dest_dir=folder, dev_server_log_level="error"
+        )
+    ).shutdown()

@@ -67,7 +67,9 @@ class RunClient:
     tenant: str
     pages: str = ""
 
-    async def runs(self, *, ended: bool, most: int | None = None, waiting: bool = False) -> list[Listed]:
+    async def runs(
+        self, *, ended: bool, most: int | None = None, waiting: bool = False
+    ) -> list[Listed]:
         """Return the tenant's runs, newest first.
 
         If the namespace has the search attributes ToolrouteTenant and ToolrouteWaiting, the server finds the runs that
@@ -81,9 +83,13 @@ class RunClient:
         query = _RUNS + ("" if ended else " AND ExecutionStatus = 'Running'")
         if await has_search_attributes(self.client):
             tenant = self.tenant.replace("'", "\\'")
-            query += f" AND ({names.TENANT_ATTRIBUTE} = '{tenant}' OR {names.TENANT_ATTRIBUTE} IS NULL)"
+            query += (
+                f" AND ({names.TENANT_ATTRIBUTE} = '{tenant}' OR {names.TENANT_ATTRIBUTE} IS NULL)"
+            )
             if waiting:
-                query += f" AND ({names.WAITING_ATTRIBUTE} = true OR {names.TENANT_ATTRIBUTE} IS NULL)"
+                query += (
+                    f" AND ({names.WAITING_ATTRIBUTE} = true OR {names.TENANT_ATTRIBUTE} IS NULL)"
+                )
         try:
             listed = self.client.list_workflows(query, rpc_timeout=SOON)
             found = list[Listed]()
@@ -94,7 +100,9 @@ class RunClient:
                 if most is not None and len(found) == most:
                     break
         except RPCError as error:
-            raise Unavailable(f"the Temporal server could not list its runs: {error.message}") from None
+            raise Unavailable(
+                f"the Temporal server could not list its runs: {error.message}"
+            ) from None
         return found
 
     async def run(self, run_id: str) -> Listed:
@@ -108,7 +116,9 @@ class RunClient:
             memo = await _memo(found)
         except RPCError as error:
             if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT):
-                raise Unavailable(f"the Temporal server could not describe run {run_id!r}: {error.message}") from None
+                raise Unavailable(
+                    f"the Temporal server could not describe run {run_id!r}: {error.message}"
+                ) from None
             memo = None
         if memo is None or memo.tenant != self.tenant:
             raise InvalidInput(
@@ -120,7 +130,9 @@ class RunClient:
         """Return a run's progress. None if no worker answers."""
         try:
             handle = self.client.get_workflow_handle(run_id)
-            asked: Progress = await handle.query(names.PROGRESS, result_type=Progress, rpc_timeout=SOON)
+            asked: Progress = await handle.query(
+                names.PROGRESS, result_type=Progress, rpc_timeout=SOON
+            )
         except RPCError:
             return None
         return asked
@@ -134,7 +146,12 @@ class RunClient:
             found: RunResult = await handle.result(rpc_timeout=SOON)
         except WorkflowFailureError as error:
             return failed_result(error)
-        except (RPCError, ValueError, TypeError, RuntimeError):  # The server lost it, or a codec hides it.
+        except (
+            RPCError,
+            ValueError,
+            TypeError,
+            RuntimeError,
+        ):  # The server lost it, or a codec hides it.
             return None
         return found
 
@@ -173,9 +190,13 @@ class RunClient:
         except WorkflowUpdateFailedError as error:
             raise InvalidInput(f"{run_id}: {why_failed(error.cause)[1]}") from None
         except WorkflowUpdateRPCTimeoutOrCancelledError:
-            raise Unavailable(f"run {run_id}: no worker answers; start one with `toolroute worker`") from None
+            raise Unavailable(
+                f"run {run_id}: no worker answers; start one with `toolroute worker`"
+            ) from None
         except RPCError as error:
-            raise InvalidInput(f"run {run_id}: its steps cannot be approved: {error.message}") from None
+            raise InvalidInput(
+                f"run {run_id}: its steps cannot be approved: {error.message}"
+            ) from None
 
     def command(self, *words: str) -> str:
         """Return a `toolroute runs` command for this tenant and server, for a shell."""
@@ -241,7 +262,12 @@ async def _memo(found: WorkflowExecution) -> RunMemo | None:
     """Return a run's memo. None if no worker has started the run yet."""
     try:
         memo: RunMemo | None = await found.memo_value(names.RUN, None, type_hint=RunMemo)
-    except (LookupError, TypeError, ValueError, RuntimeError):  # Another program's memo, or one with a codec.
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+    ):  # Another program's memo, or one with a codec.
         return None
     return memo
 

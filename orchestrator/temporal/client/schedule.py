@@ -73,9 +73,15 @@ async def schedule_sync(
     request.validate()
     name = SCHEDULE.format(tenant)
     schedule = Schedule(
-        action=ScheduleActionStartWorkflow(names.SYNC_CATALOGUE, request, id=name, task_queue=task_queue),
-        spec=ScheduleSpec(intervals=[ScheduleIntervalSpec(every=every)], jitter=every * JITTER_SHARE),
-        policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.SKIP, catchup_window=max(every, timedelta(seconds=10))),
+        action=ScheduleActionStartWorkflow(
+            names.SYNC_CATALOGUE, request, id=name, task_queue=task_queue
+        ),
+        spec=ScheduleSpec(
+            intervals=[ScheduleIntervalSpec(every=every)], jitter=every * JITTER_SHARE
+        ),
+        policy=SchedulePolicy(
+            overlap=ScheduleOverlapPolicy.SKIP, catchup_window=max(every, timedelta(seconds=10))
+        ),
     )
 
     def renewed(old: ScheduleUpdateInput) -> ScheduleUpdate:

@@ -39,7 +39,12 @@ from orchestrator.records.plan import MAX_STEPS
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.temporal.worker.turns import Turns
 from orchestrator.temporal.workflow.call import is_child
-from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, as_result, hold_bytes
+from orchestrator.temporal.workflow.payload import (
+    MAX_RESULT_BYTES,
+    MAX_RESULTS_BYTES,
+    as_result,
+    hold_bytes,
+)
 
 if TYPE_CHECKING:
     from orchestrator.mcp.connections import Connections
@@ -91,12 +96,15 @@ it.
 class Executors:
     """Finds the executor of a call: by the tool's key, by `server:*`, by the kind, and last the MCP connections."""
 
-    def __init__(self, registered: Mapping[str, Registered] | None = None, keep: Keep | None = None) -> None:
+    def __init__(
+        self, registered: Mapping[str, Registered] | None = None, keep: Keep | None = None
+    ) -> None:
         self._keep = keep
         self._threads = Threads(MAX_THREADS, "toolroute function")
         turns = Turns(MAX_THREADS)
         self._by_name = {
-            name: _executor(name, given, self._threads, turns) for name, given in (registered or {}).items()
+            name: _executor(name, given, self._threads, turns)
+            for name, given in (registered or {}).items()
         }
 
     def close(self) -> None:
@@ -104,7 +112,10 @@ class Executors:
         self._threads.close()
 
     async def execute(
-        self, call: ToolCall, connections: "Connections | None" = None, confirm: Confirm | None = None
+        self,
+        call: ToolCall,
+        connections: "Connections | None" = None,
+        confirm: Confirm | None = None,
     ) -> ToolResult:
         """Check the arguments, make the call and cut the result to the call's tokens.
 
@@ -119,7 +130,9 @@ class Executors:
             ServerUnavailable: The deadline passed, and the call may be sent again.
             OutcomeUnknown: The deadline passed, and the call may not be sent again.
         """
-        call = replace(call, arguments=await asyncio.to_thread(check_arguments, call.tool, call.arguments))
+        call = replace(
+            call, arguments=await asyncio.to_thread(check_arguments, call.tool, call.arguments)
+        )
         executor = self._of(call.tool)
         if executor is not None:
             kind = "function" if isinstance(executor, _FunctionExecutor) else "extension"
@@ -137,7 +150,9 @@ class Executors:
                 confirm=confirm,
             )
         else:
-            raise InvalidConfig(f"no executor for {call.tool.key!r} of kind {call.tool.kind}: {_remedy(call.tool)}")
+            raise InvalidConfig(
+                f"no executor for {call.tool.key!r} of kind {call.tool.kind}: {_remedy(call.tool)}"
+            )
         return await self._held(call, answer)
 
     async def present(self, call: ToolCall, connections: "Connections | None") -> Tool:
@@ -151,8 +166,11 @@ class Executors:
         tool = call.tool
         if self._of(tool) is None and not is_child(tool):
             if tool.kind is not Kind.MCP or connections is None:
-                raise InvalidConfig(f"no executor for {tool.key!r} of kind {tool.kind}: {_remedy(tool)}")
-            with suppress(Unavailable, Unauthorised):  # The server may be up once a person has answered.
+                raise InvalidConfig(
+                    f"no executor for {tool.key!r} of kind {tool.kind}: {_remedy(tool)}"
+                )
+            # The server may be up once a person has answered.
+            with suppress(Unavailable, Unauthorised):
                 tool = await connections.present(tool, deadline_s=call.deadline_s)
         await asyncio.to_thread(check_arguments, tool, call.arguments)
         return tool
@@ -168,9 +186,13 @@ class Executors:
             return held
         is_text = answer.structured is None or held.text != answer.text
         try:
-            whole = await self._keep(call.tenant, answer.text if is_text else compact(answer.structured))
+            whole = await self._keep(
+                call.tenant, answer.text if is_text else compact(answer.structured)
+            )
         except OSError as error:
-            return replace(held, warnings=(*held.warnings, f"the whole result could not be kept: {error}"))
+            return replace(
+                held, warnings=(*held.warnings, f"the whole result could not be kept: {error}")
+            )
         return replace(held, whole=whole)
 
 
@@ -204,9 +226,13 @@ class HttpExecutor(Executor):
         >>> plugin = OrchestratorPlugin(catalogue="examples/tools.jsonl", executors={"stripe:*": billing})
     """
 
-    def __init__(self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0
+    ) -> None:
         if not url.startswith(("http://", "https://")):
-            raise InvalidConfig(f"url={url!r}: give an address that starts with http:// or https://")
+            raise InvalidConfig(
+                f"url={url!r}: give an address that starts with http:// or https://"
+            )
         self.url = url
         self.timeout_s = timeout_s
         self._headers = dict(headers or {})
@@ -253,11 +279,17 @@ class HttpExecutor(Executor):
         sent = {**self._headers, **(headers or {}), "Idempotency-Key": key}
         try:
             with LogFilter(self.secrets):
-                reply = await self._client.request(method, url, headers=sent, params=params or None, json=json)
+                reply = await self._client.request(
+                    method, url, headers=sent, params=params or None, json=json
+                )
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise ServerUnavailable(f"{call.tool.key}: {address(self.url)} cannot be reached ({error})") from error
+            raise ServerUnavailable(
+                f"{call.tool.key}: {address(self.url)} cannot be reached ({error})"
+            ) from error
         except AnswerTooLong as error:
-            raise ToolFailed(f"{call.tool.key}: {address(self.url)} cannot be used: {error}") from error
+            raise ToolFailed(
+                f"{call.tool.key}: {address(self.url)} cannot be used: {error}"
+            ) from error
         except httpx2.RequestError as error:
             raise OutcomeUnknown(
                 f"{call.tool.key}: {address(self.url)} did not answer ({type(error).__name__})"
@@ -288,7 +320,9 @@ class HttpExecutor(Executor):
 class _FunctionExecutor(Executor):
     """Calls a function. Its errors are raised unchanged. A function that is not async occupies a thread."""
 
-    def __init__(self, function: Callable[..., Any], whole_call: bool, threads: Threads, turns: Turns) -> None:
+    def __init__(
+        self, function: Callable[..., Any], whole_call: bool, threads: Threads, turns: Turns
+    ) -> None:
         self._function = function
         self._whole_call = whole_call
         self._threads = threads
@@ -303,7 +337,11 @@ class _FunctionExecutor(Executor):
 
     def _bound(self, call: ToolCall) -> Callable[[], Any]:
         """Return the function with its input: the whole call, or the arguments by name."""
-        return partial(self._function, call) if self._whole_call else partial(self._function, **call.arguments)
+        return (
+            partial(self._function, call)
+            if self._whole_call
+            else partial(self._function, **call.arguments)
+        )
 
     async def _in_thread(self, call: ToolCall, run: Callable[[], Any]) -> ToolResult:
         """Return the function's answer. The thread reads it too, because a generator computes while it is read."""
@@ -335,10 +373,13 @@ def hold(result: ToolResult, max_tokens: int) -> ToolResult:
     text, truncated = cut(result.text, max_tokens)
     structured = result.structured
     if structured is not None:
-        written = compact(structured)  # A value that is too large for a history is not counted first.
+        # A value that is too large for a history is not counted first.
+        written = compact(structured)
         if plain_size(written) > MAX_RESULT_BYTES or count_tokens(written) > max_tokens:
             structured, truncated = None, True
-    held = hold_bytes(replace(result, text=text, structured=structured, truncated=truncated or result.truncated))
+    held = hold_bytes(
+        replace(result, text=text, structured=structured, truncated=truncated or result.truncated)
+    )
     return replace(held, tokens=count_tokens(held.text))
 
 
@@ -353,7 +394,9 @@ def _executor(name: str, given: Registered, threads: Threads, turns: Turns) -> E
     if isinstance(given, Executor):
         return given
     if not callable(given):
-        raise InvalidConfig(f"executor {name!r}: {given!r} cannot be called; give a function or an Executor")
+        raise InvalidConfig(
+            f"executor {name!r}: {given!r} cannot be called; give a function or an Executor"
+        )
     return _FunctionExecutor(given, is_kind or tool == "*", threads, turns)
 
 

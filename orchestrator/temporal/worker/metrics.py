@@ -38,7 +38,9 @@ def metrics_runtime(prometheus: str = "") -> "Runtime | None":
     try:
         return Runtime(telemetry=TelemetryConfig(metrics=metrics))
     except (RuntimeError, ValueError) as error:
-        raise InvalidConfig(f"metrics={prometheus!r}: {error}; give a free address, HOST:PORT") from None
+        raise InvalidConfig(
+            f"metrics={prometheus!r}: {error}; give a free address, HOST:PORT"
+        ) from None
 
 
 def _otlp() -> "OpenTelemetryConfig | None":

@@ -32,23 +32,35 @@ class ToolrouteHandler:
         self._check(request.tenant)
         try:
             request.validate()
-            return await self._resources.limited(await (await self._resources.router()).route(request))
+            return await self._resources.limited(
+                await (await self._resources.router()).route(request)
+            )
         except ToolrouteError as error:
             _fail(error)
 
     @workflow_run_operation
-    async def plan(self, ctx: WorkflowRunOperationContext, request: PlanRequest) -> WorkflowHandle[Plan]:
+    async def plan(
+        self, ctx: WorkflowRunOperationContext, request: PlanRequest
+    ) -> WorkflowHandle[Plan]:
         self._check(request.decision.tenant)
-        return await ctx.start_workflow(names.PLAN, request, id=f"{names.PLAN}-{ctx.request_id}", result_type=Plan)
+        return await ctx.start_workflow(
+            names.PLAN, request, id=f"{names.PLAN}-{ctx.request_id}", result_type=Plan
+        )
 
     @workflow_run_operation
-    async def call(self, ctx: WorkflowRunOperationContext, call: ToolCall) -> WorkflowHandle[ToolResult]:
+    async def call(
+        self, ctx: WorkflowRunOperationContext, call: ToolCall
+    ) -> WorkflowHandle[ToolResult]:
         self._check(call.tenant)
         try:
             call = await self._resources.of_catalogue(call)
         except ToolrouteError as error:
             _fail(error)
-        key = digest(f"{call.tenant}\0{call.idempotency_key}", 32) if call.idempotency_key else ctx.request_id
+        key = (
+            digest(f"{call.tenant}\0{call.idempotency_key}", 32)
+            if call.idempotency_key
+            else ctx.request_id
+        )
         name = f"{names.CALL_TOOL}-{key}"
         try:
             return await ctx.start_workflow(
@@ -67,7 +79,11 @@ class ToolrouteHandler:
     def _check(self, tenant: str) -> None:
         """Refuse a tenant that this worker does not serve to other namespaces."""
         if self._tenants is not None and tenant not in self._tenants:
-            _fail(UnknownTenant(f"tenant {tenant!r} is not served through Nexus: add it to the plugin's `nexus`"))
+            _fail(
+                UnknownTenant(
+                    f"tenant {tenant!r} is not served through Nexus: add it to the plugin's `nexus`"
+                )
+            )
 
 
 def _fail(error: ToolrouteError) -> NoReturn:

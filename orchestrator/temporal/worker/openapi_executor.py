@@ -50,7 +50,9 @@ class OpenApiExecutor(HttpExecutor):
         for scheme, secret in (credentials or {}).items():
             if scheme not in self._api.security_schemes:
                 known = ", ".join(self._api.security_schemes) or "none"
-                raise InvalidConfig(f"credentials[{scheme!r}]: the document has no such scheme; its schemes: {known}")
+                raise InvalidConfig(
+                    f"credentials[{scheme!r}]: the document has no such scheme; its schemes: {known}"
+                )
             self._credentials[scheme] = text.of(f"credentials.{scheme}", secret)
         text.check("OpenApiExecutor")
         base = url or self._api.url
@@ -63,7 +65,9 @@ class OpenApiExecutor(HttpExecutor):
         """Send the operation and return the reply."""
         operation = self._api.operations.get(call.tool.name)
         if operation is None:
-            raise UnknownTool(f"{call.tool.key}: the OpenAPI description has no operation of this name")
+            raise UnknownTool(
+                f"{call.tool.key}: the OpenAPI description has no operation of this name"
+            )
         path = operation.path
         parameters: dict[str, Any] = {}
         headers: dict[str, str] = {}
@@ -88,7 +92,9 @@ class OpenApiExecutor(HttpExecutor):
             json=body.get("body") if operation.has_whole_body else body or None,
         )
 
-    def _authorise(self, operation: Operation, headers: dict[str, str], parameters: dict[str, Any]) -> None:
+    def _authorise(
+        self, operation: Operation, headers: dict[str, str], parameters: dict[str, Any]
+    ) -> None:
         """Add the credentials of the first alternative for which all are there."""
         for schemes in operation.security:
             if all(scheme in self._credentials for scheme in schemes):
@@ -96,7 +102,9 @@ class OpenApiExecutor(HttpExecutor):
                     self._add_credential(scheme, headers, parameters)
                 return
 
-    def _add_credential(self, name: str, headers: dict[str, str], parameters: dict[str, Any]) -> None:
+    def _add_credential(
+        self, name: str, headers: dict[str, str], parameters: dict[str, Any]
+    ) -> None:
         scheme = self._api.security_schemes[name]
         secret = self._credentials[name]
         kind = str(scheme.get("type", "")).lower()

@@ -41,7 +41,14 @@ if TYPE_CHECKING:
 NAME = "toolroute.OrchestratorPlugin"
 SLOTS = 100
 """Temporal's default for `max_concurrent_activities`."""
-_WORKFLOWS = (RouteWorkflow, StagedRouteWorkflow, RunWorkflow, PlanWorkflow, CallWorkflow, SyncWorkflow)
+_WORKFLOWS = (
+    RouteWorkflow,
+    StagedRouteWorkflow,
+    RunWorkflow,
+    PlanWorkflow,
+    CallWorkflow,
+    SyncWorkflow,
+)
 _CHECKS = ("jsonschema", "jsonschema_specifications", "referencing", "rpds", "attr", "attrs")
 _PASSED = ("orchestrator", "opentelemetry", "beartype", *_CHECKS)
 """Modules that the sandbox passes through: this package, tracing, the schema checker, and beartype.
@@ -72,8 +79,7 @@ class OrchestratorPlugin(SimplePlugin):
         models: Makes the language models. Default: the models that the options name.
         only_servers: The names of the MCP servers that may give matches. Default: all.
         entries: The entries of a configuration (`McpConfig.entries`). Only tools that these entries listed are seen.
-            Default:
-            all servers in the store.
+            Default: all servers in the store.
         register: False for workers that only run workflows and no activities.
         warm: The number of servers to connect in advance, after each Decision: those that it probably needs.
         nexus: Whether workers serve the Nexus service `toolroute` to other namespaces. True: for all tenants. A list:
@@ -119,8 +125,13 @@ class OrchestratorPlugin(SimplePlugin):
             raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
         if store is not None and stores:
             raise InvalidConfig("both store and stores were given: give only one of them")
-        if isinstance(catalogue, str | Path) and (executors or only_servers) and Path(catalogue).exists():
-            catalogue = _catalogue_of(catalogue)  # A client may name a file that exists only on its workers.
+        if (
+            isinstance(catalogue, str | Path)
+            and (executors or only_servers)
+            and Path(catalogue).exists()
+        ):
+            # A client may name a file that exists only on its workers.
+            catalogue = _catalogue_of(catalogue)
         has_store = catalogue is None or store is not None or bool(stores)
         if catalogue is not None and not isinstance(catalogue, str | Path):
             has_store = has_store or (mcp_servers is not None and not _has_mcp_tools(catalogue))
@@ -183,7 +194,9 @@ class OrchestratorPlugin(SimplePlugin):
         self.interceptors = interceptors(config) or None
         if self._registers:
             prepare(RunRequest, Approval)
-            self.resources.share_slots(config["task_queue"], Turns(self._slots(config), self._free_slots))
+            self.resources.share_slots(
+                config["task_queue"], Turns(self._slots(config), self._free_slots)
+            )
         return super().configure_worker(config)
 
     def _slots(self, config: WorkerConfig) -> int | None:
@@ -196,16 +209,22 @@ class OrchestratorPlugin(SimplePlugin):
         if self._free_slots is None:
             return slots
         if slots is None:
-            raise InvalidConfig(f"free_slots={self._free_slots}: the worker has a tuner, so its slots are not known")
+            raise InvalidConfig(
+                f"free_slots={self._free_slots}: the worker has a tuner, so its slots are not known"
+            )
         if not 0 <= self._free_slots < slots:
             raise InvalidConfig(
                 f"free_slots={self._free_slots}: give 0 to {slots - 1}, as the worker has {slots} slots"
             )
         return slots
 
-    def _with_activities(self, existing: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
+    def _with_activities(
+        self, existing: Sequence[Callable[..., Any]] | None
+    ) -> Sequence[Callable[..., Any]]:
         given = list(existing or ())
-        owners = [getattr(getattr(function, "__self__", None), "resources", None) for function in given]
+        owners = [
+            getattr(getattr(function, "__self__", None), "resources", None) for function in given
+        ]
         if self.resources in owners:
             return given
         if any(isinstance(owner, Resources) for owner in owners):

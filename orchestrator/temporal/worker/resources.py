@@ -58,7 +58,12 @@ _ANSWERS_IN_S, _LIMITS_IN_S, _LIMITS_KEPT_S = 30.0, 2.0, 60.0
 """Seconds to wait for a tenant's configuration before a call and after a route, and to keep the limits in it."""
 _Limits = tuple[dict[str, dict[str, str]], tuple[str, ...]]
 _ROUTING = ("orchestrator.runtime.router", "orchestrator.runtime.staged_route", "jsonschema")
-_CONNECTING = ("orchestrator.mcp.connections", "orchestrator.mcp.connection", "orchestrator.mcp.sync", "mcp.client")
+_CONNECTING = (
+    "orchestrator.mcp.connections",
+    "orchestrator.mcp.connection",
+    "orchestrator.mcp.sync",
+    "mcp.client",
+)
 """The modules that are otherwise imported at the first route, and at the first call of an MCP server."""
 _NONE_NOW = McpConfig({}, "mcp_servers, which now returns None")
 
@@ -86,7 +91,11 @@ class Resources:
     ) -> None:
         self.changes = changes
         """Returns the policy for changed definitions that wait until somebody accepts them."""
-        self._make_router, self._make_models, self._mcp_servers = make_router, make_models, mcp_servers
+        self._make_router, self._make_models, self._mcp_servers = (
+            make_router,
+            make_models,
+            mcp_servers,
+        )
         self._registered = dict(executors or {})
         self.results = Results(results_in)
         # A wrong registration fails here, when the plugin is created.
@@ -97,7 +106,9 @@ class Resources:
         self._turns: dict[str, Turns] = {}
         self._lists_servers = lists_servers
         self._listed: set[str] = set()
-        self._unused_executors = {name for name in self._registered if ":" in name and not name.endswith(":*")}
+        self._unused_executors = {
+            name for name in self._registered if ":" in name and not name.endswith(":*")
+        }
         self._limits: dict[str, _Limits] = {}
         self._limits_read = 0.0
         self._warm, self._warming = warm, set[asyncio.Task[None]]()
@@ -181,7 +192,12 @@ class Resources:
         self._turns[task_queue] = turns
 
     async def execute(
-        self, call: ToolCall, confirm: Confirm | None = None, task_queue: str = "", *, must_run: bool = False
+        self,
+        call: ToolCall,
+        confirm: Confirm | None = None,
+        task_queue: str = "",
+        *,
+        must_run: bool = False,
     ) -> ToolResult:
         """Carry out a call with the connections of its tenant.
 
@@ -210,7 +226,11 @@ class Resources:
             return await self._executors.execute(call, connections, confirm)
         except (InvalidConfig, ServerUnavailable, Unauthorised):
             # Nothing was sent. The entry may have changed, because credentials expire and addresses move.
-            if call.tool.kind is Kind.MCP and connections and await self._has_changed(connections, call, entry):
+            if (
+                call.tool.kind is Kind.MCP
+                and connections
+                and await self._has_changed(connections, call, entry)
+            ):
                 return await self._executors.execute(call, connections, confirm)
             raise
 
@@ -227,7 +247,12 @@ class Resources:
                 report = await self.sync(SyncRequest(tenant=tenant, servers=unlisted))
                 for server in report.servers:
                     if server.error:
-                        logger.warning("server %r of tenant %r has no tools: %s", server.server, tenant, server.error)
+                        logger.warning(
+                            "server %r of tenant %r has no tools: %s",
+                            server.server,
+                            tenant,
+                            server.error,
+                        )
         except ToolrouteError as error:
             self._listed.discard(tenant)
             logger.warning("the servers of tenant %r could not be listed: %s", tenant, error)
@@ -239,7 +264,10 @@ class Resources:
         known = (await (await self.router()).engine.catalogue(tenant)).positions
         for name in sorted(self._unused_executors):
             if name not in known:
-                remedy = meant(name, known) or ": add the tool, for example with catalogue=Catalogue.of(function)"
+                remedy = (
+                    meant(name, known)
+                    or ": add the tool, for example with catalogue=Catalogue.of(function)"
+                )
                 logger.warning("executors: tenant %r has no tool %r%s", tenant, name, remedy)
         self._unused_executors = set()
 
@@ -271,12 +299,16 @@ class Resources:
         router, key = await self.router(), call.tool.key
         known = (await router.engine.catalogue(call.tenant))[key]
         if not router.engine.serves(known):
-            raise UnknownTool(f"tool {key!r} belongs to a server that this worker does not offer (only_servers)")
+            raise UnknownTool(
+                f"tool {key!r} belongs to a server that this worker does not offer (only_servers)"
+            )
         if known.hash != call.tool.hash or is_quarantined(known):
             raise ToolChanged(
                 f"tool {key!r} has changed since it was routed, or its change is not accepted yet: route the task again"
             )
-        labels, _ = ({}, ()) if self._mcp_servers is None else await self._limits_at_hand(call.tenant)
+        labels, _ = (
+            ({}, ()) if self._mcp_servers is None else await self._limits_at_hand(call.tenant)
+        )
         return replace(call, tool=_limited(known, labels))
 
     def _begin_to_warm(self, decision: "Decision") -> None:
@@ -309,7 +341,9 @@ class Resources:
         except (ToolrouteError, TimeoutError) as error:
             why = str(error) or f"mcp_servers did not return within {_LIMITS_IN_S:g} seconds"
             return {}, (f"the limits of the servers' entries are not applied: {why}",)
-        return {name: spec.limits.labels for name, spec in config.servers.items() if spec.limits.labels}, ()
+        return {
+            name: spec.limits.labels for name, spec in config.servers.items() if spec.limits.labels
+        }, ()
 
     async def sync(self, request: SyncRequest) -> "SyncReport":
         """List the tenant's servers over new connections, and store their tools."""
@@ -322,9 +356,13 @@ class Resources:
         if config is None or store is None:
             missing = "store" if store is None else "mcp_servers"
             nothing = f"the servers of {request.tenant!r} cannot be listed"
-            raise InvalidConfig(f"{nothing}: this worker has no {missing}; give the plugin {missing}=...")
+            raise InvalidConfig(
+                f"{nothing}: this worker has no {missing}; give the plugin {missing}=..."
+            )
         async with Connections(config, tenant=request.tenant) as connections:
-            if unknown := [name for name in request.servers if name not in connections.config.servers]:
+            if unknown := [
+                name for name in request.servers if name not in connections.config.servers
+            ]:
                 raise InvalidInput(connections.config.lacks(unknown[0]))
             return await sync(connections, store, request.tenant, servers=request.servers or None)
 
@@ -360,10 +398,16 @@ class Resources:
         except ToolrouteError:
             raise
         except Exception as error:
-            said = f"no answer within {_ANSWERS_IN_S:g} seconds" if isinstance(error, TimeoutError) else str(error)
+            said = (
+                f"no answer within {_ANSWERS_IN_S:g} seconds"
+                if isinstance(error, TimeoutError)
+                else str(error)
+            )
             failed = f"mcp_servers failed for {tenant!r}: {type(error).__name__}: {said}"
             if isinstance(error, FAULTS):
-                raise InvalidConfig(f"{failed}; return None for a tenant without servers") from error
+                raise InvalidConfig(
+                    f"{failed}; return None for a tenant without servers"
+                ) from error
             raise ServerUnavailable(failed) from error  # A vault or a database may answer again.
         if not isinstance(given, McpConfig | Mapping | str | Path | None):
             kind = type(given).__name__
@@ -377,7 +421,9 @@ class Resources:
         first.
         """
         tenant = call.tenant
-        known = tenant in self._tenants and (call.tool.kind is not Kind.MCP or self._entry(tenant, call.tool.server))
+        known = tenant in self._tenants and (
+            call.tool.kind is not Kind.MCP or self._entry(tenant, call.tool.server)
+        )
         if not known:
             self._take_over(tenant, await self._config_of(tenant))
         self._tenants.move_to_end(tenant)
@@ -390,16 +436,23 @@ class Resources:
             return
         from orchestrator.mcp.connections import Connections
 
-        made = None if config is None else Connections(config, tenant=tenant, on_listed=partial(self._keep, tenant))
+        made = (
+            None
+            if config is None
+            else Connections(config, tenant=tenant, on_listed=partial(self._keep, tenant))
+        )
         self._tenants[tenant] = made
 
-    async def _has_changed(self, connections: "Connections", call: ToolCall, entry: "ServerSpec | None") -> bool:
+    async def _has_changed(
+        self, connections: "Connections", call: ToolCall, entry: "ServerSpec | None"
+    ) -> bool:
         """Read the configuration again and return True if the entry of the call's server has changed."""
         try:
             config = await self._config_of(call.tenant)
             connections.renew(_NONE_NOW if config is None else config)
         except ToolrouteError:
-            return False  # The configuration is broken or being written. The call's own error is better.
+            # The configuration is broken or being written. The call's own error is better.
+            return False
         return connections.config.servers.get(call.tool.server) != entry
 
     async def _evict(self) -> None:
@@ -408,8 +461,12 @@ class Resources:
         """
         idle = [tenant for tenant in self._tenants if not self._is_calling(tenant)]
         # All are removed before the first wait, because other calls evict too, and any tenant may call again.
-        leaving = [self._tenants.pop(tenant) for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]]
-        await asyncio.gather(*(connections.close() for connections in leaving if connections is not None))
+        leaving = [
+            self._tenants.pop(tenant) for tenant in idle[: max(0, len(self._tenants) - MAX_TENANTS)]
+        ]
+        await asyncio.gather(
+            *(connections.close() for connections in leaving if connections is not None)
+        )
 
     def _is_calling(self, tenant: str) -> bool:
         return any(turns.running(tenant) for turns in self._turns.values())
@@ -421,7 +478,9 @@ class Resources:
         router = await self.router()
         if router.store is not None:
             at_hand = partial(router.engine.loaded_catalogue, tenant)
-            await keep_current(router.store, tenant, at_hand, partial(self._entry, tenant))(server, tools)
+            await keep_current(router.store, tenant, at_hand, partial(self._entry, tenant))(
+                server, tools
+            )
 
     def _entry(self, tenant: str, server: str) -> str:
         """Return the identity of the tenant's entry for a server. Otherwise empty."""

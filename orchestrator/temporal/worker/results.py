@@ -55,7 +55,9 @@ class Results:
             InvalidInput: The tenant has no text with this reference.
         """
         named = reference.removeprefix(REFERENCE)
-        text = await (_fetched(tenant, named[1:]) if named.startswith("/") else self._read(tenant, named))
+        text = await (
+            _fetched(tenant, named[1:]) if named.startswith("/") else self._read(tenant, named)
+        )
         if text is None:
             raise InvalidInput(
                 f"result {reference[:60]!r} not found for {tenant!r}: a worker's store keeps results for a week; share "
@@ -66,7 +68,9 @@ class Results:
     async def page(self, request: PageRequest) -> ResultPage:
         """Return a part of a text, from the offset on and within the tokens, with the offset of the next part."""
         text = await self.text(request.tenant, request.whole)
-        piece = text[request.offset : request.offset + min(4 * request.max_tokens, MAX_RESULT_BYTES)]
+        piece = text[
+            request.offset : request.offset + min(4 * request.max_tokens, MAX_RESULT_BYTES)
+        ]
         while (tokens := count_tokens(piece)) > request.max_tokens and len(piece) > 1:
             piece = piece[: max(1, len(piece) * request.max_tokens // tokens)]
         end = request.offset + len(piece)
@@ -75,7 +79,9 @@ class Results:
     async def expand(self, tenant: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with whole results instead of their references."""
         return {
-            name: await self.text(tenant, value) if isinstance(value, str) and value.startswith(REFERENCE) else value
+            name: await self.text(tenant, value)
+            if isinstance(value, str) and value.startswith(REFERENCE)
+            else value
             for name, value in arguments.items()
         }
 
@@ -119,7 +125,8 @@ def _sweep(folder: Path) -> None:
 
 def _external() -> DataConverter | None:
     """Return the client's converter if it has external storage, set to store results of any size."""
-    with suppress(RuntimeError):  # Outside of an activity, or in a test's activity without a client.
+    # Outside of an activity, or in a test's activity without a client.
+    with suppress(RuntimeError):
         converter = activity.client().data_converter
         if storage := converter.external_storage:
             return replace(converter, external_storage=replace(storage, payload_size_threshold=0))

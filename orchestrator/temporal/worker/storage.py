@@ -78,14 +78,20 @@ def _gcs(bucket: str) -> Any:
     class Client(GCSStorageDriverClient):
         async def put_object(self, *, bucket: str, object_name: str, data: bytes) -> None:
             async with Storage() as opened:
-                await new_gcloud_aio_client(opened).put_object(bucket=bucket, object_name=object_name, data=data)
+                await new_gcloud_aio_client(opened).put_object(
+                    bucket=bucket, object_name=object_name, data=data
+                )
 
         async def object_exists(self, *, bucket: str, object_name: str) -> bool:
             async with Storage() as opened:
-                return await new_gcloud_aio_client(opened).object_exists(bucket=bucket, object_name=object_name)
+                return await new_gcloud_aio_client(opened).object_exists(
+                    bucket=bucket, object_name=object_name
+                )
 
         async def get_object(self, *, bucket: str, object_name: str) -> bytes:
             async with Storage() as opened:
-                return await new_gcloud_aio_client(opened).get_object(bucket=bucket, object_name=object_name)
+                return await new_gcloud_aio_client(opened).get_object(
+                    bucket=bucket, object_name=object_name
+                )
 
     return GCSStorageDriver(client=Client(), bucket=bucket)

@@ -19,7 +19,9 @@ def step_ended(ended: StepOutcome) -> None:
         from temporalio.contrib.opentelemetry.workflow import completed_span
 
         about = {"gen_ai.tool.name": ended.tool, "toolroute.step.status": str(ended.status)}
-        completed_span(f"step {ended.step}", attributes={**about, "toolroute.step.tokens": ended.tokens})
+        completed_span(
+            f"step {ended.step}", attributes={**about, "toolroute.step.tokens": ended.tokens}
+        )
 
 
 def interceptors(config: Mapping[str, Any]) -> list[Any]:
@@ -29,7 +31,11 @@ def interceptors(config: Mapping[str, Any]) -> list[Any]:
     """
     if not traces():
         return []
-    from temporalio.contrib.opentelemetry import OpenTelemetryInterceptor, OpenTelemetryPlugin, TracingInterceptor
+    from temporalio.contrib.opentelemetry import (
+        OpenTelemetryInterceptor,
+        OpenTelemetryPlugin,
+        TracingInterceptor,
+    )
 
     configs = [config]
     if "client" in config:

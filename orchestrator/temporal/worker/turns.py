@@ -33,7 +33,9 @@ class Turns:
     def __init__(self, slots: int | None, free: int | None = None) -> None:
         self._running: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._shared = None if slots is None else slots - (free_slots(slots) if free is None else free)
+        self._shared = (
+            None if slots is None else slots - (free_slots(slots) if free is None else free)
+        )
 
     def running(self, tenant: str) -> int:
         """Return the number of the tenant's running calls."""

@@ -33,7 +33,13 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import Present, ToolCall, ToolResult
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.records.tool_limits import ToolLimits
-from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, as_result, check_size, hold_bytes, read
+from orchestrator.temporal.workflow.payload import (
+    MAX_RESULT_BYTES,
+    as_result,
+    check_size,
+    hold_bytes,
+    read,
+)
 
 Config = workflow.ActivityConfig
 Record = TypeVar("Record")
@@ -42,7 +48,9 @@ Record = TypeVar("Record")
 def retry(attempts: int) -> RetryPolicy:
     """Return a retry policy with this number of attempts, with pauses of half a second to ten seconds."""
     return RetryPolicy(
-        initial_interval=timedelta(seconds=0.5), maximum_interval=timedelta(seconds=10), maximum_attempts=attempts
+        initial_interval=timedelta(seconds=0.5),
+        maximum_interval=timedelta(seconds=10),
+        maximum_attempts=attempts,
     )
 
 
@@ -65,7 +73,14 @@ Workflow code counts no tokens, because a better counter would change the decisi
 """
 ASKED_IN = timedelta(minutes=1)
 """The time that a step waits for a worker to check its call. After it, a person is asked without the check."""
-_UNUSABLE = {"InvalidInput", "InvalidCatalogue", "InvalidConfig", "UnknownTenant", "UnknownTool", "InvalidArguments"}
+_UNUSABLE = {
+    "InvalidInput",
+    "InvalidCatalogue",
+    "InvalidConfig",
+    "UnknownTenant",
+    "UnknownTool",
+    "InvalidArguments",
+}
 """The types of InvalidInput. The call fails whether or not a person is asked."""
 
 MOST_SENT = 2 * 1024 * 1024
@@ -89,7 +104,9 @@ async def execute(activity: str, request: Any, kind: type[Record], config: Confi
         kind: The type of the record.
         config: The activity options.
     """
-    return read(await workflow.execute_activity(activity, request, result_type=RawValue, **config), kind)
+    return read(
+        await workflow.execute_activity(activity, request, result_type=RawValue, **config), kind
+    )
 
 
 async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None) -> ToolResult:
@@ -104,13 +121,19 @@ async def call_tool(call: ToolCall, config: Config, chosen: Config | None = None
     await _room(size)
     limits = ToolLimits.of(call.tool)
     chosen = chosen or Config()
-    settings: Config = {"retry_policy": CALL_RETRY, "summary": call.tool.key[:200], **fair(call.tenant, config)}
+    settings: Config = {
+        "retry_policy": CALL_RETRY,
+        "summary": call.tool.key[:200],
+        **fair(call.tenant, config),
+    }
     if is_child(call.tool):
         settings.update(chosen)
         await workflow.execute_activity(names.CHECK_CALL, call, **settings)
         await _room(size)
         return await _call_workflow(call, limits, chosen)
-    settings.setdefault("cancellation_type", workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED)
+    settings.setdefault(
+        "cancellation_type", workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+    )
     settings = {**settings, **_config_of(limits), **chosen}
     if policy := settings.get("retry_policy"):
         # The worker counts the attempts, because Temporal also counts those that only waited for a turn.
@@ -136,7 +159,9 @@ async def present_tool(call: ToolCall, config: Config) -> Tool:
     try:
         found = await execute(names.CHECK_CALL, call, Present, settings)
     except ActivityError as error:
-        if was_cancelled(error) or (isinstance(_cause(error), ApplicationError) and why_failed(error)[0] in _UNUSABLE):
+        if was_cancelled(error) or (
+            isinstance(_cause(error), ApplicationError) and why_failed(error)[0] in _UNUSABLE
+        ):
             raise
         return call.tool
     return found.tool or call.tool
@@ -188,7 +213,9 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
             cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-            execution_timeout=chosen.get("start_to_close_timeout", own.get("start_to_close_timeout")),
+            execution_timeout=chosen.get(
+                "start_to_close_timeout", own.get("start_to_close_timeout")
+            ),
             retry_policy=own.get("retry_policy") if call.replayable else None,
             static_summary=call.tool.key[:200],
             priority=fair(call.tenant, chosen)["priority"],
@@ -201,9 +228,13 @@ async def _call_workflow(call: ToolCall, limits: ToolLimits, chosen: Config) -> 
         task = asyncio.current_task()
         if isinstance(error.cause, ApplicationError) or (task and task.cancelling()):
             raise
-        ended = f"its workflow {name!r}, id {error.workflow_id!r}, was terminated or ran out of time"
+        ended = (
+            f"its workflow {name!r}, id {error.workflow_id!r}, was terminated or ran out of time"
+        )
         raise OutcomeUnknown(f"{call.tool.key}: {ended} ({why_failed(error)[0]})") from error
-    held = hold_bytes(as_result(answer), min(MAX_RESULT_BYTES, call.max_result_tokens * BYTES_PER_TOKEN))
+    held = hold_bytes(
+        as_result(answer), min(MAX_RESULT_BYTES, call.max_result_tokens * BYTES_PER_TOKEN)
+    )
     return replace(held, tokens=-(-len(held.text.encode()) // BYTES_PER_TOKEN))
 
 
@@ -221,7 +252,9 @@ _AROUND = (ActivityError, ChildWorkflowError, NexusOperationError)
 
 def _cause(error: BaseException) -> BaseException:
     cause = error.__cause__
-    if cause is not None and (isinstance(error, _AROUND) or getattr(error, "type", "") == "OperationError"):
+    if cause is not None and (
+        isinstance(error, _AROUND) or getattr(error, "type", "") == "OperationError"
+    ):
         return _cause(cause)
     return error
 

@@ -62,16 +62,18 @@ class Handlers:
             yield
         finally:
             showing.cancel()
-            if workflow.in_workflow():  # False while the execution of a stopped worker is collected.
+            # False while the execution of a stopped worker is collected.
+            if workflow.in_workflow():
                 self._show_now()
 
     def progress(self) -> Progress:
         """Return the phase and the budget of the latest run, and the steps of all current runs. It also answers after
-        the
-        end.
+        the end.
         """
         *others, latest = [run.progress() for run in self._runs]
-        return replace(latest, steps=tuple(step for shown in (*others, latest) for step in shown.steps))
+        return replace(
+            latest, steps=tuple(step for shown in (*others, latest) for step in shown.steps)
+        )
 
     def approve(self, word: RawValue = NOTHING) -> None:
         """Approve or reject a step with the arguments of a digest."""
@@ -82,7 +84,9 @@ class Handlers:
         """Refuse an answer that names no waiting step, or that approves without a digest."""
         given = read_input(word, Approval)
         if given.allowed and not given.digest:
-            raise InvalidInput("digest='': give the digest that the run's progress shows next to the step's arguments")
+            raise InvalidInput(
+                "digest='': give the digest that the run's progress shows next to the step's arguments"
+            )
         self._waiting(given)
 
     def _waiting(self, word: Approval) -> Run:
@@ -102,7 +106,9 @@ class Handlers:
         if not found:
             raise refused[-1]
         if len(found) > 1 and not word.digest:
-            raise InvalidInput(f"digest='': a step {word.step!r} waits in several runs: give the digest of one of them")
+            raise InvalidInput(
+                f"digest='': a step {word.step!r} waits in several runs: give the digest of one of them"
+            )
         return found[-1]
 
     async def _show(self) -> None:
@@ -116,7 +122,8 @@ class Handlers:
         if self._topic is not None and (changed := _changed(shown, before)):
             self._topic.publish(changed)
         lines = (
-            f"- {one.step} `{inline(one.tool) or 'no tool'}`: {one.status.replace('_', ' ')}" for one in shown.steps
+            f"- {one.step} `{inline(one.tool) or 'no tool'}`: {one.status.replace('_', ' ')}"
+            for one in shown.steps
         )
         details = "\n".join([f"**{shown.phase}**", *lines])
         if workflow.get_current_details() == self._details:
@@ -143,4 +150,6 @@ def _changed(now: Progress, before: Progress | None) -> Progress | None:
     """
     known = before.steps if before else ()
     steps = tuple(replace(step, arguments={}) for step in now.steps if step not in known)
-    return replace(now, steps=steps) if steps or before is None or now.phase != before.phase else None
+    return (
+        replace(now, steps=steps) if steps or before is None or now.phase != before.phase else None
+    )

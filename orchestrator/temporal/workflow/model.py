@@ -36,7 +36,12 @@ _CHARS_PER_TOKEN = 5
 
 
 async def fill(
-    step: Step, tool: Tool, plan: Plan, outcomes: Mapping[str, StepOutcome], allowance: int, complete: Complete
+    step: Step,
+    tool: Tool,
+    plan: Plan,
+    outcomes: Mapping[str, StepOutcome],
+    allowance: int,
+    complete: Complete,
 ) -> Filled:
     """Ask the model for the step's late arguments, with the results of earlier steps. It raises only if it is
     cancelled.
@@ -55,7 +60,11 @@ async def fill(
         purpose=Purpose.ARGUMENTS,
         task=f"{plan.task}\n\nThis step: {step.task}",
         results=_results(before, most),
-        whole={_title(outcome): outcome.result.whole for outcome in before if outcome.result and outcome.result.whole},
+        whole={
+            _title(outcome): outcome.result.whole
+            for outcome in before
+            if outcome.result and outcome.result.whole
+        },
         tool=tool,
         wanted=step.late,
         known=step.arguments,
@@ -68,7 +77,8 @@ async def fill(
         return Filled(tokens=got.usage.total, reason=f"the model could not fill {names} ({failed})")
     if names:
         return Filled(
-            tokens=got.usage.total, reason=f"missing: {names}; the results of earlier steps do not have these values"
+            tokens=got.usage.total,
+            reason=f"missing: {names}; the results of earlier steps do not have these values",
         )
     return Filled(arguments=got.arguments, tokens=got.usage.total)
 
@@ -101,7 +111,11 @@ async def answer(
     )
     got, failed = await _asked(request, complete)
     if failed:
-        return listed, got.usage.total, (f"the answer lists the results, because no model wrote it ({failed})",)
+        return (
+            listed,
+            got.usage.total,
+            (f"the answer lists the results, because no model wrote it ({failed})",),
+        )
     return got.text, got.usage.total, ()
 
 
@@ -128,7 +142,9 @@ def compose(plan: Plan, outcomes: Sequence[StepOutcome], max_tokens: int) -> str
     most = _CHARS_PER_TOKEN * max_tokens // len(plan.steps)
     if len(outcomes) == 1:
         return _said(outcomes[0], most)
-    return "\n".join(f"{outcome.step} {inline(outcome.tool)}: {_said(outcome, most)}" for outcome in outcomes)
+    return "\n".join(
+        f"{outcome.step} {inline(outcome.tool)}: {_said(outcome, most)}" for outcome in outcomes
+    )
 
 
 def _before(step: Step, plan: Plan) -> list[str]:
@@ -154,4 +170,8 @@ def _said(outcome: StepOutcome, most: int) -> str:
     text = f"{outcome.status.replace('_', ' ')}: {inline(outcome.reason)}"
     if outcome.result is not None and outcome.status is StepStatus.DONE:
         text = outcome.result.text
-    return text if len(text) <= most else f"{text[:most]}\n[cut: {len(text) - most:,} characters left out]"
+    return (
+        text
+        if len(text) <= most
+        else f"{text[:most]}\n[cut: {len(text) - most:,} characters left out]"
+    )

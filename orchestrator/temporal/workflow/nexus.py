@@ -26,8 +26,7 @@ class ToolrouteService:
         find: Returns the Decision for a task. The worker answers at once, without a workflow.
         plan: Returns steps bound to a Decision's matches. The workflow `toolroute.plan` makes them.
         call: Calls one of the tenant's tools, as the worker's catalogue defines it. The workflow `toolroute.call_tool`
-            makes
-            the call, so that a call that may not be repeated is sent once. Two calls of a tenant with the same
+            makes the call, so that a call that may not be repeated is sent once. Two calls of a tenant with the same
             `idempotency_key` are one call.
 
     Examples:

@@ -43,8 +43,7 @@ MAX_RESULTS_BYTES = 512 * 1024
 _CLIENT_REQUESTS = (RunRequest, Limits, RouteRequest, Approval)
 _SPARE_LEVELS = 30
 """The levels of JSON that stay free around a result. pydantic reads 200 levels, and a Checkpoint has results some
-levels
-deep.
+levels deep.
 """
 
 
@@ -68,7 +67,9 @@ def read_input(raw: RawValue, kind: type[Record]) -> Record:
     try:
         found = read(raw, kind)
     except ValidationError as error:
-        raise _wrong(kind, "; ".join(_problem(one) for one in error.errors(include_url=False))) from None
+        raise _wrong(
+            kind, "; ".join(_problem(one) for one in error.errors(include_url=False))
+        ) from None
     except (ValueError, RecursionError) as error:
         raise _wrong(kind, f"the input cannot be read ({error})") from None
     if not isinstance(found, kind):
@@ -89,7 +90,11 @@ def _check_names(given: Any, kind: Any) -> None:
     lacking = known.keys() - given.keys()
     for name, value in given.items():
         if name in known:
-            if isinstance(value, dict) and isinstance(inner := known[name], type) and is_dataclass(inner):
+            if (
+                isinstance(value, dict)
+                and isinstance(inner := known[name], type)
+                and is_dataclass(inner)
+            ):
                 _check_names(value, inner)
         elif near := get_close_matches(name, lacking, 1):
             raise _wrong(kind, f"unknown field {name!r} (did you mean {near[0]!r}?)")
@@ -97,19 +102,27 @@ def _check_names(given: Any, kind: Any) -> None:
             if lacking:
                 raise _wrong(kind, f"unknown field {name!r}")
             logger = workflow.logger if workflow.in_workflow() else activity.logger
-            logger.warning("%s: ignored the field %r of another version of toolroute", kind.__name__, name)
+            logger.warning(
+                "%s: ignored the field %r of another version of toolroute", kind.__name__, name
+            )
 
 
 def _problem(found: Any) -> str:
     where = ".".join(map(str, found["loc"])) or "input"
     if found["type"] == WANTED:
         return f"{where}={found['input']!r:.80}: {found['msg']}"
-    value = "" if found["type"] in ("missing", "json_invalid") else f", not {str(found['input'])[:60]!r}"
+    value = (
+        ""
+        if found["type"] in ("missing", "json_invalid")
+        else f", not {str(found['input'])[:60]!r}"
+    )
     return f"{where}: {found['msg']}{value}"
 
 
 def _wrong(kind: Any, what: str) -> InvalidInput:
-    return InvalidInput(f"{kind.__name__}: {what}. Its fields are {', '.join(field.name for field in fields(kind))}")
+    return InvalidInput(
+        f"{kind.__name__}: {what}. Its fields are {', '.join(field.name for field in fields(kind))}"
+    )
 
 
 def prepare(*kinds: Any) -> None:
@@ -168,8 +181,7 @@ def as_result(answer: Any) -> ToolResult:
 
 def plain(value: Any) -> Any:
     """Return the value in a form that every JSON reader accepts: records as objects, times as texts, bytes in base64,
-    NaN
-    as null.
+    NaN as null.
 
     Return None for a value that no reader accepts, because it is nested too deeply or has half of a character.
     """
@@ -212,9 +224,14 @@ def hold_together(outcomes: Iterable[StepOutcome]) -> tuple[StepOutcome, ...]:
     """Return a run's outcomes within MAX_RESULTS_BYTES of JSON. The largest results are cut first."""
     whole = held = tuple(outcomes)
     each = MAX_RESULT_BYTES
-    while sum(_size(one.result.text) + _size(one.result.structured) for one in held if one.result) > MAX_RESULTS_BYTES:
+    while (
+        sum(_size(one.result.text) + _size(one.result.structured) for one in held if one.result)
+        > MAX_RESULTS_BYTES
+    ):
         each //= 2
-        held = tuple(replace(one, result=one.result and hold_bytes(one.result, each)) for one in whole)
+        held = tuple(
+            replace(one, result=one.result and hold_bytes(one.result, each)) for one in whole
+        )
     return held
 
 

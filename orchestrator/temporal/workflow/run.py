@@ -17,14 +17,27 @@ from orchestrator.records.completion import NO_MODEL, CompleteRequest, Completio
 from orchestrator.records.decision import Decision
 from orchestrator.records.outcome import Use
 from orchestrator.records.plan import Plan
-from orchestrator.records.run import Approval, Checkpoint, Progress, RunRequest, RunResult, StepOutcome, StepStatus
+from orchestrator.records.run import (
+    Approval,
+    Checkpoint,
+    Progress,
+    RunRequest,
+    RunResult,
+    StepOutcome,
+    StepStatus,
+)
 from orchestrator.temporal.workflow.call import Config, described, was_cancelled
 from orchestrator.temporal.workflow.model import answer
 from orchestrator.temporal.workflow.payload import MAX_TASK_BYTES, check_size, hold_together
 from orchestrator.temporal.workflow.step import MAX_REASON, Steps
 from orchestrator.temporal.workflow.stubs import ActivityStubs, call_config
 
-_WENT_WRONG = {StepStatus.FAILED, StepStatus.REFUSED, StepStatus.CANCELLED, StepStatus.OUTCOME_UNKNOWN}
+_WENT_WRONG = {
+    StepStatus.FAILED,
+    StepStatus.REFUSED,
+    StepStatus.CANCELLED,
+    StepStatus.OUTCOME_UNKNOWN,
+}
 """The final states of a step after which the run's Outcome does not count as a success."""
 
 
@@ -50,7 +63,9 @@ class Run:
         self._decisions: tuple[Decision, ...] = (done.decision, *done.extra_routes) if done else ()
         self._steps: Steps | None = None
         self._budget = Budget(
-            request.limits, settled=done.settled if done else 0, warnings=done.warnings if done else ()
+            request.limits,
+            settled=done.settled if done else 0,
+            warnings=done.warnings if done else (),
         )
 
     async def advance(self) -> RunResult | Checkpoint:
@@ -76,7 +91,13 @@ class Run:
         plan = self._request.checkpoint.plan if self._request.checkpoint else await self._plan()
         self._phase = "running"
         self._steps = steps = Steps(
-            self._request, plan, self._decisions, self._budget, self._config, self._complete, self._stopping
+            self._request,
+            plan,
+            self._decisions,
+            self._budget,
+            self._config,
+            self._complete,
+            self._stopping,
         )
         await steps.carry_out()
         if len(steps.outcomes) < len(plan.steps):
@@ -136,7 +157,9 @@ class Run:
             warnings=tuple(dict.fromkeys((*routed, *plan.warnings, *unanswered, *unkept))),
         )
 
-    async def _record(self, plan: Plan, steps: Steps, outcomes: tuple[StepOutcome, ...]) -> list[str]:
+    async def _record(
+        self, plan: Plan, steps: Steps, outcomes: tuple[StepOutcome, ...]
+    ) -> list[str]:
         """Record the called tools once per run. Return the reason if that failed."""
         counted = (StepStatus.DONE, StepStatus.FAILED)
         used = [
@@ -164,7 +187,9 @@ class Run:
     def check(self, word: Approval) -> None:
         """Raise InvalidInput for an answer about a step that does not wait for it, or about other arguments."""
         if self._steps is None:
-            raise InvalidInput(f"step={word.step!r} does not wait for approval: the run has no plan yet")
+            raise InvalidInput(
+                f"step={word.step!r} does not wait for approval: the run has no plan yet"
+            )
         self._steps.check(word)
 
     def take(self, word: Approval) -> None:
@@ -175,7 +200,9 @@ class Run:
     def progress(self) -> Progress:
         """Return the progress of the run, for queries. It contains no results."""
         steps = self._steps.progress() if self._steps else ()
-        return Progress(phase=self._phase, steps=steps, budget=self._budget.report(), reason=self._reason)
+        return Progress(
+            phase=self._phase, steps=steps, budget=self._budget.report(), reason=self._reason
+        )
 
     def _checkpoint(self, plan: Plan, steps: Steps) -> Checkpoint:
         return Checkpoint(

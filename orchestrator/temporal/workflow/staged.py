@@ -1,6 +1,5 @@
 """Routing stage by stage from inside a workflow, with an activity for each stage. The semantic stage runs only if the
-gate
-is closed.
+gate is closed.
 """
 
 from dataclasses import dataclass
@@ -45,7 +44,9 @@ async def route_staged(request: Any, config: Config, semantic: Config) -> RawVal
     """
     for wait_s in (*WAITS_S, None):
         try:
-            return await _stages(request, config, {"schedule_to_start_timeout": UNTAKEN, **config, **semantic})
+            return await _stages(
+                request, config, {"schedule_to_start_timeout": UNTAKEN, **config, **semantic}
+            )
         except ActivityError as error:
             if wait_s is None or why_failed(error)[0] != CatalogueChanged.__name__:
                 raise
@@ -71,5 +72,7 @@ async def _stages(request: Any, config: Config, semantic: Config) -> RawValue:
 
 
 async def _stage(activity: str, config: Config, *given: Any) -> RawValue:
-    answer: RawValue = await workflow.execute_activity(activity, args=given, result_type=RawValue, **config)
+    answer: RawValue = await workflow.execute_activity(
+        activity, args=given, result_type=RawValue, **config
+    )
     return answer

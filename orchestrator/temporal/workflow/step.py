@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -18,7 +19,14 @@ from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, Step
-from orchestrator.records.run import Approval, Checkpoint, RunRequest, StepOutcome, StepProgress, StepStatus
+from orchestrator.records.run import (
+    Approval,
+    Checkpoint,
+    RunRequest,
+    StepOutcome,
+    StepProgress,
+    StepStatus,
+)
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.worker.tracing import step_ended
 from orchestrator.temporal.workflow.call import (
@@ -38,8 +46,7 @@ MAX_REASON = 1000
 
 Work = Callable[[Step, Tool, int], Awaitable[tuple[StepOutcome | None, int]]]
 """The work of a step in its slot. It gets the step's tokens, and returns how the step ended (or None) and the tokens
-that
-it used.
+that it used.
 """
 
 
@@ -85,7 +92,10 @@ class Steps:
         except asyncio.CancelledError:
             for step in todo:  # Each step has stopped by now.
                 if step.id not in self.outcomes:
-                    self._note(step, _end(step, StepStatus.CANCELLED, "the run was cancelled before this step"))
+                    self._note(
+                        step,
+                        _end(step, StepStatus.CANCELLED, "the run was cancelled before this step"),
+                    )
             raise
         for error in ended:
             if error is not None:
@@ -102,7 +112,8 @@ class Steps:
             others = ", ".join(waiting) or "none"
             raise InvalidInput(f"step={word.step!r} does not wait for approval; waiting: {others}")
         if workflow.unsafe.is_replaying():
-            return  # The word was checked when it came, perhaps with the digest of an earlier version.
+            # The word was checked when it came, perhaps with the digest of an earlier version.
+            return
         if word.digest and word.digest != found.digest:
             raise InvalidInput(
                 f"digest={word.digest!r}: the call of {found.tool} by step {word.step} now has the digest "
@@ -121,21 +132,28 @@ class Steps:
     async def _way(self, step: Step) -> StepOutcome | None:
         """Return how the step ends. None if the run stops before the step starts."""
         self._status[step.id] = StepStatus.PENDING
-        await workflow.wait_condition(lambda: self._stopping() or self.outcomes.keys() >= set(step.depends_on))
+        await workflow.wait_condition(
+            lambda: self._stopping() or self.outcomes.keys() >= set(step.depends_on)
+        )
         if not self.outcomes.keys() >= set(step.depends_on):
             return None
         tool = self._chosen(step)
         unready = self._unready(step)
         if tool is None or unready:
-            return unready or _end(step, StepStatus.FAILED, f"no tool of the catalogue matches {step.task!r}")
-        if step.late and step.id not in self.filled:  # Before the approval, so that a person sees the whole call.
+            return unready or _end(
+                step, StepStatus.FAILED, f"no tool of the catalogue matches {step.task!r}"
+            )
+        # Before the approval, so that a person sees the whole call.
+        if step.late and step.id not in self.filled:
             ended = await self._in_slot(step, tool, self._fill)
             if ended or step.id not in self.filled:
                 return ended
         return await self._allowed(step, tool)
 
     def _chosen(self, step: Step) -> Tool | None:
-        return next((found for decision in self.decisions if (found := decision.tool(step.tool))), None)
+        return next(
+            (found for decision in self.decisions if (found := decision.tool(step.tool))), None
+        )
 
     def _unready(self, step: Step) -> StepOutcome | None:
         undone = []
@@ -157,11 +175,16 @@ class Steps:
         The person sees the tool as its server defines it now, and is asked again if the definition changes before the
         call.
         """
-        asks, approved = needs_approval(tool, Approve(self.request.approve)), self.request.approved.get(step.id)
+        asks, approved = (
+            needs_approval(tool, Approve(self.request.approve)),
+            self.request.approved.get(step.id),
+        )
         while True:
             if asks:
                 try:
-                    tool = self._present[step.id] = await present_tool(self._as_call(step, tool), self.config)
+                    tool = self._present[step.id] = await present_tool(
+                        self._as_call(step, tool), self.config
+                    )
                 except (FailureError, ToolrouteError) as error:
                     status = StepStatus.CANCELLED if was_cancelled(error) else StepStatus.FAILED
                     return _end(step, status, described(error))
@@ -181,7 +204,8 @@ class Steps:
         arguments = self._arguments(step)
         digest = call_digest(tool, arguments)
         if self.words.get(step.id) and self.asked.get(step.id) != digest:
-            self._forget(step)  # The answer was about another call, before the run continued as new.
+            # The answer was about another call, before the run continued as new.
+            self._forget(step)
         self.asked[step.id] = digest
         if shown == digest:
             self.words.setdefault(step.id, True)
@@ -189,8 +213,11 @@ class Steps:
         self._status[step.id] = StepStatus.NEEDS_APPROVAL
         timeout = timedelta(seconds=self.request.approval_timeout_s)
         try:
-            if step.id not in self.words:  # A run that continued as new may have the answer already.
-                await workflow.wait_condition(lambda: self._stopping() or step.id in self.words, timeout=timeout)
+            # A run that continued as new may have the answer already.
+            if step.id not in self.words:
+                await workflow.wait_condition(
+                    lambda: self._stopping() or step.id in self.words, timeout=timeout
+                )
         except TimeoutError:
             why = "nobody approved the call in time"
             if shown:
@@ -226,17 +253,24 @@ class Steps:
     async def _grant(self, step: Step) -> Grant | None:
         """Return the budget's answer. A step that could fit after others have settled waits for them."""
         while not self._stopping():
-            grant = self.budget.reserve(step.id, self.request.limits.max_tokens_per_step - self._spent(step))
+            grant = self.budget.reserve(
+                step.id, self.request.limits.max_tokens_per_step - self._spent(step)
+            )
             if grant.verdict is not Verdict.WAIT:
                 return grant
             reserved = self.budget.reserved
-            await workflow.wait_condition(lambda: self._stopping() or self.budget.reserved != reserved)  # noqa: B023
+            await workflow.wait_condition(partial(self._has_budget_changed, reserved))
         return None
+
+    def _has_budget_changed(self, reserved: int) -> bool:
+        return self._stopping() or self.budget.reserved != reserved
 
     async def _fill(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome | None, int]:
         filled = await fill(step, tool, self.plan, self.outcomes, allowance, self.complete)
         self.filled[step.id] = filled
-        return (_end(step, StepStatus.NEEDS_INPUT, filled.reason) if filled.reason else None), filled.tokens
+        return (
+            _end(step, StepStatus.NEEDS_INPUT, filled.reason) if filled.reason else None
+        ), filled.tokens
 
     async def _call(self, step: Step, tool: Tool, allowance: int) -> tuple[StepOutcome, int]:
         left = allowance - step.argument_tokens

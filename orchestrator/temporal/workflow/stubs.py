@@ -17,12 +17,22 @@ from orchestrator.records.outcome import OutcomeSource, RecordRequest, uses_of
 from orchestrator.records.plan import MIN_CONFIDENCE, Plan, PlanRequest
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.records.run import RunRequest
-from orchestrator.temporal.workflow.call import MODEL_RETRY, PATIENT, Config, call_tool, execute, fair, occurrence
+from orchestrator.temporal.workflow.call import (
+    MODEL_RETRY,
+    PATIENT,
+    Config,
+    call_tool,
+    execute,
+    fair,
+    occurrence,
+)
 from orchestrator.temporal.workflow.payload import MAX_PLAN_BYTES, check_size, read
 from orchestrator.temporal.workflow.staged import route_staged
 
 MODEL_CALL = Config(
-    start_to_close_timeout=timedelta(minutes=5), heartbeat_timeout=timedelta(seconds=10), retry_policy=MODEL_RETRY
+    start_to_close_timeout=timedelta(minutes=5),
+    heartbeat_timeout=timedelta(seconds=10),
+    retry_policy=MODEL_RETRY,
 )
 RECORDING = Config(
     start_to_close_timeout=timedelta(seconds=10),
@@ -31,7 +41,9 @@ RECORDING = Config(
 )
 """The options of recording an Outcome. A run's answer waits no longer than this for it."""
 DEFAULT = Config(
-    start_to_close_timeout=timedelta(seconds=60), heartbeat_timeout=timedelta(seconds=20), retry_policy=PATIENT
+    start_to_close_timeout=timedelta(seconds=60),
+    heartbeat_timeout=timedelta(seconds=20),
+    retry_policy=PATIENT,
 )
 
 
@@ -58,7 +70,12 @@ class ActivityStubs:
 
     def __post_init__(self) -> None:
         # Temporal refuses a wrong name with a TypeError, and the workflow would then hang.
-        for options in (self.route_options, self.semantic_options, self.plan_options, self.call_options):
+        for options in (
+            self.route_options,
+            self.semantic_options,
+            self.plan_options,
+            self.call_options,
+        ):
             check_settings(options or {}, Config.__annotations__)
         plan_options = self.plan_options or Config()
         self._route: Config = {**DEFAULT, **(self.route_options or {})}
@@ -93,7 +110,9 @@ class ActivityStubs:
         check_size("the query with its conversation", asdict(request))
         config: Config = {**self._route, "summary": str(request.query)[:120], **options}
         if staged:
-            return read(await route_staged(request, fair(request.tenant, config), self._semantic), Decision)
+            return read(
+                await route_staged(request, fair(request.tenant, config), self._semantic), Decision
+            )
         return await execute(names.ROUTE, request, Decision, fair(request.tenant, config))
 
     @named
@@ -134,7 +153,9 @@ class ActivityStubs:
         check_size("the conversation", [turn.text for turn in request.conversation])
         given = [request.arguments, [step.arguments for step in first.steps] if first else []]
         check_size("the arguments for a plan", given, MAX_PLAN_BYTES)
-        return await execute(names.PLAN, request, Plan, fair(decision.tenant, {**self._plan, **options}))
+        return await execute(
+            names.PLAN, request, Plan, fair(decision.tenant, {**self._plan, **options})
+        )
 
     @named
     async def complete(self, request: CompleteRequest, **options: Unpack[Config]) -> Completion:
@@ -177,7 +198,9 @@ class ActivityStubs:
         found = decision.tool(tool)
         if found is None:
             offered = ", ".join(match.tool.key for match in decision.matches)
-            raise UnknownTool(f"tool {tool!r} is not a match of this Decision; its matches are: {offered or 'none'}")
+            raise UnknownTool(
+                f"tool {tool!r} is not a match of this Decision; its matches are: {offered or 'none'}"
+            )
         call = ToolCall(
             tenant=decision.tenant,
             tool=found,
@@ -186,7 +209,9 @@ class ActivityStubs:
             max_result_tokens=max_result_tokens,
         )
         call.validate()
-        return await call_tool(call, call_config(RunRequest(task=decision.query), self._call), options)
+        return await call_tool(
+            call, call_config(RunRequest(task=decision.query), self._call), options
+        )
 
     @named
     async def record(
@@ -260,5 +285,9 @@ class ActivityStubs:
             raise InvalidInput(
                 "the result has no further pages: only a result with a reference in `whole` has further pages"
             )
-        request = PageRequest(tenant=tenant or self.tenant, whole=result.whole, offset=offset, max_tokens=max_tokens)
-        return await execute(names.READ_RESULT, request, ResultPage, fair(request.tenant, {**self._route, **options}))
+        request = PageRequest(
+            tenant=tenant or self.tenant, whole=result.whole, offset=offset, max_tokens=max_tokens
+        )
+        return await execute(
+            names.READ_RESULT, request, ResultPage, fair(request.tenant, {**self._route, **options})
+        )

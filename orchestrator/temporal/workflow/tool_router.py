@@ -80,8 +80,7 @@ class ToolRouter(ActivityStubs):
             request: The task as a text, or a RunRequest.
             approve: The policy that decides which steps wait for a person. Default: as in the RunRequest.
             stream: A stream that your workflow made in its `@workflow.init`. It gets each change of the run's progress,
-                under the
-                topic `toolroute.progress`.
+                under the topic `toolroute.progress`.
             options: Activity options of the tool calls.
 
         Raises:
@@ -90,7 +89,8 @@ class ToolRouter(ActivityStubs):
         if isinstance(request, str):
             request = RunRequest(task=request, tenant=self.tenant)
         if approve is not None:
-            request = replace(request, approve=cast("Approve", approve))  # which the record makes it
+            # which the record makes it
+            request = replace(request, approve=cast("Approve", approve))
         request.validate()
         run = self._runs[asyncio.get_running_loop()] = Run(request, self, {**self._call, **options})
         async with _shown(run, request.tenant or self.tenant, stream):
@@ -115,7 +115,10 @@ class ToolRouter(ActivityStubs):
         Returns:
             False if the answer does not count: no such step waits, or its arguments do not belong to the digest.
         """
-        run, word = self._runs.get(asyncio.get_running_loop()), Approval(step=step, digest=digest, allowed=allowed)
+        run, word = (
+            self._runs.get(asyncio.get_running_loop()),
+            Approval(step=step, digest=digest, allowed=allowed),
+        )
         if run is None:
             return False
         try:
@@ -130,7 +133,9 @@ _HANDLERS: "WeakKeyDictionary[asyncio.AbstractEventLoop, Handlers]" = WeakKeyDic
 """The handlers by execution. Each execution has its own event loop."""
 
 
-def _shown(run: Run, tenant: str, stream: WorkflowStream | None) -> AbstractAsyncContextManager[None]:
+def _shown(
+    run: Run, tenant: str, stream: WorkflowStream | None
+) -> AbstractAsyncContextManager[None]:
     """Show a run to clients outside the workflow.
 
     The patch has two purposes. An execution from a time before runs were shown stays deterministic in a replay. And the
