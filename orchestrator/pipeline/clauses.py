@@ -6,8 +6,8 @@
 Each sentence is a part, and so is a part that begins with an action or a question after "and" or "then". Quoted text is
 data. It is never split, and contains no instructions.
 
-An exclusion begins with "without", or with "don't" or "do not" at the start of a part and before an action that some
-tool has. It ends at the next pause, or before "but" or "then".
+An exclusion begins with a word such as "without", or with "don't" or "never" at the start of a part. It ends at the
+next pause, or before "but" or "then". "Don't hesitate to create a ticket" excludes nothing: the action is behind "to".
 """
 
 import re
@@ -34,17 +34,18 @@ _CUT = re.compile(
     r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*|\s*(?:->|=>|→)\s*)|[,，]?\s+(?:and\s+then|and|then|&)\s+|，"
 )
 _EXCLUSION_MARK = (
-    r"(?:\bwithout\b(?!\suse\s)"
-    r"|(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)(?:please\s+)?(?:do\s+not|don['’]?t)\b(?!-))"
+    r"(?:(?P<thing>\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b)"
+    r"|(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
+    r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b(?!-|\s+forget\b)"
+    r"|(?P<other>(?:\A|(?<=[,;:(])\s?)not?\b(?!-|\s+only\b|\s*[,.;:!?\n])))"
 )
-"""Of 11,125 development tasks 45 have "without", and 18 have "don't" or "do not" at the start of a part. Every other
-word of exclusion stands in fewer than one of a thousand."""
+"""Of 11,125 development tasks 45 have "without", and 18 have "don't" or "do not" at the start of a part. The other
+words are rarer than one of a thousand, and stay: without them the tool that the task forbids comes first."""
 _EXCLUSION = re.compile(
-    rf"(?i)(?P<mark>{_EXCLUSION_MARK})(?:(?!\s(?:but|then)\s)(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
+    rf"(?i)(?P<mark>{_EXCLUSION_MARK})(?:(?!\s(?:but|then)\s)(?(thing)(?!\suse\s))(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
 )
 _FIRST_WORD = re.compile(r"\s*([a-z]+)", re.IGNORECASE)
-_USE = frozenset({"use", "using"})
-"""The verb by which a task names a server. It is no action of a tool."""
+_BEHIND_TO = re.compile(r"\bto\s+([a-z]+)", re.IGNORECASE)
 
 _NEGATION = re.compile(
     r"(?i)(?<![\w-])(?:not(?!\s+only\b)|nor|never|none|no(?:body|thing)?(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|neither|avoid|without|instead\s+of"
@@ -121,15 +122,19 @@ def exclusions(text: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of a text that exclude something, in characters."""
     unquoted = masked(text)
     for exclusion in _EXCLUSION.finditer(unquoted):
-        is_thing = exclusion["mark"].lower() == "without"
-        if is_thing or _is_action(unquoted[exclusion.end("mark") : exclusion.end()]):
-            yield exclusion.span()
+        is_about_action = not exclusion["thing"] and not exclusion["other"]
+        if is_about_action and _encourages(unquoted[exclusion.end("mark") : exclusion.end()]):
+            continue
+        yield exclusion.span()
 
 
-def _is_action(text: str) -> bool:
-    """Return True if a text begins with an action: "don't hesitate" excludes nothing, because no tool hesitates."""
-    word = _FIRST_WORD.match(text)
-    return word is not None and word[1].lower() in known_actions() | _USE
+def _encourages(text: str) -> bool:
+    """Return True if the text behind "don't" asks for an action: "hesitate to create", "be afraid to delete"."""
+    first_word = _FIRST_WORD.match(text)
+    if first_word is None or first_word[1].lower() in known_actions():
+        return False
+    behind_to = _BEHIND_TO.search(text)
+    return behind_to is not None and behind_to[1].lower() in known_actions()
 
 
 def unmarked(part: str) -> str:
