@@ -30,6 +30,8 @@ RECORD_OUTCOME: Final = "toolroute.record_outcome"
 """Activity: RecordRequest -> nothing. An Outcome with the same id replaces the earlier one."""
 RUN: Final = "toolroute.run"
 """Workflow: RunRequest -> RunResult."""
+APPROVAL_DIGEST: Final = "toolroute.approval_digest"
+"""Patch: runs that have it show digests of 32 digits for approval. Runs of 0.1.0 show 12 digits."""
 APPROVE: Final = "toolroute.approve"
 """Update of the run workflow: Approval -> nothing. It is refused unless the step waits for approval of these arguments.
 """

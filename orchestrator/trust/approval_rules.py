@@ -44,3 +44,8 @@ def approvals_last(tool: Tool, approve: Approve) -> bool:
 def call_digest(tool: Tool, arguments: Mapping[str, Any]) -> str:
     """Return the digest by which a person approves this call. It covers the tool's definition and the arguments."""
     return digest_of(tool.key, definition_digest(tool), arguments, digits=COMPARED_DIGITS)
+
+
+def earlier_call_digest(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """Return the digest of a call as the runs of version 0.1.0 show it. It has 12 digits."""
+    return digest_of(tool.key, tool.hash, arguments)

@@ -15,6 +15,7 @@ from orchestrator.common.fields import SHORTEST_S
 from orchestrator.common.lines import as_json
 from orchestrator.errors import InvalidInput, ToolChanged, ToolrouteError
 from orchestrator.planning.budget import Budget, Grant, Verdict
+from orchestrator.records import durable_names as names
 from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.completion import Filled
 from orchestrator.records.decision import Decision
@@ -39,7 +40,7 @@ from orchestrator.temporal.workflow.call import (
     why_failed,
 )
 from orchestrator.temporal.workflow.model import Complete, fill
-from orchestrator.trust.approval_rules import call_digest, needs_approval
+from orchestrator.trust.approval_rules import call_digest, earlier_call_digest, needs_approval
 
 MAX_REASON = 1000
 """The maximum number of characters of a reason. The result has the whole text of a tool's own error."""
@@ -111,9 +112,6 @@ class Steps:
         if found is None:
             others = ", ".join(waiting) or "none"
             raise InvalidInput(f"step={word.step!r} does not wait for approval; waiting: {others}")
-        if workflow.unsafe.is_replaying():
-            # The word was checked when it came, perhaps with the digest of an earlier version.
-            return
         if word.digest and word.digest != found.digest:
             raise InvalidInput(
                 f"digest={word.digest!r}: the call of {found.tool} by step {word.step} now has the digest "
@@ -202,7 +200,9 @@ class Steps:
         stops.
         """
         arguments = self._arguments(step)
-        digest = call_digest(tool, arguments)
+        # A run that an earlier version began has shown its digests of 12 digits.
+        is_current = workflow.patched(names.APPROVAL_DIGEST)
+        digest = call_digest(tool, arguments) if is_current else earlier_call_digest(tool, arguments)
         if self.words.get(step.id) and self.asked.get(step.id) != digest:
             # The answer was about another call, before the run continued as new.
             self._forget(step)
