@@ -15,10 +15,12 @@ def schema(*required: str, **properties: Any) -> dict[str, Any]:
 
 
 READS, DESTROYS = Annotations(read_only=True), Annotations(destructive=True)
+_ZONE = "IANA timezone name (e.g., 'America/New_York', 'Europe/London'). "
+_ZONE += "Use 'Etc/UTC' as local timezone if no timezone provided by the user."
 NOW = tool(
     "time:get_current_time",
     "Get current time in a specific timezone",
-    input_schema=schema("timezone", timezone=TEXT),
+    input_schema=schema("timezone", timezone={**TEXT, "description": _ZONE}),
     annotations=READS,
 )
 _ZONES = dict.fromkeys(("source_timezone", "time", "target_timezone"), TEXT)

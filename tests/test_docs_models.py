@@ -15,7 +15,7 @@ from tests.pages import ROOT, printed, python_of
 FUNCTIONS = (ROOT / "docs/how-to/functions.md").read_text(encoding="utf-8")
 SETTINGS = (ROOT / "docs/reference/models.md").read_text(encoding="utf-8")
 RESPONSES, CHAT = python_of("docs/how-to/models.md")
-OWN, IN_MEMORY = python_of("docs/how-to/functions.md")
+OWN, WITH_SERVERS, IN_MEMORY = python_of("docs/how-to/functions.md")
 [RERANKED] = python_of("docs/how-to/second-stage.md")
 PLAN, PLUGIN = python_of("docs/how-to/model-plan.md")
 [TESTING] = python_of("docs/how-to/scripted-model.md")
@@ -45,6 +45,12 @@ async def test_a_prepass_prints_the_checked_call(code: str, tmp_path: Path) -> N
 async def test_the_functions_of_the_page_are_called(tmp_path: Path) -> None:
     shown = FUNCTIONS.partition("prints\n\n```\n")[2].partition("```")[0]
     assert await _printed(OWN, tmp_path) == shown
+
+
+async def test_functions_stand_beside_servers(tmp_path: Path) -> None:
+    assert await _printed(f"{WITH_SERVERS}print(type(router).__name__, type(plugin).__name__)", tmp_path) == (
+        "Router OrchestratorPlugin\n"
+    )
 
 
 async def test_functions_in_memory_are_routed(tmp_path: Path) -> None:

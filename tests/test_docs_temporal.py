@@ -1,6 +1,7 @@
 """The Python of docs/how-to/temporal.md and docs/how-to/temporal-tools.md runs, and its names exist."""
 
 import importlib
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from tests.temporal import working
 
 TEXT = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*/temporal*.md"))
 [WORKFLOW, FOLLOW, START] = python_of("docs/how-to/temporal.md")
-[PLUGIN, WORKER] = python_of("docs/how-to/temporal-tools.md")
+[PLUGIN, WORKER, OPENAPI] = python_of("docs/how-to/temporal-tools.md")
 [SERVED, CALLER] = python_of("docs/how-to/temporal-nexus.md")
 [SCHEDULED, STORED] = python_of("docs/how-to/temporal-operating.md")
 
@@ -50,8 +51,19 @@ async def test_the_run_of_the_page_is_started_read_and_followed(
     assert capsys.readouterr().out.splitlines()[-1] == "s1 files:read_file done"
 
 
-@pytest.mark.parametrize("code", [PLUGIN, SERVED], ids=["tools", "nexus"])
+@pytest.mark.parametrize("code", [PLUGIN, SERVED, OPENAPI], ids=["tools", "nexus", "openapi"])
 def test_the_plugin_of_the_page_can_be_made(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    operation = {"operationId": "list_orders", "summary": "List the orders."}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Shop", "version": "1"},
+        "servers": [{"url": "https://shop.example"}],
+        "paths": {"/orders": {"get": operation}},
+        "components": {"securitySchemes": {"bearerAuth": {"type": "http", "scheme": "bearer"}}},
+    }
+    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    monkeypatch.setenv("SHOP_TOKEN", "any")
+    monkeypatch.chdir(tmp_path)
     assert isinstance(_as_module(code, tmp_path, monkeypatch)["plugin"], OrchestratorPlugin)
 
 

@@ -66,7 +66,9 @@ def weather(
 ) -> str:
     """The weather in a city.
 
-    Parameters ---------- city : str
+    Parameters
+    ----------
+    city : str
         Goes behind the annotation.
     unit : str
         Celsius or Fahrenheit.

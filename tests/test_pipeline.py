@@ -284,4 +284,4 @@ async def test_stages_leave_the_event_loop_over_a_large_catalogue() -> None:
 async def test_the_leg_of_the_page_votes(tmp_path: Path) -> None:
     (code,) = python_of("docs/how-to/stages.md")
     shown = await asyncio.to_thread(printed, code, tmp_path)
-    assert shown.startswith("[('stripe:list_disputes', 'favourites: probability 0.90'), ('stripe:refund_charge', ")
+    assert shown.startswith("[('stripe:list_disputes', 'favourites: probability 0.90; ")

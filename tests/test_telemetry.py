@@ -100,7 +100,7 @@ async def test_a_route_is_a_retrieval_without_texts(seen: Seen, monkeypatch: pyt
         await router.route(f"{CLEAR} {SENTINEL}", limit=3, route_hint=RouteHint.KEYWORD)
         spans = seen.spans()
         route = named(spans, "retrieval local")
-        assert children(spans, route)[:3] == ["load", "understand", "always"]
+        assert children(spans, route)[:3] == ["load", "understand", "keyword"]
         assert "semantic" not in children(spans, route)
         known = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": "local", "gen_ai.retrieval.top_k": 3}
         assert known.items() <= dict(route.attributes or {}).items()

@@ -113,7 +113,7 @@ async def test_what_others_wrote_is_only_text(visitor: httpx2.AsyncClient, path:
 
 
 async def test_a_task_is_answered_with_the_tools_that_fit(visitor: httpx2.AsyncClient) -> None:
-    page = (await visitor.get("/", params={"task": "refund the customer who paid twice"})).text
+    page = (await visitor.get("/", params={"task": "refund charge ch_3PqX"})).text
     [answer] = re.findall(r'<h2 id="answer">.*?</h2>', page, re.DOTALL)
     assert ">stripe:refund_charge<" in answer
     assert re.search(
@@ -130,7 +130,7 @@ async def test_what_cannot_be_shown_says_why(visitor: httpx2.AsyncClient) -> Non
 
 
 async def test_a_kept_decision_is_shown_and_no_other_file(visitor: httpx2.AsyncClient, app: Any) -> None:
-    decision = await app.state.scope.router.route("refund the customer who paid twice")
+    decision = await app.state.scope.router.route("refund charge ch_3PqX")
     kept = json.dumps(decision.to_json())
     [token] = re.findall(r'name="form" value="(\w+)"', (await visitor.get("/")).text)
 
@@ -154,7 +154,7 @@ async def test_a_catalogue_that_is_no_path_is_refused(visitor: httpx2.AsyncClien
 
 
 async def test_rejected_tools_share_a_line_per_reason(app: Any) -> None:
-    decision = (await app.state.scope.router.route("refund the customer who paid twice")).to_json()
+    decision = (await app.state.scope.router.route("refund charge ch_3PqX")).to_json()
     rejected = [{"tool": f"s:tool_{n}", "why": f"score 0.0{n}, behind the 10 matches"} for n in range(9)]
     text = as_file({**decision, "rejected": rejected}, 0.7)
     assert (text.count("behind the 10 matches"), "s:tool_8<" in text) == (1, True)
@@ -169,7 +169,7 @@ async def test_a_decision_shows_the_task_in_full_and_its_clauses(visitor: httpx2
 
 
 async def test_two_wordings_and_two_files_are_compared(visitor: httpx2.AsyncClient, app: Any) -> None:
-    asked = {"first": "refund the customer who paid twice", "second": "open a bug for the crash"}
+    asked = {"first": "refund charge ch_3PqX", "second": "open a bug for the crash"}
     page = (await visitor.get("/compare", params=asked)).text
     assert ("only in the second" in page, "only in the first" in page) == (True, True)
     [token] = set(re.findall(r'name="form" value="(\w+)"', page))
@@ -216,7 +216,7 @@ async def test_a_catalogue_of_thousands_is_paged_and_searched() -> None:
 
 
 async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(app: Any) -> None:
-    decision = (await app.state.scope.router.route("refund the customer who paid twice")).to_json()
+    decision = (await app.state.scope.router.route("refund charge ch_3PqX")).to_json()
     endless = [{**decision["matches"][0], "tool": f"s:tool_{number}"} for number in range(20_000)]
     keys = [match["tool"] for match in endless]
     text = as_file({**decision, "matches": endless, "recommended": keys, "warnings": keys}, 0.7)
@@ -228,7 +228,7 @@ async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(app: Any)
 
 
 async def test_the_gate_is_shown_for_every_pipeline(app: Any) -> None:
-    decision = (await app.state.scope.router.route("refund the customer who paid twice")).to_json()
+    decision = (await app.state.scope.router.route("refund charge ch_3PqX")).to_json()
 
     def gate(**otherwise: Any) -> str:
         shown = Shown.of({**decision, **otherwise})
@@ -280,7 +280,7 @@ async def test_a_run_shows_the_exact_call_until_it_ends(app: Any, runner: Runner
 def test_explain_writes_a_page_that_is_one_file(toolroute: Run, tmp_path: Path) -> None:
     lines = json.dumps({"server": HOSTILE.server, "name": HOSTILE.name, "description": HOSTILE.description})
     (tmp_path / "tools.jsonl").write_text(lines)
-    command = ("explain", "weather of Mars", "--catalogue", tmp_path / "tools.jsonl", "--html")
+    command = ("explain", "javascript alert: the weather of Mars", "--catalogue", tmp_path / "tools.jsonl", "--html")
     ran = toolroute(*command, tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert (ran.exit_code, "&lt;img src=x onerror=alert(1)&gt;" in page) == (0, True)

@@ -73,10 +73,9 @@ async def test_a_store_that_takes_no_outcome_costs_a_run_a_warning(serve: Serve,
     plugin, _ = over_store(tmp_path, LocalTools())
     runner: Runner = await serve(plugin)
     await runner.run("Read the file a.txt")
-    for folder in (tmp_path / "tools").rglob("experience*"):
-        if folder.is_dir():
-            folder.rename(folder.with_name("gone"))
-            folder.write_text("no folder")
+    for file in list((tmp_path / "tools").rglob("experience.sqlite*")):
+        file.unlink()
+        file.mkdir()
     result, _ = await runner.run("Read the file a.txt")
     assert statuses(result) == ["done"]
     assert any("the outcome was not recorded" in warning for warning in result.warnings)

@@ -10,7 +10,7 @@ from orchestrator.common.lines import inline
 
 @click.group()
 def store() -> None:
-    """Prepare a Qdrant server."""
+    """Create the collections of a Qdrant server."""
 
 
 @store.command("create")

@@ -202,7 +202,9 @@ class Steps:
         arguments = self._arguments(step)
         # A run that an earlier version began has shown its digests of 12 digits.
         is_current = workflow.patched(names.APPROVAL_DIGEST)
-        digest = call_digest(tool, arguments) if is_current else earlier_call_digest(tool, arguments)
+        digest = (
+            call_digest(tool, arguments) if is_current else earlier_call_digest(tool, arguments)
+        )
         if self.words.get(step.id) and self.asked.get(step.id) != digest:
             # The answer was about another call, before the run continued as new.
             self._forget(step)
