@@ -53,7 +53,12 @@ async def main() -> None:
     try:
         await run_on_temporal(out, config)
     except Unavailable as error:
-        out.print(Text(f"\n{error}\nNo Temporal server can start, so the task runs in this process.", style="yellow"))
+        out.print(
+            Text(
+                f"\n{error}\nNo Temporal server can start, so the task runs in this process.",
+                style="yellow",
+            )
+        )
         await run_in_process(out, config)
 
 
@@ -68,19 +73,31 @@ async def learn(out: Console, config: McpConfig) -> None:
     store = Store(STORE, embedder=lambda: embedder_for(options))
 
     def show_report(report: ServerReport) -> None:
-        out.print(f"  {report.server}: {report.error or f'{report.tools} tools'} in {report.seconds:.1f} s")
+        out.print(
+            f"  {report.server}: {report.error or f'{report.tools} tools'} in {report.seconds:.1f} s"
+        )
 
     async with Connections(config) as connections:
         await sync(connections, store, TENANT, show_report)
-    changes = await asyncio.to_thread(store_tools, store, TENANT, Catalogue.read(HERE / "tools.jsonl"))
+    changes = await asyncio.to_thread(
+        store_tools, store, TENANT, Catalogue.read(HERE / "tools.jsonl")
+    )
     new = sum(len(change.new) for change in changes.values())
-    out.print(f"  examples/tools.jsonl: {new} tools of agents, integrations, workflows and built-ins")
-    out.print("  All connections are closed. From now on, toolroute knows every tool without a connection.")
+    out.print(
+        f"  examples/tools.jsonl: {new} tools of agents, integrations, workflows and built-ins"
+    )
+    out.print(
+        "  All connections are closed. From now on, toolroute knows every tool without a connection."
+    )
 
 
 async def route(out: Console) -> None:
     """Route the sample tasks. Each shows something different."""
-    headline(out, 2, "Route tasks: the tools, the reasons, the confidence, the servers to connect, the tokens saved")
+    headline(
+        out,
+        2,
+        "Route tasks: the tools, the reasons, the confidence, the servers to connect, the tokens saved",
+    )
     async with Router(store=STORE) as router:
         for task in json.loads((HERE / "tasks.json").read_text(encoding="utf-8")):
             decision = await router.route(RouteRequest(query=task["task"], tenant=TENANT))

@@ -13,7 +13,9 @@ from orchestrator.integrations.langchain import ToolRouterMiddleware
 
 async def main(model: str = "gpt-5.4-mini") -> None:
     tools = [tool(function) for function in FUNCTIONS]
-    agent = create_agent(ChatOpenAI(model=model), tools=tools, middleware=[ToolRouterMiddleware(limit=3)])
+    agent = create_agent(
+        ChatOpenAI(model=model), tools=tools, middleware=[ToolRouterMiddleware(limit=3)]
+    )
     task = HumanMessage("what is the weather like in Oslo?")
     async for message, _ in agent.astream({"messages": [task]}, stream_mode="messages"):
         print(message.text, end="", flush=True)

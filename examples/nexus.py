@@ -18,7 +18,14 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from examples.functions import FUNCTIONS
-from orchestrator import Catalogue, OrchestratorPlugin, PlanRequest, RouteRequest, ToolCall, ToolrouteService
+from orchestrator import (
+    Catalogue,
+    OrchestratorPlugin,
+    PlanRequest,
+    RouteRequest,
+    ToolCall,
+    ToolrouteService,
+)
 from orchestrator.temporal.client.devserver import dev_server
 
 WITHIN = timedelta(minutes=1)
@@ -32,31 +39,47 @@ class Desk:
     async def run(self, endpoint: str, tenant: str, task: str) -> str:
         toolroute = workflow.create_nexus_client(service=ToolrouteService, endpoint=endpoint)
         request = RouteRequest(query=task, tenant=tenant)
-        decision = await toolroute.execute_operation(ToolrouteService.find, request, schedule_to_close_timeout=WITHIN)
+        decision = await toolroute.execute_operation(
+            ToolrouteService.find, request, schedule_to_close_timeout=WITHIN
+        )
         planned = PlanRequest(decision=decision)
-        plan = await toolroute.execute_operation(ToolrouteService.plan, planned, schedule_to_close_timeout=WITHIN)
+        plan = await toolroute.execute_operation(
+            ToolrouteService.plan, planned, schedule_to_close_timeout=WITHIN
+        )
         if not plan.steps or plan.steps[0].missing:
             return f"not clear enough: {'; '.join(plan.reasons)}"
         step = plan.steps[0]
         tool = next(match.tool for match in decision.matches if match.tool.key == step.tool)
         call = ToolCall(tenant=tenant, tool=tool, arguments=step.arguments)
-        result = await toolroute.execute_operation(ToolrouteService.call, call, schedule_to_close_timeout=WITHIN)
+        result = await toolroute.execute_operation(
+            ToolrouteService.call, call, schedule_to_close_timeout=WITHIN
+        )
         return result.text
 
 
-async def main(tenant: str = "org:acme", task: str = 'Look up the record of customer name "Ada"') -> None:
+async def main(
+    tenant: str = "org:acme", task: str = 'Look up the record of customer name "Ada"'
+) -> None:
     tools = OrchestratorPlugin(catalogue=Catalogue.of(*FUNCTIONS), nexus=["org:acme"])
-    no_tools = OrchestratorPlugin(register=False)  # It lets toolroute's modules through the sandbox of workflows.
+    no_tools = OrchestratorPlugin(
+        register=False
+    )  # It lets toolroute's modules through the sandbox of workflows.
     async with dev_server() as address:
         owner = await Client.connect(address, plugins=[tools])
-        desk = await Client.connect(address, namespace=await new_namespace(owner), plugins=[no_tools])
+        desk = await Client.connect(
+            address, namespace=await new_namespace(owner), plugins=[no_tools]
+        )
         async with (
             Worker(owner, task_queue="toolroute"),
             Worker(desk, task_queue="desk", workflows=[Desk]),
             new_endpoint(owner, "toolroute") as endpoint,
         ):
             given = [endpoint, tenant, task]
-            print(await desk.execute_workflow(Desk.run, args=given, id=f"desk-{uuid4().hex[:8]}", task_queue="desk"))
+            print(
+                await desk.execute_workflow(
+                    Desk.run, args=given, id=f"desk-{uuid4().hex[:8]}", task_queue="desk"
+                )
+            )
 
 
 async def new_namespace(client: Client) -> str:
@@ -71,9 +94,13 @@ async def new_namespace(client: Client) -> str:
 @asynccontextmanager
 async def new_endpoint(client: Client, task_queue: str) -> AsyncIterator[str]:
     """Like `temporal operator nexus endpoint create`. Deletes the endpoint at the end."""
-    target = EndpointTarget(worker=EndpointTarget.Worker(namespace=client.namespace, task_queue=task_queue))
+    target = EndpointTarget(
+        worker=EndpointTarget.Worker(namespace=client.namespace, task_queue=task_queue)
+    )
     spec = EndpointSpec(name=f"toolroute-{uuid4().hex[:8]}", target=target)
-    made = (await client.operator_service.create_nexus_endpoint(CreateNexusEndpointRequest(spec=spec))).endpoint
+    made = (
+        await client.operator_service.create_nexus_endpoint(CreateNexusEndpointRequest(spec=spec))
+    ).endpoint
     try:
         yield spec.name
     finally:

@@ -9,7 +9,11 @@ from orchestrator.integrations.openai_agents import ToolRoutedModel
 
 
 async def main(model: str = "gpt-5.4-mini") -> None:
-    agent = Agent(name="Assistant", tools=[*map(function_tool, FUNCTIONS)], model=ToolRoutedModel(model, limit=3))
+    agent = Agent(
+        name="Assistant",
+        tools=[*map(function_tool, FUNCTIONS)],
+        model=ToolRoutedModel(model, limit=3),
+    )
     result = Runner.run_streamed(agent, "what is the weather like in Oslo?")
     async for event in result.stream_events():
         if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":

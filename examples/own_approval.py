@@ -56,9 +56,13 @@ class Desk:
 
 async def main(task: str) -> None:
     plugin = OrchestratorPlugin(catalogue=Catalogue.of(all_notes, add_note, read_only=[all_notes]))
-    client = await Client.connect(os.environ.get("TEMPORAL_ADDRESS") or "localhost:7233", plugins=[plugin])
+    client = await Client.connect(
+        os.environ.get("TEMPORAL_ADDRESS") or "localhost:7233", plugins=[plugin]
+    )
     async with Worker(client, task_queue="desk", workflows=[Desk]):
-        desk = await client.start_workflow(Desk.run, task, id=f"desk-{uuid.uuid4().hex[:8]}", task_queue="desk")
+        desk = await client.start_workflow(
+            Desk.run, task, id=f"desk-{uuid.uuid4().hex[:8]}", task_queue="desk"
+        )
         answered = asyncio.create_task(desk.result())
         while not answered.done():
             await asyncio.wait([answered], timeout=0.5)

@@ -28,7 +28,14 @@ text {{ font: {char_height}px ui-monospace, Menlo, Consolas, monospace; }}
 
 async def drawn() -> str:
     """Return the task's Decision as SVG. It is routed before, once, to warm up."""
-    out = Console(file=io.StringIO(), record=True, width=98, force_terminal=True, highlight=False, markup=False)
+    out = Console(
+        file=io.StringIO(),
+        record=True,
+        width=98,
+        force_terminal=True,
+        highlight=False,
+        markup=False,
+    )
     async with Router(store=STORE) as router:
         await router.route(TASK, tenant=TENANT)
         show_decision(await router.route(TASK, tenant=TENANT), matches=3, to=out)

@@ -69,7 +69,7 @@ def test_the_plugin_of_the_page_can_be_made(code: str, tmp_path: Path, monkeypat
 
 def test_the_workflow_of_the_nexus_page_is_that_of_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     example = (ROOT / "examples" / "nexus.py").read_text(encoding="utf-8")
-    calls = re.findall(r"await toolroute\.execute_operation\(.*\)", CALLER)
+    calls = re.findall(r"await toolroute\.execute_operation\(.*?WITHIN\s*\)", CALLER, re.DOTALL)
     assert len(calls) == 3
     assert all(call in example for call in calls)
     assert _as_module(CALLER, tmp_path, monkeypatch)["Desk"]

@@ -34,13 +34,19 @@ CREATE TABLE IF NOT EXISTS links (
 
 NO_LIMIT = sys.maxsize
 
-NoteId = Annotated[int, Field(description="Number of the note, as add_note and the lists give it", ge=1)]
+NoteId = Annotated[
+    int, Field(description="Number of the note, as add_note and the lists give it", ge=1)
+]
 Title = Annotated[str, Field(description="Title of the note", min_length=1, max_length=200)]
 Body = Annotated[str, Field(description="Text of the note; Markdown is welcome")]
-Tag = Annotated[str, Field(description="Tag, e.g. 'project-x'; upper and lower case are alike", min_length=1)]
+Tag = Annotated[
+    str, Field(description="Tag, e.g. 'project-x'; upper and lower case are alike", min_length=1)
+]
 Tags = Annotated[list[str], Field(description="Tags to file the note under")]
 OnlyTag = Annotated[str | None, Field(description="Only notes that have this tag")]
-Due = Annotated[date | None, Field(description="Due date, YYYY-MM-DD; leave it out to remove the reminder")]
+Due = Annotated[
+    date | None, Field(description="Due date, YYYY-MM-DD; leave it out to remove the reminder")
+]
 Limit = Annotated[int, Field(description="At most this many notes", ge=1, le=500)]
 
 
@@ -87,7 +93,9 @@ class Notes:
             row = "INSERT INTO notes (title, body, created, updated, due) VALUES (?, ?, ?, ?, ?)"
             now = _now()
             note = db.execute(row, (title, body, now, now, due and due.isoformat())).lastrowid or 0
-            db.executemany("INSERT OR IGNORE INTO tags VALUES (?, ?)", [(note, _tag(tag)) for tag in tags])
+            db.executemany(
+                "INSERT OR IGNORE INTO tags VALUES (?, ?)", [(note, _tag(tag)) for tag in tags]
+            )
             return self._note(db, note)
 
     def read_note(self, note_id: NoteId) -> Note:
@@ -98,19 +106,29 @@ class Notes:
     def edit_note(
         self,
         note_id: NoteId,
-        title: Annotated[str | None, Field(description="New title; leave it out to keep the old one")] = None,
-        body: Annotated[str | None, Field(description="New text; leave it out to keep the old one")] = None,
+        title: Annotated[
+            str | None, Field(description="New title; leave it out to keep the old one")
+        ] = None,
+        body: Annotated[
+            str | None, Field(description="New text; leave it out to keep the old one")
+        ] = None,
     ) -> Note:
         """Change the title or the text of a note. What was there before is replaced."""
         if title is None and body is None:
             raise ToolError("nothing to change: give a title, a body or both")
-        return self._update(note_id, "title = coalesce(?, title), body = coalesce(?, body)", title, body)
+        return self._update(
+            note_id, "title = coalesce(?, title), body = coalesce(?, body)", title, body
+        )
 
     def append_to_note(
-        self, note_id: NoteId, text: Annotated[str, Field(description="Text to add as a new paragraph", min_length=1)]
+        self,
+        note_id: NoteId,
+        text: Annotated[str, Field(description="Text to add as a new paragraph", min_length=1)],
     ) -> Note:
         """Add a paragraph to the end of a note and keep what is there."""
-        return self._update(note_id, "body = CASE body WHEN '' THEN '' ELSE body || char(10, 10) END || ?", text)
+        return self._update(
+            note_id, "body = CASE body WHEN '' THEN '' ELSE body || char(10, 10) END || ?", text
+        )
 
     def delete_note(self, note_id: NoteId) -> str:
         """Delete a note for good, with its tags and the links to it. Its number is never given again."""
@@ -125,7 +143,10 @@ class Notes:
 
     def search_notes(
         self,
-        text: Annotated[str, Field(description="Words that must all occur in the title, text or tags", min_length=1)],
+        text: Annotated[
+            str,
+            Field(description="Words that must all occur in the title, text or tags", min_length=1),
+        ],
         tag: OnlyTag = None,
         limit: Limit = 20,
     ) -> NoteList:
@@ -155,16 +176,24 @@ class Notes:
     def list_tags(self) -> dict[str, int]:
         """List all tags in use, and how many notes each one has."""
         with self._transaction() as db:
-            return dict(db.execute("SELECT tag, count(*) FROM tags GROUP BY tag ORDER BY 2 DESC, 1").fetchall())
+            return dict(
+                db.execute(
+                    "SELECT tag, count(*) FROM tags GROUP BY tag ORDER BY 2 DESC, 1"
+                ).fetchall()
+            )
 
     def pin_note(
-        self, note_id: NoteId, pinned: Annotated[bool, Field(description="False takes the pin off again")] = True
+        self,
+        note_id: NoteId,
+        pinned: Annotated[bool, Field(description="False takes the pin off again")] = True,
     ) -> Note:
         """Pin a note, so that it stands at the top of every list, or unpin it."""
         return self._update(note_id, "pinned = ?", pinned)
 
     def link_notes(
-        self, note_id: NoteId, other_id: Annotated[int, Field(description="Number of the note to connect it with")]
+        self,
+        note_id: NoteId,
+        other_id: Annotated[int, Field(description="Number of the note to connect it with")],
     ) -> Note:
         """Connect two related notes. The link shows on both of them."""
         if note_id == other_id:
@@ -181,14 +210,18 @@ class Notes:
         return self._update(note_id, "due = ?, done = 0", due and due.isoformat())
 
     def mark_done(
-        self, note_id: NoteId, done: Annotated[bool, Field(description="False opens the to-do again")] = True
+        self,
+        note_id: NoteId,
+        done: Annotated[bool, Field(description="False opens the to-do again")] = True,
     ) -> Note:
         """Tick off a to-do as finished, or open it again."""
         return self._update(note_id, "done = ?", done)
 
     def list_due(
         self,
-        within_days: Annotated[int, Field(description="How many days to look ahead; 0 is today", ge=0, le=3650)] = 7,
+        within_days: Annotated[
+            int, Field(description="How many days to look ahead; 0 is today", ge=0, le=3650)
+        ] = 7,
         limit: Limit = 50,
     ) -> NoteList:
         """List open to-dos and reminders that are overdue or fall due soon, the most urgent one first."""
@@ -218,7 +251,10 @@ class Notes:
     def _update(self, note_id: int, assignments: str, *values: object) -> Note:
         with self._transaction() as db:
             self._note(db, note_id)
-            db.execute(f"UPDATE notes SET {assignments}, updated = ? WHERE id = ?", (*values, _now(), note_id))
+            db.execute(
+                f"UPDATE notes SET {assignments}, updated = ? WHERE id = ?",
+                (*values, _now(), note_id),
+            )
             return self._note(db, note_id)
 
     def _note(self, db: sqlite3.Connection, note_id: int) -> Note:
@@ -227,7 +263,9 @@ class Notes:
         raise ToolError(f"there is no note {note_id}; list_notes or search_notes gives the numbers")
 
     def _notes(self, db: sqlite3.Connection, where: str = "", *values: object) -> Iterator[Note]:
-        for row in db.execute(f"SELECT * FROM notes {where} ORDER BY pinned DESC, updated DESC, id DESC", values):
+        for row in db.execute(
+            f"SELECT * FROM notes {where} ORDER BY pinned DESC, updated DESC, id DESC", values
+        ):
             tags = db.execute("SELECT tag FROM tags WHERE note = ? ORDER BY 1", (row["id"],))
             links = db.execute("SELECT other FROM links WHERE note = ? ORDER BY 1", (row["id"],))
             yield Note(**row, tags=[tag for (tag,) in tags], links=[other for (other,) in links])
@@ -251,11 +289,17 @@ def _tag(tag: str) -> str:
 def _markdown(note: Note) -> str:
     facts = [f"#{tag}" for tag in note.tags] + ([f"due {note.due}"] if note.due else [])
     box = f"[{'x' if note.done else ' '}] " if note.due else ""
-    return "\n\n".join(part for part in (f"## {box}{note.title}", " ".join(facts), note.body) if part)
+    return "\n\n".join(
+        part for part in (f"## {box}{note.title}", " ".join(facts), note.body) if part
+    )
 
 
-READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
+READS = ToolAnnotations(
+    read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+)
+ADDS = ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
 ENSURES = ADDS.model_copy(update={"idempotent_hint": True})
 SETS = ENSURES.model_copy(update={"destructive_hint": True})
 
@@ -263,7 +307,9 @@ SETS = ENSURES.model_copy(update={"destructive_hint": True})
 def build_server(file: Path) -> MCPServer:
     """Return the server for one file of notes. It also works in process with `mcp.Client(build_server(file))`."""
     notes = Notes(file)
-    server = MCPServer("notes", instructions="Notes and to-dos, each known by its number.", log_level="WARNING")
+    server = MCPServer(
+        "notes", instructions="Notes and to-dos, each known by its number.", log_level="WARNING"
+    )
     for tools, hints in (
         ((notes.read_note, notes.list_notes, notes.search_notes, notes.list_tags), READS),
         ((notes.list_due, notes.export_markdown), READS),
@@ -277,8 +323,12 @@ def build_server(file: Path) -> MCPServer:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Serve the notes of one SQLite file over MCP (stdio).")
-    parser.add_argument("--file", default=os.environ.get("NOTES_FILE", ""), help="the file, else $NOTES_FILE")
+    parser = argparse.ArgumentParser(
+        description="Serve the notes of one SQLite file over MCP (stdio)."
+    )
+    parser.add_argument(
+        "--file", default=os.environ.get("NOTES_FILE", ""), help="the file, else $NOTES_FILE"
+    )
     file: str = parser.parse_args().file
     if not file:
         parser.error("no file for the notes; name one with --file or NOTES_FILE")

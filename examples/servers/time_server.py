@@ -37,12 +37,16 @@ def zone_of(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ToolError(f"unknown timezone {name!r}: give an IANA name, such as Europe/Berlin") from None
+        raise ToolError(
+            f"unknown timezone {name!r}: give an IANA name, such as Europe/Berlin"
+        ) from None
 
 
 def moment(at: datetime) -> Moment:
     """Return a moment as the tools answer it."""
-    return Moment(timezone=str(at.tzinfo), datetime=at.isoformat(timespec="seconds"), day_of_week=f"{at:%A}")
+    return Moment(
+        timezone=str(at.tzinfo), datetime=at.isoformat(timespec="seconds"), day_of_week=f"{at:%A}"
+    )
 
 
 @server.tool(annotations=READS)
@@ -60,7 +64,9 @@ def convert_time(
     """Convert time between timezones"""
     today: date = datetime.now(zone_of(source_timezone)).date()
     source = datetime.combine(today, time, zone_of(source_timezone))
-    return Conversion(source=moment(source), target=moment(source.astimezone(zone_of(target_timezone))))
+    return Conversion(
+        source=moment(source), target=moment(source.astimezone(zone_of(target_timezone)))
+    )
 
 
 if __name__ == "__main__":
