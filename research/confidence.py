@@ -52,8 +52,7 @@ CARE = 0.75
 
 def fit(rows: Rows, target: Rows, weight: Rows) -> tuple[Rows, float]:
     """Return the weights and the bias of a logistic regression. The columns are standardized for the fit, and the
-    weights
-    are for raw columns.
+    weights are for raw columns.
 
     Args:
         rows: The features, shape [rows, columns].

@@ -216,6 +216,8 @@ async def test_without_a_model_the_plan_is_the_planners() -> None:
     made = await make_plan(None, request)
     assert made == plan(request)
     assert made.model == "none"
+    [warning] = made.warnings
+    assert "time:get_current_time does not use a.txt of the task" in warning
 
 
 @pytest.mark.parametrize("fault", [Fault(500), Fault(401), Fault(429), "prose", chosen("tool", tool="nope")])

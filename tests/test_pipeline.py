@@ -25,7 +25,7 @@ from orchestrator.records.request import Fusion
 from orchestrator.records.tool import Stage
 from orchestrator.runtime.router import Router
 from tests.catalogues import sample, tool
-from tests.pages import printed, python_of
+from tests.pages import ROOT, printed, python_of
 
 DEFAULT = preset("default")
 TASK = "refund charge ch_3PqX, the customer paid twice"
@@ -284,4 +284,7 @@ async def test_stages_leave_the_event_loop_over_a_large_catalogue() -> None:
 async def test_the_leg_of_the_page_votes(tmp_path: Path) -> None:
     (code,) = python_of("docs/how-to/stages.md")
     shown = await asyncio.to_thread(printed, code, tmp_path)
+    page = (ROOT / "docs/how-to/stages.md").read_text(encoding="utf-8")
     assert shown.startswith("[('stripe:list_disputes', 'favourites: probability 0.90; ")
+    assert "('stripe:refund_charge', " in shown
+    assert f"```text\n{shown}```" in page
