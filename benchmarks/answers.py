@@ -33,7 +33,7 @@ def whole(match: Match) -> dict[str, object]:
     """Return a match as `search` gave each before."""
     tool = match.tool
     own = {"tool": tool.key, "description": tool.description, "input_schema": parameters(tool)}
-    return {**own, "score": round(match.score, 4), "why": match.why}
+    return {**own, "probability": round(match.probability, 4), "why": match.why}
 
 
 async def measure(data: Path, queries: int, limit: int) -> None:

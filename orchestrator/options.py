@@ -85,7 +85,7 @@ class Options:
     floor: Probability = 0.2
     """The confidence below which no tool is recommended, and the stage is `none`."""
     explicit_floor: Probability = 0.95
-    """The minimum score of the fitting tools of a server that the task names."""
+    """The minimum probability of the fitting tools of a server that the task names."""
     semantic_timeout_s: Seconds = 1.0
     """Seconds per route for a remote embedder."""
     store_timeout_s: Seconds = 10.0

@@ -143,7 +143,8 @@ def routed(
     }
     if captures_content():
         documents = [
-            {"id": match.tool.key, "score": round(match.score, 4)} for match in decision.matches
+            {"id": match.tool.key, "score": round(match.probability, 4)}
+            for match in decision.matches
         ]
         found |= {
             "gen_ai.retrieval.query.text": mask(decision.query),

@@ -52,7 +52,7 @@ def decision(query: str, tools: Sequence[Tool] = ALL, *, stage: Stage = Stage.KE
         confidence=0.9,
         gate_confidence=0.9,
         semantic_ran=False,
-        matches=tuple(Match(tool=tool, score=0.9 - 0.1 * place) for place, tool in enumerate(tools)),
+        matches=tuple(Match(tool=tool, probability=0.9 - 0.1 * place) for place, tool in enumerate(tools)),
         recommended=tuple(tool.key for tool in tools[:1]),
         servers=(),
         tokens=Tokens(before=0, after=0, counted_by="estimate"),

@@ -97,7 +97,7 @@ def test_users_set_their_own_capabilities_in_any_language() -> None:
 async def test_beside_something_else_its_score_says_how_clearly_it_is_asked_for(
     router: Router, query: str, name: str, score: float
 ) -> None:
-    assert [match.score for match in (await router.route(query)).matches if match.tool.name == name] == [score]
+    assert [match.probability for match in (await router.route(query)).matches if match.tool.name == name] == [score]
 
 
 async def test_what_is_settled_stays_ahead_and_what_is_quoted_asks_for_nothing(router: Router) -> None:
@@ -116,7 +116,7 @@ async def test_a_flagged_capability_is_one_match_that_settles_nothing() -> None:
         decision = await router.route("ask me before you go on, ask user")
     flagged = [match for match in decision.matches if match.tool.key == "builtin:ask_user"]
     assert len(flagged) <= 1
-    assert all(match.score <= 0.65 for match in flagged)
+    assert all(match.probability <= 0.65 for match in flagged)
     assert decision.stage != "always"
     assert "builtin:ask_user" not in decision.recommended
     assert (decision.recommended, decision.stage is Stage.ALWAYS) == ((), False)

@@ -116,7 +116,7 @@ async def test_each_category_holds_its_floor(router: Router, category: str) -> N
 
 
 def _shown(case: Case, decision: Decision) -> str:
-    found = ", ".join(f"{match.tool.key} {match.score:.2f}" for match in decision.matches[:5])
+    found = ", ".join(f"{match.tool.key} {match.probability:.2f}" for match in decision.matches[:5])
     return (
         f"{case.query!r} wants {' + '.join(case.tools) or 'none'}: {decision.stage} {decision.confidence:.2f}, {found}"
     )

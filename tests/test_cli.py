@@ -37,7 +37,7 @@ SHAPE: dict[str, Any] = {
     "about": (dict, type(None)),
     "semantic_ran": bool,
 }
-MATCH = {"tool", "server", "name", "kind", "score", "evidence", "why", "gives", "for_parts", "source"}
+MATCH = {"tool", "server", "name", "kind", "probability", "evidence", "why", "gives", "for_parts", "source"}
 
 
 def assert_contract(found: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ def assert_contract(found: dict[str, Any]) -> None:
     for match in found["matches"]:
         assert set(match) == MATCH
         assert match["tool"] == f"{match['server']}:{match['name']}"
-        assert all(0 <= number <= 1 for number in (match["score"], *match["evidence"].values()))
+        assert all(0 <= number <= 1 for number in (match["probability"], *match["evidence"].values()))
     assert all(set(item) == {"tool", "why"} for item in found["rejected"])
     assert set(found["recommended"]) <= {match["tool"] for match in found["matches"]}
 

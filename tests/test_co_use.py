@@ -54,4 +54,4 @@ async def test_what_past_tasks_used_with_the_best_tool_rises_behind_it_with_the_
     first, second, *_ = (await router.route(query)).matches
     assert [first.tool.key, second.tool.key] == REFUNDING[1:]
     assert "used with stripe:refund_charge in 8 of 8" in second.why
-    assert second.evidence["used_with"] < second.score < first.score
+    assert second.evidence["used_with"] < second.probability < first.probability

@@ -43,6 +43,19 @@ def test_ports_are_published_on_loopback_alone() -> None:
     assert {port.split(":")[0] for port in published} == {"127.0.0.1"}
 
 
+def started_with(service: str) -> set[str]:
+    """Return the services that `docker compose up SERVICE` starts."""
+    needed = SERVICES[service].get("depends_on", {})
+    return {service}.union(*(started_with(other) for other in needed))
+
+
+def test_the_tutorial_starts_each_port_that_it_names() -> None:
+    tutorial = (ROOT / "docs/tutorials/temporal-workflow.md").read_text()
+    started = started_with(re.findall(r"docker compose up ([\w-]+)", tutorial)[0])
+    published = {port.split(":")[1] for name in started for port in SERVICES[name].get("ports", [])}
+    assert {"7233", "8080"} <= published
+
+
 def test_the_workers_command_and_variables_are_ones_that_it_reads() -> None:
     worker = SERVICES["worker"]
     shown = CliRunner().invoke(cli, [worker["command"][0], "--help"]).output

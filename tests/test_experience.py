@@ -105,7 +105,7 @@ async def test_what_one_person_taught_stays_once_another_is_there(first: str) ->
     assert keys(now) == keys(before)
     assert before.confidence > MOST_ALONE
     assert now.confidence <= MOST_ALONE
-    scores = [match.score for match in now.matches]
+    scores = [match.probability for match in now.matches]
     assert scores == sorted(scores, reverse=True)
     assert f"{MEANT} is first because of one person's past tasks" in str(now.warnings)
 
@@ -266,7 +266,7 @@ async def test_what_can_not_be_recorded_says_so() -> None:
     for used in (None, MEANT, [None]):
         with pytest.raises(InvalidInput, match="used"):
             await router.record("any task", used=used)
-    with pytest.raises(InvalidInput, match=r"5 cannot be recorded: give a Decision"):
+    with pytest.raises(InvalidInput, match=r"decision=5: give a Decision or a text"):
         await router.record(5, used=[MEANT])  # type: ignore[arg-type]
     decision = await router.route(JARGON[0], tenant="org:a")
     with pytest.raises(InvalidInput, match=r"tenant='org:b': the Decision belongs to 'org:a'"):

@@ -104,7 +104,7 @@ async def test_a_router_corrects_its_confidences_by_the_file(tmp_path: Path, rou
         before, after = await router.route(words), await fitted.route(words)
     assert FIT.gate is not None
     assert after.confidence == pytest.approx(FIT.gate(before.confidence), abs=1e-3)
-    assert [match.score for match in after.matches] == [match.score for match in before.matches]
+    assert [match.probability for match in after.matches] == [match.probability for match in before.matches]
 
 
 @pytest.mark.parametrize(

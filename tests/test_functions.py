@@ -4,18 +4,25 @@ import asyncio
 import enum
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal
 
 import pytest
+from agents.tool_context import ToolContext
+from fastmcp import Context as FastContext
+from fastmcp.dependencies import CurrentContext, Depends
+from langchain.tools import ToolRuntime
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import InjectedToolArg
 from pydantic import BaseModel, Field
+from pydantic_ai import RunContext
 
-from orchestrator import Catalogue, Router
+from orchestrator import Catalogue, OrchestratorPlugin, Router
 from orchestrator.catalogue.functions import function_tool
 from orchestrator.catalogue.shrink import LADDER
-from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput, UnknownSetting
+from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidConfig, InvalidInput, UnknownSetting
 from orchestrator.index.flags import cleaned
 from orchestrator.records.tool import Tool
 from orchestrator.trust.approval_rules import needs_approval
@@ -70,7 +77,7 @@ def weather(
     ----------
     city : str
         Goes behind the annotation.
-    unit : str
+    unit, schema : str
         Celsius or Fahrenheit.
     """
     return f"{city} {unit} {days} {schema!r}"
@@ -164,6 +171,68 @@ def test_keys_of_functions_are_their_names() -> None:
     assert repr(catalogue) == "Catalogue(2 tools: send_email, weather)"
 
 
+def injected(city: str, user: Annotated[str, InjectedToolArg]) -> str:
+    return f"{city} {user}"
+
+
+def configured(city: str, user: RunnableConfig) -> str:
+    return f"{city} {user}"
+
+
+def runtime(city: str, user: ToolRuntime[None, Any]) -> str:
+    return f"{city} {user}"
+
+
+def with_deps(user: RunContext[str], city: str) -> str:
+    return f"{city} {user}"
+
+
+def wrapped(user: ToolContext[str], city: str) -> str:
+    return f"{city} {user}"
+
+
+def served(city: str, user: FastContext = CurrentContext()) -> str:  # noqa: B008
+    return f"{city} {user}"
+
+
+def depends(city: str, user: str = Depends(lambda: "nobody")) -> str:
+    return f"{city} {user}"
+
+
+@pytest.mark.parametrize("function", [injected, configured, runtime, with_deps, wrapped, served, depends])
+async def test_what_a_framework_fills_is_hidden_and_passed(function: Callable[..., Any]) -> None:
+    assert [*properties(function)] == ["city"]
+    async with Router(Catalogue.of(function)) as router:
+        decision = await router.route(function.__name__)
+    call = decision.resolve({"name": function.__name__, "arguments": {"city": "Oslo"}})
+    assert call.run(user="ana") == "Oslo ana"
+    assert await call.run_async(user="ana") == "Oslo ana"
+    with pytest.raises(InvalidInput, match=r"the model gives no 'user': give it to the call, e\.g\. call\.run\(user="):
+        call.run()
+    with pytest.raises(InvalidArguments, match="'user' was unexpected"):
+        decision.resolve({"name": function.__name__, "arguments": {"city": "Oslo", "user": "eve"}})
+    with pytest.raises(InvalidConfig, match="only its agent framework fills 'user', and a worker has none"):
+        OrchestratorPlugin(catalogue=Catalogue.of(function))
+
+
+def test_a_context_that_may_be_missing_is_none() -> None:
+    def optional(city: str, config: RunnableConfig | None = None) -> str:
+        return f"{city} {config}"
+
+    [tool] = Catalogue.of(optional)
+    assert tool.function is not None
+    assert tool.function(city="Oslo") == "Oslo None"
+    assert OrchestratorPlugin(catalogue=Catalogue.of(optional))
+
+
+def one_by_one(count: int) -> Iterator[int]:
+    yield count
+
+
+async def one_by_one_async(count: int) -> AsyncIterator[int]:
+    yield count
+
+
 def many(*texts: str) -> None: ...
 def any_of(**texts: str) -> None: ...
 def opened(connection: Calendar) -> None: ...
@@ -179,6 +248,8 @@ def unknown(value: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa
         ([opened], "'opened': a parameter has a type that JSON cannot represent"),
         ([called], "'called': a parameter has a type that JSON cannot represent"),
         ([unknown], "'unknown': its signature cannot be read .*Nowhere"),
+        ([one_by_one], "'one_by_one' is a generator, and a tool has one result: return a list"),
+        ([one_by_one_async], "'one_by_one_async' is a generator"),
         ([lambda: None], "give a named function or method"),
         ([Calendar], "give a named function or method"),
         ([Calendar.add], "'Calendar.add' is a method without its object: give it as object.add"),
@@ -198,9 +269,9 @@ def test_functions_that_only_read_are_called_without_asking() -> None:
     assert catalogue["weather"].function is not None
     with pytest.raises(InvalidCatalogue, match=r"read_only: .*send_email.* is not one of the functions"):
         Catalogue.of(weather, read_only=[send_email])
-    with pytest.raises(InvalidCatalogue, match="read_only='weather': give a list of functions"):
+    with pytest.raises(InvalidInput, match="read_only='weather': give a list"):
         Catalogue.of(weather, read_only="weather")  # type: ignore[arg-type]
-    with pytest.raises(InvalidCatalogue, match=r"read_only=<function weather at .*: give a list of functions"):
+    with pytest.raises(InvalidInput, match=r"read_only=<function weather at .*: give a list"):
         Catalogue.of(weather, read_only=weather)  # type: ignore[arg-type]
     with pytest.raises(UnknownSetting, match="unknown setting 'readonly'; did you mean 'read_only'"):
         Catalogue.of(weather, readonly=[weather])  # type: ignore[call-arg]

@@ -36,10 +36,10 @@ async def test_a_request_is_merged_as_it_asks(router: Router) -> None:
         return 0.6 * max(legs) + 0.4 * min(legs)
 
     weighted, learnt, by_ranks = [await routed(fusion) for fusion in (Fusion.WEIGHTED, None, Fusion.RRF)]
-    assert [match.score for match in weighted.values()] == pytest.approx([*map(voted, weighted.values())])
-    assert [match.score for match in learnt.values()] != pytest.approx([*map(voted, learnt.values())])
+    assert [match.probability for match in weighted.values()] == pytest.approx([*map(voted, weighted.values())])
+    assert [match.probability for match in learnt.values()] != pytest.approx([*map(voted, learnt.values())])
     assert [*by_ranks] != [*learnt]
-    scores = [match.score for match in by_ranks.values()]
+    scores = [match.probability for match in by_ranks.values()]
     assert scores == sorted(scores, reverse=True)
 
 

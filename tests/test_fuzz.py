@@ -89,7 +89,7 @@ async def test_any_request_is_answered_and_planned_soundly_or_refused(
     assert len(set(keys)) == len(keys) <= request.limit
     assert set(decision.recommended) <= set(keys)
     assert len(decision.recommended) <= 2
-    numbers = [decision.confidence, decision.gate_confidence, *(match.score for match in decision.matches)]
+    numbers = [decision.confidence, decision.gate_confidence, *(match.probability for match in decision.matches)]
     numbers += [score for match in decision.matches for score in match.evidence.values()]
     assert all(0 <= number <= 1 for number in numbers)
     assert request.token_cap is None or decision.tokens.after <= request.token_cap

@@ -230,7 +230,7 @@ async def test_a_reranker_orders_the_candidates(replies: list[Any], texts: str) 
     async with reranking(replies, rerank_model="own-reranker") as (router, model):
         found = await router.route(TASK)
     assert keys(found)[:3] == [keys(before)[2], keys(before)[0], keys(before)[1]]
-    assert found.confidence == pytest.approx((before.confidence + found.matches[0].score) / 2, abs=1e-3)
+    assert found.confidence == pytest.approx((before.confidence + found.matches[0].probability) / 2, abs=1e-3)
     assert ["moved to the first place by the reranker" in match.why for match in found.matches[:2]] == [True, False]
     assert not any(warning.startswith(UNDECIDED) for warning in found.warnings)
     assert {asked.kind for asked in model.asked} == {"rerank"}

@@ -49,7 +49,7 @@ async def votes_later(state: State) -> State:
 async def test_a_leg_of_ones_own_votes_for_tools_and_is_evidence_and_timed(leg: object) -> None:
     decision = await routed(replace(DEFAULT, first=(*DEFAULT.first, leg)))  # type: ignore[arg-type]
     first, second = decision.matches[:2]
-    assert (first.tool.key, first.score, first.evidence["mine"]) == (ELSEWHERE, 0.999, 0.999)
+    assert (first.tool.key, first.probability, first.evidence["mine"]) == (ELSEWHERE, 0.999, 0.999)
     assert second.tool.key == "stripe:refund_charge"
     assert getattr(leg, "__name__", "") in decision.timings_ms
 
@@ -229,7 +229,7 @@ async def test_a_leg_or_refiner_that_fails_is_named_and_the_others_answer(stage:
     leg = await routed(replace(DEFAULT, first=(*DEFAULT.first, stage)))
     refiner = await routed(replace(DEFAULT, refiners=(*DEFAULT.refiners, stage)))
     assert [match.tool.key for match in leg.matches] == [match.tool.key for match in plain.matches]
-    assert [match.score for match in refiner.matches] == [match.score for match in plain.matches]
+    assert [match.probability for match in refiner.matches] == [match.probability for match in plain.matches]
     assert re.fullmatch(f"(leg )?{why}.*", leg.warnings[0])
     if stage is not loud:  # Nothing reads lists any more when refiners run.
         assert re.fullmatch(f"refiner {why}.*", refiner.warnings[0])

@@ -18,7 +18,7 @@ from tests.decisions import ADD_NOTE, CONVERT, DELETE, NOW, READ, decision, sche
 
 def of_parts(task: str, *parts: str, chances: Sequence[tuple[Tool, Sequence[float]]]) -> Decision:
     """A Decision for a task of these parts, with each tool's chance for each."""
-    matches = tuple(Match(tool=tool, score=0.9, for_parts=tuple(own)) for tool, own in chances)
+    matches = tuple(Match(tool=tool, probability=0.9, for_parts=tuple(own)) for tool, own in chances)
     return replace(decision(task), matches=matches, parts=parts, recommended=(matches[0].tool.key,))
 
 

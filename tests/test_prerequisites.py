@@ -44,8 +44,8 @@ async def test_the_tool_that_gives_an_identifier_stands_behind_the_one_that_requ
     decision = await routed("post a message that lunch is ready", route_hint=hint, limit=2)
     assert [match.tool.key for match in decision.matches] == ["chat:post_message", "chat:list_channels"]
     first, second = decision.matches
-    assert second.score <= BEHIND * first.score
-    assert second.evidence["required"] == pytest.approx(first.score / 2)
+    assert second.probability <= BEHIND * first.probability
+    assert second.evidence["required"] == pytest.approx(first.probability / 2)
     assert second.gives == Gives(parameter="channel_id", tool="chat:post_message")
     assert "gives the channel_id that chat:post_message requires" in second.why
 

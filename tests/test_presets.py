@@ -27,10 +27,10 @@ async def test_every_preset_finds_what_the_words_say_and_keeps_to_filters_and_li
         decision = await router.route(TASK, limit=3)
         assert decision.matches[0].tool.key == "stripe:refund_charge"
         assert len(decision.matches) == 3
-        assert all(0 <= match.score <= 1 for match in decision.matches)
+        assert all(0 <= match.probability <= 1 for match in decision.matches)
         others = await router.route(RouteRequest(query=TASK, tenant="local", filters={"server": "jira"}))
         assert {match.tool.server for match in others.matches} == {"jira"}
-        assert decision.confidence <= max(match.score for match in decision.matches) + 0.2
+        assert decision.confidence <= max(match.probability for match in decision.matches) + 0.2
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -163,8 +163,8 @@ async def test_the_graph_hint_lowers_no_probability() -> None:
     plain, hinted = [
         await router.route("list addresses of who is known", route_hint=hint) for hint in ("auto", "graph")
     ]
-    before = {match.tool.key: match.score for match in plain.matches}
-    assert all(match.score >= before.get(match.tool.key, 0.0) for match in hinted.matches)
+    before = {match.tool.key: match.probability for match in plain.matches}
+    assert all(match.probability >= before.get(match.tool.key, 0.0) for match in hinted.matches)
 
 
 async def test_a_hint_that_finds_nothing_falls_back_to_all_and_says_so() -> None:

@@ -6,7 +6,7 @@ from orchestrator.runtime.prewarm import servers_to_prewarm
 
 def match(key: str, score: float, kind: Kind = Kind.MCP) -> Match:
     server, _, name = key.partition(":")
-    return Match(tool=Tool(server=server, name=name, kind=kind), score=score)
+    return Match(tool=Tool(server=server, name=name, kind=kind), probability=score)
 
 
 def test_servers_are_taken_by_the_chance_that_any_of_their_matches_is_right() -> None:

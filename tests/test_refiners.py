@@ -76,7 +76,7 @@ async def test_a_deprecated_tool_scores_a_fifth_less() -> None:
     async def score(maturity: str) -> float:
         old = {"stripe:refund_charge": {"maturity": maturity}}
         async with Router(Catalogue(replace(one, labels=old.get(one.key, one.labels)) for one in sample())) as router:
-            return (await router.route("refund charge ch_3PqX of the customer")).matches[0].score
+            return (await router.route("refund charge ch_3PqX of the customer")).matches[0].probability
 
     assert await score("deprecated") == pytest.approx(0.8 * await score("stable"))
 

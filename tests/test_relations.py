@@ -41,7 +41,7 @@ async def test_what_the_best_tool_needs_comes_right_behind_it_with_the_reason_an
     decision = await Router(Catalogue(RECORDS)).route("order a pizza")
     assert [match.tool.name for match in decision.matches[:4]] == ["order_pizza", "log_in", "turn_on_wifi", "power"]
     assert "needed by shop:order_pizza" in decision.matches[1].why
-    assert decision.matches[1].evidence["required"] < decision.matches[0].score
+    assert decision.matches[1].evidence["required"] < decision.matches[0].probability
     assert decision.recommended == ("shop:order_pizza",)
     assert [(own.tool, own.hops, own.via) for own in decision.related] == [
         ("shop:log_in", 1, "shop:order_pizza"),

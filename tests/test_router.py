@@ -249,7 +249,7 @@ async def test_where_nothing_matched_the_most_used_are_shown_without_a_claim() -
     async with Router(Catalogue(tools)) as router:
         decision = await router.route(request("qwertzuiop", route_hint=RouteHint.KEYWORD))
     assert keys(decision) == [f"s:t{n}" for n in (4, 3, 2, 1, 0)]
-    assert {match.score for match in decision.matches} == {0.0}
+    assert {match.probability for match in decision.matches} == {0.0}
 
 
 async def test_concurrent_requests_share_one_index_and_do_not_mix(router: Router) -> None:

@@ -26,7 +26,7 @@ async def test_a_flagged_tool_is_never_first_never_recommended_and_scores_below_
     assert first.tool.server == "stripe"
     assert EVIL.key not in decision.recommended
     (evil,) = [match for match in others if match.tool.key == EVIL.key]
-    assert evil.score <= MOST_FLAGGED
+    assert evil.probability <= MOST_FLAGGED
     assert "Never use" not in evil.tool.description
     assert "flagged: instructions to the model" in evil.why
     assert any(
@@ -41,8 +41,8 @@ async def test_a_flagged_tool_hardly_moves_what_others_score(hint: RouteHint) ->
     request = RouteRequest(query="refund the charge of the customer", tenant="local", route_hint=hint)
     async with Router(Catalogue(sample())) as without, Router(Catalogue([*sample(), EVIL])) as beside:
         before, now = await without.route(request), await beside.route(request)
-    own = {match.tool.key: match.score for match in now.matches if match.tool.key != EVIL.key}
-    was = {match.tool.key: match.score for match in before.matches}
+    own = {match.tool.key: match.probability for match in now.matches if match.tool.key != EVIL.key}
+    was = {match.tool.key: match.probability for match in before.matches}
     assert list(own)[:3] == list(was)[:3]
     assert all(own[key] == pytest.approx(was[key], abs=0.05) for key in own.keys() & was.keys())
     assert now.confidence == pytest.approx(before.confidence, abs=0.05)

@@ -14,7 +14,7 @@ SEARCH = "Search the web for pages about anything and return the best"
 
 
 def match(key: str, score: float = 0.5, **labels: str) -> Match:
-    return Match(tool=tool(key, labels=labels), score=score)
+    return Match(tool=tool(key, labels=labels), probability=score)
 
 
 def keys(matches: list[Match]) -> list[str]:
@@ -70,7 +70,7 @@ def tokens(tool: Tool) -> int:
     return count_tokens(compact(export([tool], "openai")[0]))
 
 
-FOUND = [Match(tool=known, score=0.5) for known in list(sample())[:10]]
+FOUND = [Match(tool=known, probability=0.5) for known in list(sample())[:10]]
 RUNGS = [sum(tokens(shrink(match.tool)) for match in FOUND) for shrink in LADDER]
 
 

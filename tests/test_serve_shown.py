@@ -52,7 +52,7 @@ async def test_the_first_match_is_whole_and_others_are_described_on_request(tmp_
         first, second, *_ = (await search(client, query="talking rows", limit=5))["matches"]
         assert (first["tool"], first["title"]) == ("talking:rows", "Rows")
         assert first["server_instructions"] == "Always call `ask` before `think`."
-        assert second.keys() == {"tool", "description", "required", "score"}
+        assert second.keys() == {"tool", "description", "required", "probability"}
         described = await search(client, describe=[second["tool"], "talking:rows"])
         assert [tool["tool"] for tool in described["tools"]] == [second["tool"], "talking:rows"]
         assert described["tools"][0]["input_schema"]["properties"] == {"text": {"type": "string"}}

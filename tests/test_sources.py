@@ -69,7 +69,7 @@ async def test_two_stores_rank_as_one_store_with_all_their_tools_does(own: Store
     async with Router(stores=[own, other]) as apart, Router(store=both) as together:
         for query in ("delete a file from the disk", "look through my messages", "tell Bob about the folder"):
             here, there = [await router.route(query, tenant="org:1") for router in (apart, together)]
-            assert [(m.tool, m.score) for m in here.matches] == [(m.tool, m.score) for m in there.matches]
+            assert [(m.tool, m.probability) for m in here.matches] == [(m.tool, m.probability) for m in there.matches]
             assert (here.tokens, here.catalogue, here.servers) == (there.tokens, there.catalogue, there.servers)
     other.close()
     both.close()
@@ -196,7 +196,7 @@ def test_a_list_of_sources_that_cannot_be_is_refused_with_the_remedy(own: Store)
         Router(store=own, stores=["a"])
     with pytest.raises(InvalidInput, match="deadline_s=-1"):
         Source(store="a", deadline_s=-1)
-    with pytest.raises(InvalidInput, match="stores is a int: give a list"):
+    with pytest.raises(InvalidInput, match="stores has a int: give a list"):
         Router(stores=[5])  # type: ignore[list-item]
 
 

@@ -114,7 +114,7 @@ async def test_a_route_is_a_retrieval_without_texts(seen: Seen, monkeypatch: pyt
     attributes = dict(route.attributes or {})
     assert attributes["gen_ai.retrieval.query.text"] == f"{VAGUE} token=***"
     documents = json.loads(str(attributes["gen_ai.retrieval.documents"]))
-    assert documents[0] == {"id": decision.matches[0].tool.key, "score": round(decision.matches[0].score, 4)}
+    assert documents[0] == {"id": decision.matches[0].tool.key, "score": round(decision.matches[0].probability, 4)}
 
 
 async def test_routes_and_outcomes_are_counted(seen: Seen, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class Catalogue:
         Catalogue(1 tool: send_email)
     """
 
+    @named
     def __init__(
         self, tools: Iterable[Tool | Mapping[str, Any] | Callable[..., Any]] | str | Path = ()
     ) -> None:
@@ -71,9 +72,6 @@ class Catalogue:
             InvalidCatalogue: A function cannot be a tool, two have the same name, or one in `read_only` is not among
                 them.
         """
-        listed: Any = read_only
-        if isinstance(listed, str) or not isinstance(listed, Collection):
-            raise InvalidCatalogue(f"read_only={listed!r:.80}: give a list of functions")
         for function in read_only:
             if function not in functions:
                 remedy = "is not one of the functions: add it to the functions"
@@ -91,6 +89,7 @@ class Catalogue:
         return cls(tools.values())
 
     @classmethod
+    @named
     def read(cls, path: str | Path, server: str | None = "") -> "Catalogue":
         """Read a tools.jsonl (one tool per line), a .json list, or a folder of such files. Errors name the file and the
         line.
@@ -102,6 +101,7 @@ class Catalogue:
         return cls(read_tools(path, server))
 
     @classmethod
+    @named
     def from_openapi(
         cls, document: Mapping[str, Any] | str | Path, server: str = ""
     ) -> "Catalogue":

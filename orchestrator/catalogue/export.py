@@ -71,29 +71,36 @@ class ResolvedCall:
     def __repr__(self) -> str:
         return f"ResolvedCall({self.tool.key!r}, {self.arguments!r})"
 
-    def run(self) -> Any:
+    def run(self, **context: Any) -> Any:
         """Call the tool's function with the arguments and return its result.
 
         For an async function the result is a coroutine: write `await call.run()`. `run_async` handles both kinds.
 
+        Args:
+            context: The values of parameters that an agent framework fills, such as pydantic-ai's RunContext.
+
         Raises:
             InvalidArguments: The function's own types refuse an argument.
-            InvalidInput: The tool is not a function of this process.
+            InvalidInput: The tool is not a function of this process, or a value is missing in `context`.
         """
-        return self._function()(**self.arguments)
+        return self._function()(**{**self.arguments, **context})
 
-    async def run_async(self) -> Any:
+    async def run_async(self, **context: Any) -> Any:
         """Call the tool's function from a coroutine and return its result. A function that is not async runs in a
         thread.
 
+        Args:
+            context: The values of parameters that an agent framework fills, such as pydantic-ai's RunContext.
+
         Raises:
             InvalidArguments: The function's own types refuse an argument.
-            InvalidInput: The tool is not a function of this process.
+            InvalidInput: The tool is not a function of this process, or a value is missing in `context`.
         """
         function = self._function()
+        arguments = {**self.arguments, **context}
         if inspect.iscoroutinefunction(function):
-            return await function(**self.arguments)
-        return await asyncio.to_thread(function, **self.arguments)
+            return await function(**arguments)
+        return await asyncio.to_thread(function, **arguments)
 
     def _function(self) -> Callable[..., Any]:
         function = self.tool.function

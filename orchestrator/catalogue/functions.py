@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
+from orchestrator.catalogue.context_parameters import context_parameters
 from orchestrator.common.json_input import first_problem
-from orchestrator.errors import InvalidArguments, InvalidCatalogue
+from orchestrator.errors import InvalidArguments, InvalidCatalogue, InvalidInput
 from orchestrator.records.tool import Kind, Tool, running
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def function_tool(function: Callable[..., Any]) -> Tool:
     The docstring may have Google's, numpy's or Sphinx's style. Its descriptions of parameters go into the schema. A
     `Field(description=...)` or a text within `Annotated` takes precedence.
 
+    A parameter that an agent framework fills is not in the schema: see `context_parameters`.
+
     Raises:
         InvalidCatalogue: The function cannot be a tool. The message has the reason.
     """
@@ -29,10 +32,18 @@ def function_tool(function: Callable[..., Any]) -> Tool:
         raise InvalidCatalogue(
             f"{function!r:.80} cannot be a tool: give a named function or method"
         )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidCatalogue(
+            f"function {name!r} is a generator, and a tool has one result: return a list"
+        )
     signature = _signature(function, name)
     text, described = _documented(function)
-    model = _model(name, signature)
-    schema = _schema(name, model, signature, described)
+    context = context_parameters(signature)
+    seen_by_model = signature.replace(
+        parameters=[own for own in signature.parameters.values() if own.name not in context]
+    )
+    model = _model(name, seen_by_model)
+    schema = _schema(name, model, seen_by_model, described)
     tool = Tool(server="", name=name, description=text, input_schema=schema, kind=Kind.BUILTIN)
     return running(tool, _validated(function, signature, model))
 
@@ -65,9 +76,11 @@ def _documented(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
         read = parse(text)
     except ParseError:
         return text, {}
-    return (read.description or "").strip(), {
-        own.arg_name: own.description for own in read.params if own.description
-    }
+    described = {}
+    for own in read.params:
+        for name in own.arg_name.split(","):  # numpy's `a, b : type` describes several.
+            described[name.strip()] = own.description or ""
+    return (read.description or "").strip(), described
 
 
 def _model(name: str, signature: inspect.Signature) -> "type[BaseModel]":
@@ -133,15 +146,19 @@ def _validated(
     """
     from pydantic import ValidationError
 
+    context = context_parameters(signature)
+
     def bound(given: dict[str, Any]) -> inspect.BoundArguments:
+        values = _context_values(function.__name__, context, given)
+        by_model = {name: value for name, value in given.items() if name not in context}
         try:
-            read = model.model_validate(given)
+            read = model.model_validate(by_model)
         except ValidationError as error:
             raise InvalidArguments(f"{function.__name__}: {first_problem(error)}") from None
-        values = {
-            name: getattr(read, f"p{place}") for place, name in enumerate(signature.parameters)
-        }
-        return inspect.BoundArguments(signature, values)
+        for field, info in type(read).model_fields.items():
+            values[str(info.alias)] = getattr(read, field)
+        in_order = {name: values[name] for name in signature.parameters}
+        return inspect.BoundArguments(signature, in_order)
 
     if inspect.iscoroutinefunction(function):
 
@@ -158,3 +175,21 @@ def _validated(
         return function(*arguments.args, **arguments.kwargs)
 
     return call
+
+
+def _context_values(
+    name: str, context: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the values of the parameters that a framework fills.
+
+    Raises:
+        InvalidInput: A value is missing.
+    """
+    values = {}
+    for parameter in context.values():
+        # Another default is a framework's own marker, such as FastMCP's `CurrentContext()`.
+        if parameter.name not in given and parameter.default is not None:
+            remedy = f"give it to the call, e.g. call.run({parameter.name}=...)"
+            raise InvalidInput(f"{name}: the model gives no {parameter.name!r}: {remedy}")
+        values[parameter.name] = given.get(parameter.name)
+    return values

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, get_args, 
 
 from annotated_types import Gt, Interval
 
+from orchestrator.common.argument_types import ArgumentTypes
 from orchestrator.common.json_input import meant
 from orchestrator.errors import InvalidConfig, InvalidInput, UnknownSetting
 
@@ -134,19 +135,30 @@ R = TypeVar("R")
 
 
 def named(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function raise UnknownSetting for an unknown keyword. The error names the most similar one."""
+    """Make a function check its arguments.
+
+    It raises UnknownSetting for an unknown keyword, with the most similar one, and InvalidInput for an argument of a
+    wrong type, with the name of the parameter.
+    """
+    known = _known_settings(function)
+    types = ArgumentTypes(function)
+
+    @wraps(function)
+    def checked(*given: P.args, **settings: P.kwargs) -> R:
+        check_settings(settings, known)
+        types.check(given, settings)
+        return function(*given, **settings)
+
+    return checked
+
+
+def _known_settings(function: Callable[..., Any]) -> dict[str, None]:
     parameters = inspect.signature(function).parameters
     known = {name: None for name, own in parameters.items() if own.kind is not own.VAR_KEYWORD}
     for own in parameters.values():
         if own.kind is own.VAR_KEYWORD:  # **options: Unpack[a TypedDict]
             known |= dict.fromkeys(get_args(own.annotation)[0].__annotations__)
-
-    @wraps(function)
-    def checked(*given: P.args, **settings: P.kwargs) -> R:
-        check_settings(settings, known)
-        return function(*given, **settings)
-
-    return checked
+    return known
 
 
 def check_settings(given: Collection[str], known: Collection[str]) -> None:
@@ -163,6 +175,17 @@ K = TypeVar("K")
 
 
 def settings(kind: type[K]) -> type[K]:
-    """Make the constructor of a class raise UnknownSetting for an unknown keyword."""
-    kind.__init__ = named(kind.__init__)  # type: ignore[method-assign]
+    """Make the constructor of a class raise UnknownSetting for an unknown keyword.
+
+    The types of its arguments are not checked: Temporal makes records of a history with lists in place of tuples.
+    """
+    make: Callable[..., None] = kind.__init__
+    known = _known_settings(make)
+
+    @wraps(make)
+    def checked(*given: Any, **settings: Any) -> None:
+        check_settings(settings, known)
+        make(*given, **settings)
+
+    kind.__init__ = checked  # type: ignore[method-assign, assignment, unused-ignore]
     return kind

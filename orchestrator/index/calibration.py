@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 
+from orchestrator.common.fields import named
 from orchestrator.common.json_input import reading
 from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidConfig
@@ -376,6 +377,7 @@ class Fit:
             )
 
     @classmethod
+    @named
     def read(cls, path: str | Path) -> "Fit":
         """Read a fit from a file. Raises InvalidConfig if it is broken, or if the shipped maps have changed."""
         with reading(f"calibration {str(path)!r}", REMEDY, InvalidConfig):

@@ -24,6 +24,7 @@ from orchestrator.common.endpoints import (
     secrets_of,
     unanswered,
 )
+from orchestrator.common.fields import named
 from orchestrator.common.lines import whole_pairs
 from orchestrator.common.redact import LogFilter, Secrets
 from orchestrator.errors import (
@@ -94,6 +95,7 @@ class Models:
         'gpt-5-mini'
     """
 
+    @named
     def __init__(self, options: Options, *, api_key: str | None = None, tries: int = 3) -> None:
         self.route_model = options.model_route or options.model or options.model_plan
         self.plan_model = options.model_plan or options.model or options.model_route

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from orchestrator import telemetry
+from orchestrator.common.fields import named
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig, ServerUnavailable, Unauthorised, UnknownTool
 from orchestrator.mcp.calls import Call, Confirm
@@ -73,6 +74,7 @@ class Connections:
         True
     """
 
+    @named
     def __init__(
         self,
         config: Config,

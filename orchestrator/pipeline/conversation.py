@@ -120,8 +120,8 @@ def _by_key(matches: Iterable[Match]) -> dict[str, Match]:
 
 def _asked_now(matches: Sequence[Match]) -> dict[str, Match]:
     """Return the matches that this turn asks for, by key."""
-    best = max((match.score for match in matches), default=0.0)
-    return _by_key(match for match in matches if match.score >= ASKED_NOW * best)
+    best = max((match.probability for match in matches), default=0.0)
+    return _by_key(match for match in matches if match.probability >= ASKED_NOW * best)
 
 
 def _marked(

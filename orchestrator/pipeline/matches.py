@@ -112,7 +112,7 @@ def matches_of(state: State, overlap: Overlap, count: int) -> list[Match]:
         origins = index.origins.get(index.keys[position])
         match = Match(
             tool=index.tools[position],
-            score=state.scores[position],
+            probability=state.scores[position],
             evidence=dict(evidence),
             why=why(evidence, words, notes),
             words=words,

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from orchestrator.common.fields import named
 from orchestrator.errors import InvalidInput
 from orchestrator.index.text import STOP_WORDS, spaced, split_words, terms
 from orchestrator.pipeline.fusion import Merge, Scores, fuse, ranked_by, rrf
@@ -33,6 +34,7 @@ from orchestrator.pipeline.state import State, best_first
 from orchestrator.records.tool import Tool
 
 
+@named
 def preset(name: str) -> Pipeline:
     """Return the pipeline of a preset.
 

@@ -195,7 +195,9 @@ def _earlier(state: State) -> list[Match]:
             score = state.scores.get(position, 0.0)
             matches.append(
                 Match(
-                    tool=index.tools[position], score=score, why="no word in common with the task"
+                    tool=index.tools[position],
+                    probability=score,
+                    why="no word in common with the task",
                 )
             )
     return matches
@@ -273,7 +275,7 @@ def recommend(
     if not matches:
         return ()
     best, *others = matches
-    if others and others[0].score >= WITHIN * best.score:
+    if others and others[0].probability >= WITHIN * best.probability:
         ages = {
             match.tool.labels.get("maturity") or calls(match.tool).maturity for match in matches[:2]
         }

@@ -224,7 +224,7 @@ def _match_json(match: Match) -> dict[str, Any]:
     from pydantic_core import to_jsonable_python
 
     rounded = {
-        "score": round(match.score, 4),
+        "probability": round(match.probability, 4),
         "evidence": {leg: round(own, 4) for leg, own in match.evidence.items()},
     }
     shown: dict[str, Any] = to_jsonable_python(match, exclude={"tool", "words"})

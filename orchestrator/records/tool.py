@@ -254,7 +254,7 @@ class Match:
 
     Attributes:
         tool: The tool.
-        score: The probability that the tool is needed, 0 to 1.
+        probability: The chance that the tool is needed, 0 to 1.
         evidence: The probability by each leg that found the tool (`always`, `explicit`, `keyword`, `semantic`).
             `required` is the probability that the tool is called for a value that another match requires.
         why: The evidence in words, for people.
@@ -272,7 +272,7 @@ class Match:
     """
 
     tool: Tool
-    score: float
+    probability: float = 0.0
     evidence: dict[str, float] = field(default_factory=dict)
     why: str = ""
     words: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -281,7 +281,7 @@ class Match:
     source: str = ""
 
     def __repr__(self) -> str:
-        return f"Match({self.tool.key!r}, {self.score:.2f})"
+        return f"Match({self.tool.key!r}, {self.probability:.2f})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

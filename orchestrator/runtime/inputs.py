@@ -5,20 +5,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.endpoints import address
 from orchestrator.common.tenant import LOCAL
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.index.calibration import Calibration, Fit
 from orchestrator.index.embed import OpenAIEmbedder
 from orchestrator.options import Options, stores_of
-from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest, Turn, turns_of
 from orchestrator.store.sources import Source
 from orchestrator.store.store import Store
-
-_STORES = "a list of folders, URLs, Stores or Sources"
 
 
 def validated_request(
@@ -31,10 +27,6 @@ def validated_request(
     """
     if isinstance(request, str):
         request = RouteRequest(query=request, **settings)
-    elif not isinstance(request, RouteRequest):
-        raise InvalidInput(
-            f"{request!r:.80} cannot be routed: give the task as a text, or a RouteRequest"
-        )
     elif settings:
         raise InvalidInput(
             f"{', '.join(settings)}: not allowed with a RouteRequest; set them in the RouteRequest, or give a text"
@@ -54,10 +46,6 @@ def task_of(decision: Decision | str, tenant: str) -> tuple[str, str]:
     """
     if isinstance(decision, str):
         return decision, tenant or LOCAL
-    if not isinstance(decision, Decision):
-        raise InvalidInput(
-            f"{decision!r:.80} cannot be recorded: give a Decision, or the task's text and its tenant"
-        )
     if tenant and tenant != decision.tenant:
         raise InvalidInput(
             f"tenant={tenant!r}: the Decision belongs to {decision.tenant!r}; leave tenant out"
@@ -107,46 +95,16 @@ def check_models(options: Options) -> None:
         )
 
 
-def check_types(
-    catalogue: object,
-    store: object,
-    stores: object,
-    embedder: object,
-    options: object,
-    calibration: object,
-    pipeline: object,
-) -> None:
-    """Raise InvalidInput for the first argument with a wrong type."""
-    wanted: tuple[tuple[str, object, Any, str], ...] = (
-        (
-            "catalogue",
-            catalogue,
-            Catalogue | str | Path | None,
-            "Catalogue(tools), a file or a folder",
-        ),
-        ("store", store, Store | str | Path | None, "a folder, a URL or a Store"),
-        ("stores", stores, list | tuple, _STORES),
-        ("options", options, Options | None, "Options(...)"),
-        (
-            "calibration",
-            calibration,
-            Calibration | Fit | str | Path | None,
-            "a Fit, or the path of its file",
-        ),
-        ("pipeline", pipeline, Pipeline | str, "the name of a preset, or a Pipeline"),
-        *(
-            ("stores", one, Source | Store | str | Path, _STORES)
-            for one in (stores if isinstance(stores, list | tuple) else ())
-        ),
-    )
-    for name, value, kinds, remedy in wanted:
-        if not isinstance(value, kinds):
-            raise InvalidInput(f"{name} is a {type(value).__name__}: give {remedy}")
-    if embedder is not None:
-        _check_embedder(embedder)
+def check_stores(stores: Sequence[object]) -> None:
+    """Raise InvalidInput for the first item that is not the place of a store."""
+    for store in stores:
+        if not isinstance(store, Source | Store | str | Path):
+            raise InvalidInput(
+                f"stores has a {type(store).__name__}: give a list of folders, URLs, Stores or Sources"
+            )
 
 
-def _check_embedder(embedder: object) -> None:
+def check_embedder(embedder: object) -> None:
     kind = type(embedder).__name__
     if not hasattr(embedder, "embed"):
         raise InvalidInput(

@@ -20,6 +20,6 @@ def servers_to_prewarm(matches: Sequence[Match], most: int) -> tuple[str, ...]:
     """By server: the probability that none of its matches is right."""
     for match in matches:
         if match.tool.kind is Kind.MCP:
-            improbable[match.tool.server] *= 1 - match.score
+            improbable[match.tool.server] *= 1 - match.probability
     ranked = sorted(improbable, key=improbable.__getitem__)
     return tuple(server for server in ranked if 1 - improbable[server] >= _MIN_PROBABILITY)[:most]

@@ -37,7 +37,8 @@ from orchestrator.runtime.engine import RouteEngine
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.inputs import (
-    check_types,
+    check_embedder,
+    check_stores,
     fit_from,
     stores_to_read,
     task_of,
@@ -103,7 +104,9 @@ class Router:
         entries: Mapping[str, str] | None = None,
         models: Callable[[], Any] | None = None,
     ) -> None:
-        check_types(catalogue, store, stores, embedder, options, calibration, pipeline)
+        check_stores(stores)
+        if embedder is not None:
+            check_embedder(embedder)
         options = options or Options()
         sources = [Source.of(place) for place in stores_to_read(catalogue, store, stores, options)]
         if catalogue is not None and servers and not sources:
@@ -153,6 +156,7 @@ class Router:
         """The embedder: the given one, the one of the given Store, or that of the options. It opens on first use."""
         return self.engine.embedding.embedder
 
+    @named
     def restrict_to(self, entries: Mapping[str, str]) -> None:
         """From now on, route only to the MCP tools that these entries of a configuration listed."""
         self.engine.servers = frozenset(entries)

@@ -1,7 +1,7 @@
 """The answer of `search` as a client's model reads it: the best match whole, the others in a line each.
 
-{"matches": [{"tool": "time:convert_time", "description": "...", "input_schema": {...}, "why": "...", "score": 0.8},
-             {"tool": "time:now", "description": "The time now.", "required": {}, "score": 0.21}],
+{"matches": [{"tool": "time:convert_time", "description": "...", "input_schema": {}, "why": "...", "probability": 0.8},
+             {"tool": "time:now", "description": "The time now.", "required": {}, "probability": 0.21}],
  "recommended": ["time:convert_time"], "stage": "gate", "confidence": 0.83, "semantic_ran": false,
  "servers": ["time"], "warnings": []}
 """
@@ -125,7 +125,7 @@ def matches_shown(
             record = {**callable_definition(match.tool), "why": match.why}
         else:
             record = summary(match.tool)
-        record["score"] = round(match.score, 4)
+        record["probability"] = round(match.probability, 4)
         ui = interface(match.tool, offer)
         if ui:
             record["ui"] = ui

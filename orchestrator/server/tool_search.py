@@ -225,7 +225,7 @@ async def _known_tools(
 
 def _fitting(tools: Sequence[Tool]) -> tuple[list[Tool], list[Tool]]:
     """Return the tools whose definitions fit into an answer, shortened if necessary, and the other ones."""
-    matches = [Match(tool=tool, score=1) for tool in tools]
+    matches = [Match(tool=tool, probability=1) for tool in tools]
     fitting, dropped = capacity.fit(matches, _MAX_TOKENS, capacity.definition_tokens)
     return [match.tool for match in fitting], [match.tool for match in dropped]
 

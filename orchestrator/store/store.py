@@ -19,6 +19,7 @@ from platformdirs import user_cache_path
 
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.common.digests import OF_SERVER, digest
+from orchestrator.common.fields import named
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.tenant import SHARED, check_tenant
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
@@ -66,6 +67,7 @@ class Store:
         >>> store.close()
     """
 
+    @named
     def __init__(
         self,
         location: str | Path | None = None,

@@ -61,6 +61,6 @@ def _rows(first: Shown, second: Shown) -> Iterator[dict[str, Any]]:
 def _ranked(decision: Shown) -> dict[str, tuple[int, float]]:
     """Return the rank and the probability of each match, by key."""
     return {
-        match.tool: (rank, match.score)
+        match.tool: (rank, match.probability)
         for rank, match in enumerate(decision.matches[:MOST_SHOWN], 1)
     }

@@ -21,7 +21,7 @@ class ShownMatch(_Plain):
 
     tool: str
     kind: str
-    score: FiniteFloat
+    probability: FiniteFloat
     evidence: dict[str, FiniteFloat] = {}
     why: str = ""
     source: str = ""

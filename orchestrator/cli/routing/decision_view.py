@@ -113,10 +113,9 @@ def _matches(decision: Decision, matches: Sequence[Match], *, in_full: bool, wid
     for match in matches:
         star = "*" if match.tool.key in decision.recommended else ""
         reasons = [one_line(match.why), *(_evidence(match) if in_full else [])]
-        add_rows(
-            rows,
-            [(star, f"{match.score:.2f}", match.tool.key, str(match.tool.kind), lines(*reasons))],
-        )
+        probability = f"{match.probability:.2f}"
+        kind = str(match.tool.kind)
+        add_rows(rows, [(star, probability, match.tool.key, kind, lines(*reasons))])
     return rows
 
 

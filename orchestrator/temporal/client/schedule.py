@@ -17,6 +17,7 @@ from temporalio.client import (
     ScheduleUpdateInput,
 )
 
+from orchestrator.common.fields import named
 from orchestrator.errors import InvalidInput
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import SyncRequest
@@ -28,6 +29,7 @@ JITTER_SHARE = 0.1
 """
 
 
+@named
 async def schedule_sync(
     client: Client,
     tenant: str,
@@ -55,7 +57,7 @@ async def schedule_sync(
 
     Raises:
         UnknownTenant: The tenant is missing or malformed.
-        InvalidInput: The interval is shorter than a second, or `servers` is one text.
+        InvalidInput: The interval is shorter than a second, or an argument has a wrong type.
 
     Examples:
         >>> from datetime import timedelta
@@ -67,8 +69,6 @@ async def schedule_sync(
     """
     if every < timedelta(seconds=1):
         raise InvalidInput(f"every={every!r}: give at least one second")
-    if isinstance(servers, str):
-        raise InvalidInput(f"servers={servers!r}: give a list of server names")
     request = SyncRequest(tenant=tenant, servers=tuple(servers))
     request.validate()
     name = SCHEDULE.format(tenant)

@@ -20,6 +20,7 @@ from orchestrator import telemetry
 from orchestrator.catalogue.export import check_arguments
 from orchestrator.catalogue.tokens import compact, count_tokens, cut, plain_size
 from orchestrator.common.endpoints import address
+from orchestrator.common.fields import named
 from orchestrator.common.json_input import nearly
 from orchestrator.common.keys import key_of, split_key
 from orchestrator.common.redact import LogFilter, Secrets, setting_secrets, url_secrets
@@ -226,6 +227,7 @@ class HttpExecutor(Executor):
         >>> plugin = OrchestratorPlugin(catalogue="examples/tools.jsonl", executors={"stripe:*": billing})
     """
 
+    @named
     def __init__(
         self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float = 60.0
     ) -> None:

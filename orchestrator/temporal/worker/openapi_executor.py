@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from orchestrator.catalogue.openapi import OpenApi, Operation
+from orchestrator.common.fields import named
 from orchestrator.errors import InvalidConfig, UnknownTool
 from orchestrator.mcp.config.launch import Expansion, environment
 from orchestrator.records.call import ToolCall, ToolResult
@@ -36,6 +37,7 @@ class OpenApiExecutor(HttpExecutor):
         >>> executors = {"shop:*": OpenApiExecutor(api)}
     """
 
+    @named
     def __init__(
         self,
         document: Mapping[str, Any] | str | Path,

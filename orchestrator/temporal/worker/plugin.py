@@ -4,6 +4,7 @@ client = await Client.connect("localhost:7233", plugins=[OrchestratorPlugin(cata
 worker = Worker(client, task_queue="mine", workflows=[MyWorkflow])
 """
 
+import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from orchestrator.activities.activities import Activities
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import check_known
-from orchestrator.errors import InvalidConfig, ToolrouteError
+from orchestrator.errors import InvalidConfig, InvalidInput, ToolrouteError
 from orchestrator.records.run import Approval, RunRequest
 from orchestrator.records.tool import Kind
 from orchestrator.temporal.worker.executors import Registered
@@ -132,6 +133,8 @@ class OrchestratorPlugin(SimplePlugin):
         ):
             # A client may name a file that exists only on its workers.
             catalogue = _catalogue_of(catalogue)
+        if catalogue is not None and not isinstance(catalogue, str | Path):
+            _require_catalogue(catalogue)
         has_store = catalogue is None or store is not None or bool(stores)
         if catalogue is not None and not isinstance(catalogue, str | Path):
             has_store = has_store or (mcp_servers is not None and not _has_mcp_tools(catalogue))
@@ -283,6 +286,15 @@ def _catalogue_of(path: str | Path) -> "Catalogue":
     return Catalogue.read(path)
 
 
+def _require_catalogue(catalogue: object) -> None:
+    from orchestrator.catalogue.catalogue import Catalogue
+
+    if not isinstance(catalogue, Catalogue):
+        raise InvalidInput(
+            f"catalogue={catalogue!r:.80}: give a Catalogue, e.g. Catalogue.of(function), or the path of a file"
+        )
+
+
 def _has_mcp_tools(catalogue: "Catalogue") -> bool:
     return any(tool.kind is Kind.MCP for tool in catalogue)
 
@@ -299,7 +311,22 @@ def _executors_for(
         servers = [f"{server}:*" for server in catalogue.places]
         check_known("executors", given, [*catalogue.positions, *servers, *Kind])
     functions = {tool.key: tool.function for tool in catalogue if tool.function}
+    for key, function in functions.items():
+        if key not in given:
+            _require_no_context(key, function)
     return {**functions, **given}
+
+
+def _require_no_context(key: str, function: Callable[..., Any]) -> None:
+    """Raise InvalidConfig for a function with a parameter that only an agent framework can fill."""
+    from orchestrator.catalogue.context_parameters import context_parameters
+
+    for parameter in context_parameters(inspect.signature(function, eval_str=True)).values():
+        if parameter.default is not None:
+            raise InvalidConfig(
+                f"function {key!r}: only its agent framework fills {parameter.name!r}, and a worker has none: give a "
+                "method of an object that has the value, or another function in executors"
+            )
 
 
 def _with_workflows(existing: Sequence[type] | None) -> Sequence[type]:

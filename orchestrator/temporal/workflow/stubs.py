@@ -70,13 +70,11 @@ class ActivityStubs:
 
     def __post_init__(self) -> None:
         # Temporal refuses a wrong name with a TypeError, and the workflow would then hang.
-        for options in (
-            self.route_options,
-            self.semantic_options,
-            self.plan_options,
-            self.call_options,
-        ):
-            check_settings(options or {}, Config.__annotations__)
+        for name in ("route_options", "semantic_options", "plan_options", "call_options"):
+            options = getattr(self, name) or {}
+            if not isinstance(options, Mapping):
+                raise InvalidInput(f"{name}={options!r:.80}: give a mapping of activity options")
+            check_settings(options, Config.__annotations__)
         plan_options = self.plan_options or Config()
         self._route: Config = {**DEFAULT, **(self.route_options or {})}
         self._semantic = self.semantic_options or Config()

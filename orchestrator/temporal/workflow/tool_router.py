@@ -66,6 +66,7 @@ class ToolRouter(ActivityStubs):
         request: RunRequest | str,
         *,
         approve: Approve | str | None = None,
+        approval_timeout_s: float | None = None,
         stream: WorkflowStream | None = None,
         **options: Unpack[Config],
     ) -> RunResult:
@@ -79,6 +80,7 @@ class ToolRouter(ActivityStubs):
         Args:
             request: The task as a text, or a RunRequest.
             approve: The policy that decides which steps wait for a person. Default: as in the RunRequest.
+            approval_timeout_s: Seconds that a step waits for approval. Default: as in the RunRequest.
             stream: A stream that your workflow made in its `@workflow.init`. It gets each change of the run's progress,
                 under the topic `toolroute.progress`.
             options: Activity options of the tool calls.
@@ -91,6 +93,8 @@ class ToolRouter(ActivityStubs):
         if approve is not None:
             # which the record makes it
             request = replace(request, approve=cast("Approve", approve))
+        if approval_timeout_s is not None:
+            request = replace(request, approval_timeout_s=approval_timeout_s)
         request.validate()
         run = self._runs[asyncio.get_running_loop()] = Run(request, self, {**self._call, **options})
         async with _shown(run, request.tenant or self.tenant, stream):

@@ -1,0 +1,104 @@
+"""Checks of arguments against the annotations of their parameters, so that an error names the parameter.
+
+    def route(self, request: RouteRequest | str, *, limit: int | None = None): ...
+
+`route(5)` then raises InvalidInput("request=5: give a RouteRequest or a text"). Only the outermost type is checked: the
+items of a list are the business of the code that reads them.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from orchestrator.errors import InvalidInput
+
+_MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_BY_NAME = (*_MANY, inspect.Parameter.KEYWORD_ONLY)
+_WORDS: dict[Any, str] = {
+    str: "a text",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    Path: "a path",
+    Mapping: "a mapping",
+    Iterable: "a list",
+    Callable: "a function",
+}
+
+
+class ArgumentTypes:
+    """The types that a function's parameters allow. Annotations that only a type checker can read allow everything."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        parameters = inspect.signature(function).parameters.values()
+        self._by_position = [own.name for own in parameters if own.kind not in _BY_NAME]
+        self._allowed = {parameter.name: _allowed_by(parameter) for parameter in parameters}
+
+    def check(self, positional: Iterable[Any], by_name: Mapping[str, Any]) -> None:
+        """Raise InvalidInput for the first argument with a type that its parameter does not allow."""
+        # Further arguments are those of a `*parameter`, which checks them itself.
+        named = zip(self._by_position, positional, strict=False)
+        for name, value in [*named, *by_name.items()]:
+            allowed = self._allowed.get(name, frozenset())
+            if allowed and not any(_fits(value, kind) for kind in allowed):
+                raise InvalidInput(f"{name}={value!r:.80}: give {_in_words(allowed)}")
+
+
+def _allowed_by(parameter: inspect.Parameter) -> frozenset[Any]:
+    """Return the allowed types. Empty: all."""
+    annotation = parameter.annotation
+    if parameter.kind in _MANY or annotation is parameter.empty:
+        return frozenset()
+    if isinstance(annotation, str):  # It names a class that is not imported at run time.
+        return frozenset()
+    kinds = frozenset(_kinds(annotation))
+    return frozenset() if Any in kinds else kinds
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """Yield the classes of an annotation. Any: there is no class for a part of it."""
+    origin = get_origin(annotation)
+    if annotation is None:
+        yield NoneType
+    elif origin in (Union, UnionType):
+        for part in get_args(annotation):
+            yield from _kinds(part)
+    elif origin is Annotated:
+        yield from _kinds(get_args(annotation)[0])
+    elif origin is Literal:
+        yield from {type(value) for value in get_args(annotation)}
+    else:
+        kind = annotation if origin is None else origin
+        is_checkable = isinstance(kind, type) and not getattr(kind, "_is_protocol", False)
+        yield _general(kind) if is_checkable else Any
+
+
+def _general(kind: type) -> Any:
+    """Return the most general class: a list is as good as a tuple, and a whole number as good as a number."""
+    if issubclass(kind, Mapping):
+        return Mapping
+    if kind in (Collection, Iterable, Sequence, list, tuple, set, frozenset):
+        return Iterable
+    return kind
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if kind is Iterable:
+        return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    if kind is float:
+        return isinstance(value, int | float)
+    return isinstance(value, kind)
+
+
+def _in_words(kinds: Iterable[Any]) -> str:
+    words = sorted(_word(kind) for kind in kinds if kind is not NoneType)
+    *others, last = words or ["None"]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _word(kind: Any) -> str:
+    name = kind.__name__
+    article = "an" if name[0] in "AEIOU" else "a"
+    return _WORDS.get(kind, f"{article} {name}")

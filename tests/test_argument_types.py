@@ -1,0 +1,68 @@
+"""An argument of a wrong type: the error names the parameter and says what to give."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from orchestrator import (
+    Catalogue,
+    Connections,
+    HttpExecutor,
+    InvalidInput,
+    Models,
+    OpenApiExecutor,
+    OrchestratorPlugin,
+    Router,
+    Store,
+    ToolRouter,
+    UnknownSetting,
+    preset,
+    schedule_sync,
+)
+from tests.catalogues import sample
+from tests.decisions import decision
+
+ROUTER = Router(sample())
+DECISION = decision("refund the charge")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Router(5), "catalogue=5: give a Catalogue, a path or a text"),
+        (lambda: Router(sample(), capabilities=5), "capabilities=5: give a list"),
+        (lambda: Router(sample(), servers="stripe"), "servers='stripe': give a list"),
+        (lambda: Router(sample(), options={"gate": 1}), "options={'gate': 1}: give an Options"),
+        (lambda: ROUTER.route("refund", limit="ten"), "limit='ten': give a whole number"),
+        (lambda: ROUTER.route("refund", filters=["kind"]), r"filters=\['kind'\]: give a mapping"),
+        (lambda: ROUTER.route("refund", conversation="hello"), "conversation='hello': give a list"),
+        (lambda: ROUTER.record(DECISION, used=[], actor=5), "actor=5: give a text"),
+        (lambda: ROUTER.record(DECISION, used=[], ok="yes"), "ok='yes': give True or False"),
+        (lambda: ROUTER.restrict_to(["stripe"]), r"entries=\['stripe'\]: give a mapping"),
+        (lambda: ToolRouter().call(DECISION, "a:b", ["x"]), r"arguments=\['x'\]: give a mapping"),
+        (lambda: ToolRouter().run("refund", approval_timeout_s="soon"), "approval_timeout_s='soon': give a number"),
+        (lambda: ToolRouter(route_options=3.5), "route_options=3.5: give a mapping of activity options"),
+        (lambda: OrchestratorPlugin(catalogue=[5]), r"catalogue=\[5\]: give a Catalogue"),
+        (lambda: OrchestratorPlugin(catalogue="t.jsonl", executors=[len]), "executors=.*: give a mapping"),
+        (lambda: OrchestratorPlugin(warm="two"), "warm='two': give a whole number"),
+        (lambda: Catalogue(5), "tools=5: give a list, a path or a text"),
+        (lambda: Catalogue.read(None), "path=None: give a path or a text"),
+        (lambda: Catalogue.from_openapi(3.5), "document=3.5: give a mapping, a path or a text"),
+        (lambda: OpenApiExecutor(["x"]), r"document=\['x'\]: give a mapping, a path or a text"),
+        (lambda: HttpExecutor(None), "url=None: give a text"),
+        (lambda: Models("gpt-5"), "options='gpt-5': give an Options"),
+        (lambda: Store(5, embedder=len), "location=5: give a path or a text"),
+        (lambda: Connections(None), "config=None: give a McpConfig, a mapping, a path or a text"),
+        (lambda: preset(5), "name=5: give a text"),
+        (lambda: schedule_sync("localhost", "org:a"), "client='localhost': give a Client"),
+    ],
+)
+def test_a_wrong_type_names_its_parameter(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        call()
+
+
+def test_a_misspelt_interval_names_the_right_one() -> None:
+    with pytest.raises(UnknownSetting, match="unknown setting 'evry'; did you mean 'every'"):
+        schedule_sync(None, "org:a", evry=3)  # type: ignore[arg-type, call-arg]
