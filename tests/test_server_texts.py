@@ -47,7 +47,7 @@ def test_an_error_that_acts_on_its_reader_goes_to_the_log(caplog: pytest.LogCapt
     ],
 )
 def test_an_order_in_an_offer_is_left_out(offer: Offer) -> None:
-    match = Match(tool=tool("math:add", "Add numbers"), score=1)
+    match = Match(tool=tool("math:add", "Add numbers"), probability=1)
     [answer] = matches_shown([match], {"math": offer}, {"math"}, first_complete=True)
     unmarked = str(answer).replace(f"instructions to the model: '{ORDER[:-1]}'", "")
     assert "revious" not in unmarked
