@@ -61,9 +61,8 @@ async def main(
     tenant: str = "org:acme", task: str = 'Look up the record of customer name "Ada"'
 ) -> None:
     tools = OrchestratorPlugin(catalogue=Catalogue.of(*FUNCTIONS), nexus=["org:acme"])
-    no_tools = OrchestratorPlugin(
-        register=False
-    )  # It lets toolroute's modules through the sandbox of workflows.
+    # It lets toolroute's modules through the sandbox of workflows.
+    no_tools = OrchestratorPlugin(register=False)
     async with dev_server() as address:
         owner = await Client.connect(address, plugins=[tools])
         desk = await Client.connect(

@@ -48,9 +48,14 @@ class User:
         process = await self.start(*arguments, stdin=terminal, stderr=terminal)
         os.close(terminal)
         answering = asyncio.create_task(asyncio.to_thread(_answer, ours, answers))
-        out, _ = await asyncio.wait_for(process.communicate(), 150)
-        err = await answering
-        os.close(ours)
+        try:
+            out, _ = await asyncio.wait_for(process.communicate(), 150)
+        except TimeoutError:
+            process.kill()
+            pytest.fail(f"the command did not end; its terminal shows:\n{await answering}")
+        finally:
+            err = await answering
+            os.close(ours)
         assert process.returncode is not None
         return process.returncode, out.decode(), err
 

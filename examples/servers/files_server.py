@@ -372,9 +372,8 @@ def build_server(root: Path) -> MCPServer:
         ((files.write_file, files.delete_path), SETS),
     ):
         for tool in tools:
-            text_only = (
-                False if tool.__annotations__["return"] is str else None
-            )  # else each text would go out twice
+            # Else each text would go out twice.
+            text_only = False if tool.__annotations__["return"] is str else None
             server.add_tool(_anticipated(tool), annotations=hints, structured_output=text_only)
     return server
 

@@ -231,10 +231,8 @@ def _nearest(
 ) -> NDArray[np.int64]:
     """Return the NEAREST tasks, nearest first. With actors, their tasks are taken in turn."""
     near_cosines = cosines[near]
-    for most in (
-        _LOOKED,
-        len(near),
-    ):  # A third of all tasks are somewhat alike: sorting these would take longest.
+    # A third of all tasks are somewhat alike: sorting these would take longest.
+    for most in (_LOOKED, len(near)):
         first = near if most >= len(near) else near[np.argpartition(-near_cosines, most)[:most]]
         first = first[np.argsort(-cosines[first], kind="stable")]
         if actors is None:

@@ -128,9 +128,8 @@ def load(
             index.documents.saved = partial(
                 _unpacked, arrays["documents"].tobytes(), catalogue.tools, reading
             )
-    except (
-        Exception
-    ):  # The file may have any content, and zip and NumPy raise many kinds of errors.
+    except Exception:
+        # The file may have any content, and zip and NumPy raise many kinds of errors.
         return None
     return Stored(
         catalogue=catalogue, vectors=vectors, version=head["version"], unlisted=unlisted

@@ -197,9 +197,8 @@ class Approver:
             return True
         if shown.key not in allowed:
             return False
-        live = current().shown(
-            await self._gateway.servers(who.tenant).listed_now(tool)
-        )  # It may have been changed back.
+        # It may have been changed back.
+        live = current().shown(await self._gateway.servers(who.tenant).listed_now(tool))
         return not needs_approval(live, policy, mark=mark(live, entry), allowed=marks)
 
     async def _keep(self, who: Conversation, tool: Tool, entry: str, choice: str) -> None:

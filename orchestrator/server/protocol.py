@@ -282,10 +282,8 @@ class ToolHandlers:
         )
         try:
             return await call()
-        except (
-            Unauthorised,
-            ServerUnavailable,
-        ):  # ServerUnavailable: the server could not even be listed.
+        except (Unauthorised, ServerUnavailable):
+            # ServerUnavailable: the server could not even be listed.
             if not await has_signed_in(self._gateway, who.tenant, context, params, key):
                 raise
         return await call()

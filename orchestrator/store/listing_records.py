@@ -45,9 +45,8 @@ def failed(points: Points, tenant: str, entries: Entries | None) -> dict[str, st
     """
     results = failures(points, tenant)
     reasons: dict[str, str] = {}
-    for name in sorted(
-        results, key=lambda name: results[name][1]
-    ):  # The last result of a server counts.
+    # The last result of a server counts.
+    for name in sorted(results, key=lambda name: results[name][1]):
         server = server_of(name)
         entry = entry_of(name)
         if entries is None or not entry or entries.get(server) == entry:

@@ -62,6 +62,8 @@ class RunReporter:
         self._asks = asks
         self._status: dict[str, StepStatus] = {}
         self._noted_retries: set[tuple[str, str]] = set()
+        self._answered_steps: set[tuple[str, str]] = set()
+        """The steps that the person answered, each with the digest of its call."""
 
     async def until_cancelled(self) -> None:
         """Report the run from its beginning."""
@@ -103,21 +105,19 @@ class RunReporter:
         """Report the changes of the steps until the run ends or its worker goes."""
         try:
             async for change in self._client.follow(self.handle.id):
-                changed = self.report(change.steps)
-                if self._asks and StepStatus.NEEDS_APPROVAL in changed.values():
+                self.report(change.steps)
+                waits = any(step.status is StepStatus.NEEDS_APPROVAL for step in change.steps)
+                if self._asks and waits:
                     await self._ask_for_waiting_steps()
         except (InvalidInput, Unavailable):
             return
 
-    def report(self, steps: Iterable[StepProgress | StepOutcome]) -> dict[str, StepStatus]:
-        """Write the steps whose status changed since the last report, and return their status by id."""
-        changed = {}
+    def report(self, steps: Iterable[StepProgress | StepOutcome]) -> None:
+        """Write the steps whose status changed since the last report."""
         for step in steps:
             if self._status.get(step.step, StepStatus.PENDING) != step.status:
                 self._status[step.step] = step.status
-                changed[step.step] = step.status
                 note(f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}")
-        return changed
 
     async def report_end(self) -> None:
         """Write how each step ended."""
@@ -153,9 +153,12 @@ class RunReporter:
 
     async def _ask_for_waiting_steps(self) -> None:
         """Ask for each step that waits. A change that is followed has no arguments, so they are asked for here."""
-        progress = await self._client.progress(self.handle.id)
-        for step in progress.steps if progress else ():
-            if step.status is StepStatus.NEEDS_APPROVAL and step.digest:
+        # A busy worker may not answer in time. The question must still be asked, or the run waits for ever.
+        while (progress := await self._client.progress(self.handle.id)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_EVERY_S)
+        for step in progress.steps:
+            waits = step.status is StepStatus.NEEDS_APPROVAL and bool(step.digest)
+            if waits and (step.step, step.digest) not in self._answered_steps:
                 await self._ask(step)
 
     async def _ask(self, step: StepProgress) -> None:
@@ -172,6 +175,7 @@ class RunReporter:
         except (InvalidInput, Unavailable) as error:  # The step has waited too long for this word.
             note(str(error))
         else:
+            self._answered_steps.add((step.step, step.digest))
             about = of_step(self.handle.id, step.tool, step.digest, allowed=allowed)
             audited("approval", self._client.tenant, **about)
 

@@ -277,8 +277,13 @@ async def _follow(reporter: RunReporter) -> RunResult:
 
     handle = reporter.handle
     reporting = asyncio.create_task(reporter.until_cancelled())
+    ending = asyncio.create_task(handle.result())
     try:
-        result = await handle.result()
+        await asyncio.wait((ending, reporting), return_when=asyncio.FIRST_COMPLETED)
+        if not ending.done():
+            # The reporter ends before the run only by an error. Nobody would be asked any more.
+            await reporting
+        result = await ending
     except WorkflowFailureError as failure:
         failed = failed_result(failure)
         if failed is None:
@@ -291,8 +296,9 @@ async def _follow(reporter: RunReporter) -> RunResult:
             await _stop(reporter)
         raise
     finally:
+        ending.cancel()
         reporting.cancel()
-        await asyncio.gather(reporting, return_exceptions=True)
+        await asyncio.gather(ending, reporting, return_exceptions=True)
     reporter.report(result.steps)
     return result
 

@@ -146,12 +146,8 @@ class RunClient:
             found: RunResult = await handle.result(rpc_timeout=SOON)
         except WorkflowFailureError as error:
             return failed_result(error)
-        except (
-            RPCError,
-            ValueError,
-            TypeError,
-            RuntimeError,
-        ):  # The server lost it, or a codec hides it.
+        except (RPCError, ValueError, TypeError, RuntimeError):
+            # The server lost it, or a codec hides it.
             return None
         return found
 
@@ -173,6 +169,10 @@ class RunClient:
         except (WorkflowUpdateFailedError, WorkflowQueryFailedError):
             raise InvalidInput(
                 f"run {run_id} cannot be followed: its workflow has no stream; use `toolroute runs show`"
+            ) from None
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            raise Unavailable(
+                f"run {run_id} can no longer be followed: no worker answers"
             ) from None
         except RPCError as error:
             raise Unavailable(f"run {run_id} can no longer be followed: {error.message}") from None
@@ -262,12 +262,8 @@ async def _memo(found: WorkflowExecution) -> RunMemo | None:
     """Return a run's memo. None if no worker has started the run yet."""
     try:
         memo: RunMemo | None = await found.memo_value(names.RUN, None, type_hint=RunMemo)
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ):  # Another program's memo, or one with a codec.
+    except (LookupError, TypeError, ValueError, RuntimeError):
+        # Another program's memo, or one with a codec.
         return None
     return memo
 
