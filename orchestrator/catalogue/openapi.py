@@ -19,10 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from referencing import Registry
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012
-
 from orchestrator.common.json_input import read_json, reading
 from orchestrator.common.regular import read_text
 from orchestrator.errors import InvalidCatalogue
@@ -82,6 +78,10 @@ class OpenApi:
             raise InvalidCatalogue(
                 'no OpenAPI description: it needs "openapi" or "swagger", and "paths"'
             )
+        # Imported here, because every catalogue file passes this module, and few are such descriptions.
+        from referencing import Registry
+        from referencing.jsonschema import DRAFT202012
+
         registry: Registry[Any] = Registry().with_resource(
             "", DRAFT202012.create_resource(self.document)
         )
@@ -205,6 +205,8 @@ class OpenApi:
 
     def _resolved(self, value: Any) -> Any:
         """Return a value with its own reference followed. References to other documents are not followed."""
+        from referencing.exceptions import Unresolvable
+
         for _ in range(_MAX_REFERENCES):
             if not isinstance(value, Mapping) or not isinstance(value.get("$ref"), str):
                 return value

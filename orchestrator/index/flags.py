@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.index.text import STOP_WORDS, spaced
-from orchestrator.records.tool import Tool, altered
+from orchestrator.records.tool import Tool, altered, remember_suspicions
 
 VOUCHED = "reviewed"
 """The label with the value `yes` that marks a tool as read by a person."""
@@ -103,6 +103,14 @@ def suspects(tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
 
 def suspicions(tool: Tool) -> tuple[str, ...]:
     """Return the reasons why a tool is flagged. Empty for most tools, and for a reviewed tool."""
+    reasons = tool.suspicions
+    if reasons is None:
+        reasons = _suspicions(tool)
+        remember_suspicions(tool, reasons)
+    return reasons
+
+
+def _suspicions(tool: Tool) -> tuple[str, ...]:
     if why := tool.labels.get(QUARANTINED):
         return (
             f"changed since it was accepted: {why}",
@@ -201,7 +209,8 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
     if order := _ORDERS.search(_QUOTED.sub(_without_words, plain)):
         yield f"instructions to the model: {_quoted(order.group())}"
     for sentence in _sentences(plain):
-        if address := _TO_ADDRESS.search(sentence):
+        has_address = "@" in sentence or "://" in sentence
+        if has_address and (address := _TO_ADDRESS.search(sentence)):
             yield f"sends data to an address: {_quoted(address.group())}"
             return
         gives = {verb.lower() for verb in _GIVES.findall(sentence)}

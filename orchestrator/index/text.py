@@ -270,6 +270,7 @@ def _value_texts(shape: dict[str, Any]) -> list[str]:
 _BREAKS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-./:{}]+")
 
 
+@lru_cache(maxsize=20_000)
 def spaced(identifier: str) -> str:
     """Return an identifier as words: `getUser_profile-v2` is "get User profile v2"."""
     return " ".join(_BREAKS.sub(" ", identifier).split())

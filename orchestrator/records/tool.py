@@ -84,7 +84,7 @@ class _Local:
     It is no field, so no history, hash, JSON or comparison contains it.
     """
 
-    __slots__ = ("_function",)
+    __slots__ = ("_function", "_suspicions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +146,11 @@ class Tool(_Local):
         """The function behind a tool of this process. It checks its arguments and takes them by name."""
         return getattr(self, "_function", None)
 
+    @property
+    def suspicions(self) -> tuple[str, ...] | None:
+        """The reasons why its texts are flagged. None: nobody has read this object yet (`index.flags.suspicions`)."""
+        return getattr(self, "_suspicions", None)
+
     def has_replaced(self, key: str) -> bool:
         """Return True if this tool states that it replaces the tool with this key."""
         return any(relation.replaces and relation.to == key for relation in self.relations)
@@ -183,6 +188,11 @@ def running(tool: Tool, function: Callable[..., Any] | None) -> Tool:
     """Return the tool with the function that carries out its calls in this process."""
     object.__setattr__(tool, "_function", function)
     return tool
+
+
+def remember_suspicions(tool: Tool, reasons: tuple[str, ...]) -> None:
+    """Keep the reasons, because an import, a search and a warning ask for them, and reading takes .2 ms."""
+    object.__setattr__(tool, "_suspicions", reasons)
 
 
 def altered(tool: Tool, **fields: Any) -> Tool:

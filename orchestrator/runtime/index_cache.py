@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig, StoreUnavailable, Unauthorised
 from orchestrator.index.always import Capability
 from orchestrator.index.index import Index
+from orchestrator.records.tool import Tool, remember_suspicions
 from orchestrator.runtime import index_file
 from orchestrator.runtime.with_catalogue import StoreWithCatalogue
 from orchestrator.store.sources import Sources
@@ -69,13 +70,22 @@ class IndexCache:
         store: Store | Sources | StoreWithCatalogue | None,
         capabilities: Sequence[Capability],
         most: int,
+        checked: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
-        self._catalogue, self._store, self._capabilities, self._most = (
-            catalogue,
-            store,
-            capabilities,
-            most,
-        )
+        """Make an empty cache.
+
+        Args:
+            catalogue: The tools of all tenants, without a store.
+            store: The store with each tenant's tools.
+            capabilities: The always-available capabilities.
+            most: The number of tenants.
+            checked: The suspicions of tools that this process has just checked, by hash.
+        """
+        self._catalogue = catalogue
+        self._store = store
+        self._capabilities = capabilities
+        self._most = most
+        self._checked = checked or {}
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
         # A task, with its start time, belongs to its event loop. Threads with their own loops load separately.
         self._asking: dict[_Key, tuple[asyncio.Task[Answer], float]] = {}
@@ -201,6 +211,9 @@ class IndexCache:
         return _Kept(self._built(stored, known.index if known else None).counted(), stored)
 
     def _built(self, stored: Stored, before: Index | None = None) -> Index:
+        for tool in stored.tools if self._checked else ():
+            if tool.hash in self._checked:
+                remember_suspicions(tool, self._checked[tool.hash])
         return Index(
             stored.catalogue,
             self._capabilities,
@@ -224,16 +237,18 @@ class IndexCache:
         return _Kept(index, stored, on_disk=True)
 
 
-def save_index(store: Store, tenant: str) -> None:
+def save_index(store: Store, tenant: str, written: Iterable[Tool] = ()) -> None:
     """Store the Index of a tenant with many tools after a write, so that no later process has to build it.
 
     Args:
         store: The store.
         tenant: The tenant.
+        written: The tools that were just written, whose texts need not be checked again.
     """
     if sum(store.servers(tenant).values()) < KEPT_FROM:
         return
-    kept = IndexCache(None, store, (), 1).read(tenant)
+    checked = {tool.hash: tool.suspicions for tool in written if tool.suspicions is not None}
+    kept = IndexCache(None, store, (), 1, checked).read(tenant)
     if kept.stored is not None and not kept.on_disk:
         _save(store, tenant, kept.stored, kept.index)
 

@@ -4,7 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from orchestrator.errors import FAULTS, InvalidInput
@@ -33,7 +33,11 @@ def tool_id(tenant: str, key: str, digest: str) -> str:
 
 def tool_payload(tool: Tool) -> dict[str, Any]:
     # The tool is stored as text. Qdrant would index and rewrite a nested object, and the hash would no longer fit.
-    text = json.dumps(asdict(tool), ensure_ascii=False)
+    # `asdict` of the whole tool would copy its schema, part by part.
+    record = {field.name: getattr(tool, field.name) for field in fields(tool)}
+    record["annotations"] = asdict(tool.annotations)
+    record["relations"] = [asdict(relation) for relation in tool.relations]
+    text = json.dumps(record, ensure_ascii=False)
     return {"key": tool.key, "written": int(time.time()), "tool": text}
 
 

@@ -1,7 +1,7 @@
 """`toolroute route`: the few tools that fit a task."""
 
 from dataclasses import asdict
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -11,10 +11,12 @@ from orchestrator.cli.shared.output import echo_json, echo_text, warn
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
-from orchestrator.records.completion import Choice
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Stage
+
+if TYPE_CHECKING:
+    from orchestrator.records.completion import Choice
 
 OUTPUTS = ("table", "json", "markdown", *get_args(Provider))
 NO_MATCH = 3
@@ -50,7 +52,7 @@ async def route(workspace: Workspace, request: RouteRequest, options: Options, o
     return exit_code(decision, output)
 
 
-async def _choice(options: Options, decision: Decision, request: RouteRequest) -> Choice:
+async def _choice(options: Options, decision: Decision, request: RouteRequest) -> "Choice":
     """Ask the model whether to answer, call one tool, or plan."""
     from orchestrator.llm.client import Models
     from orchestrator.llm.plan import choose
@@ -59,7 +61,7 @@ async def _choice(options: Options, decision: Decision, request: RouteRequest) -
         return await choose(models, decision, conversation=request.conversation)
 
 
-def _print(decision: Decision, choice: Choice | None, output: str) -> None:
+def _print(decision: Decision, choice: "Choice | None", output: str) -> None:
     if output == "json":
         content = decision.to_json(definitions=False)
         echo_json({**content, "choice": asdict(choice)} if choice else content)

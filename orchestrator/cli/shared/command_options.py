@@ -22,7 +22,6 @@ from orchestrator.errors import InvalidInput
 from orchestrator.mcp.config.locate import FILE_NAMES
 from orchestrator.options import Options, options_over
 from orchestrator.records.request import RouteRequest, Turn
-from orchestrator.records.run import RunRequest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -260,15 +259,28 @@ _TASK = [
         callback=_turns,
     ),
 ]
-_PLAN = [
-    derived(
-        RunRequest,
-        "arguments",
-        "An argument for the tools of all steps. s1.NAME is for step s1.",
-        "--arg",
-    ),
-    derived(RunRequest, "min_confidence", "Plan no step if the confidence is lower."),
-]
+
+
+def _plan() -> list[Callable[[Any], Any]]:
+    from orchestrator.records.run import RunRequest
+
+    return [
+        derived(
+            RunRequest,
+            "arguments",
+            "An argument for the tools of all steps. s1.NAME is for step s1.",
+            "--arg",
+        ),
+        derived(RunRequest, "min_confidence", "Plan no step if the confidence is lower."),
+    ]
+
+
+def _approve() -> list[Callable[[Any], Any]]:
+    from orchestrator.records.run import RunRequest
+
+    return [derived(RunRequest, "approve", _APPROVE)]
+
+
 _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     "catalogue": [option("--catalogue", metavar="FILE|FOLDER", type=TOOLS, help=_CATALOGUE)],
     "config": [
@@ -301,9 +313,6 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
         ),
         derived(RouteRequest, "token_cap", "Maximum number of tokens of the matches' definitions."),
     ],
-    "plan": _PLAN,
-    "run": [*_TASK, *_PLAN],
-    "approve": [derived(RunRequest, "approve", _APPROVE)],
     "temporal server": _SERVER,
     "temporal": [*_SERVER, option("--dev", is_flag=True, help=_DEV)],
     "model": [derived(Options, "model", _MODEL)],
@@ -326,6 +335,16 @@ _OPTIONS: dict[str, list[Callable[[Any], Any]]] = {
     ],
     "output": [option("-o", "--output", type=click.Choice(["table", "json"]), default="table")],
 }
+_OPTIONS_OF_RUNS: dict[str, Callable[[], list[Callable[[Any], Any]]]] = {
+    "plan": _plan,
+    "run": lambda: [*_TASK, *_plan()],
+    "approve": _approve,
+}
+"""These load the records of runs, which other commands do not need."""
+
+
+def _options_of(group: str) -> list[Callable[[Any], Any]]:
+    return _OPTIONS_OF_RUNS[group]() if group in _OPTIONS_OF_RUNS else _OPTIONS[group]
 
 
 def taking(*groups: str) -> Callable[[Command], Command]:
@@ -342,7 +361,7 @@ def taking(*groups: str) -> Callable[[Command], Command]:
             return asyncio.run(_until_signalled(answer)) if iscoroutine(answer) else answer
 
         for group in reversed(groups):
-            for add in reversed(_OPTIONS[group]):
+            for add in reversed(_options_of(group)):
                 command = add(command)
         return command  # type: ignore[return-value]
 
@@ -358,11 +377,19 @@ def _arguments(groups: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
     if {"model", "calibration", "temporal server", "temporal"}.intersection(groups):
         arguments["options"] = _settings(**_moved(values, _names(Options)))
     if {"run", "request"}.intersection(groups):
-        record: Any = RunRequest if "run" in groups else RouteRequest
+        record = _request_of(groups)
         request = record(tenant=arguments["workspace"].tenant, **_moved(values, _names(record)))
         request.validate()
         arguments["request"] = request
     return arguments
+
+
+def _request_of(groups: Iterable[str]) -> Any:
+    if "run" not in groups:
+        return RouteRequest
+    from orchestrator.records.run import RunRequest
+
+    return RunRequest
 
 
 def _names(record: Any) -> list[str]:

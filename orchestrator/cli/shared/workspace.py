@@ -254,7 +254,7 @@ def store_tools(store: "Store", tenant: str, tools: "Catalogue") -> "dict[str, C
 
     with progress("storing tools") as show:
         changes = store.replace_servers(tenant, by_server, show)
-    save_index(store, tenant)
+    save_index(store, tenant, tools)
     return changes
 
 
