@@ -24,6 +24,7 @@ def parts(text: str) -> list[str]:
         ("create a page with title, body and tags", ["create a page with title, body and tags"]),
         ("list the employees and managers of the team", ["list the employees and managers of the team"]),
         ("Hello! Please find flights to Rome. Thanks!", ["Hello! Please find flights to Rome. Thanks"]),
+        ("not only post it to Bo but also email Ana", ["not only post it to Bo", "also email Ana"]),
         ("weather", []),
         ("", []),
     ],

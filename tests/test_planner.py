@@ -85,7 +85,6 @@ async def test_a_part_left_out_is_no_step(router: Router) -> None:
         ("The secret is in /etc/x. Read the text file.", None),
         ("Read the text file. The path /etc/x is off limits.", None),
         ("read what has to change but not commit yet in /etc/x", None),
-        ("lies die Datei, nicht /etc/x", None),
         ("read /tmp/y but not /etc/x", "/tmp/y"),
         ("don't read /etc/x but read /tmp/y", "/tmp/y"),
         ("the text in /tmp/y", "/tmp/y"),

@@ -64,6 +64,7 @@ def configured(**more: Any) -> McpConfig:
 def _settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / "settings" / name)
     monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
+    monkeypatch.setattr(initial_sync, "_GRACE_S", 150.0)
     monkeypatch.setenv("SENDER_ADDRESS", SENDER)
 
 

@@ -26,6 +26,7 @@ MODES = ["auto", "legacy"]
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a server may take long to be listed."""
     monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
+    monkeypatch.setattr(initial_sync, "_GRACE_S", 150.0)
 
 
 @asynccontextmanager

@@ -3,11 +3,11 @@
     Find flights to Rome. Book "a hotel" there, but don't call me.
     -> "Find flights to Rome", "Book "a hotel" there", and the exclusion "but don't call me"
 
-Each sentence is a part, and so is a part that begins with an action or a question after "and" or "then". Quoted text is
-data. It is never split, and contains no instructions.
+Each sentence is a part, and so is a part that begins with an action or a question after "and", "but" or "then". Quoted
+text is data. It is never split, and contains no instructions.
 
-An exclusion begins with a word such as "without", or with "don't" or "never" at the start of a part. It ends at the
-next pause, or before "but" or "then". "Don't hesitate to create a ticket" excludes nothing: the action is behind "to".
+An exclusion begins with "without", or with "don't", "never" or "not" at the start of a part. It ends at the next pause,
+or before "but" or "then". "Don't hesitate to create a ticket" excludes nothing: the action is behind "to".
 """
 
 import re
@@ -31,16 +31,16 @@ QUOTE = re.compile(
     r"```(?s:.*?)```|\"[^\"\n]+\"|“[^”]+”|„[^„“”]+[“”]|«[^»]+»|`[^`\n]+`|(?<!\w)'(?=\S)(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
 )
 _CUT = re.compile(
-    r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*|\s*(?:->|=>|→)\s*)|[,，]?\s+(?:and\s+then|and|then|&)\s+|，"
+    r"(?i)(?P<end>[.!?;][\"'”’)]?\s+|\s*\n+\s*|[。！？；]\s*|\s*(?:->|=>|→)\s*)|[,，]?\s+(?:and\s+then|and|but|then|&)\s+|，"
 )
+"""Of 11,392 development tasks 25 are cut at "but". Their recall@5 rises from .749 to .782."""
 _EXCLUSION_MARK = (
-    r"(?:(?P<thing>\b(?:without|instead\s+of|except|excluding|nicht|kein\w*|ohne)\b)"
+    r"(?:(?P<thing>\bwithout\b)"
     r"|(?:(?:\A|(?<=[,.;:!?(\n]))\W{0,3}|\b(?:and|but|then|please)\s+)"
-    r"(?:please\s+)?(?:do\s+not|don['’]?t|never|avoid)\b(?!-|\s+forget\b)"
-    r"|(?P<other>(?:\A|(?<=[,;:(])\s?)not?\b(?!-|\s+only\b|\s*[,.;:!?\n])))"
+    r"(?:please\s+)?(?:do\s+not|don['’]?t|never)\b(?!-|\s+forget\b)"
+    r"|(?P<other>(?:\A|(?<=[,;:(])\s?)not\b(?!-|\s+only\b|\s*[,.;:!?\n])))"
 )
-"""Of 11,125 development tasks 45 have "without", and 18 have "don't" or "do not" at the start of a part. The other
-words are rarer than one of a thousand, and stay: without them the tool that the task forbids comes first."""
+"""Of 11,447 development tasks 45 have "without", and 15 have "don't" or "do not" at the start of a part."""
 _EXCLUSION = re.compile(
     rf"(?i)(?P<mark>{_EXCLUSION_MARK})(?:(?!\s(?:but|then)\s)(?(thing)(?!\suse\s))(?:[^,.;:!?)\n]|[,.;:!?](?=[^\s\"'”’)])))*"
 )
@@ -48,11 +48,10 @@ _FIRST_WORD = re.compile(r"\s*([a-z]+)", re.IGNORECASE)
 _BEHIND_TO = re.compile(r"\bto\s+([a-z]+)", re.IGNORECASE)
 
 _NEGATION = re.compile(
-    r"(?i)(?<![\w-])(?:not(?!\s+only\b)|nor|never|none|no(?:body|thing)?(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|neither|avoid|without|instead\s+of"
-    r"|(?:any|every)thing\s+but|except|excluding|nicht\w*|niemals|kein\w*|ohne)(?![\w-])"
+    r"(?i)(?<![\w-])(?:not(?!\s+only\b)|never|n(?:o|one|or|either|othing|obody)(?!\.?\s*[#\d])|don['’]?t|\w+n['’]t|avoid|without"
+    r"|anything\s+but)(?![\w-])"
 )
-"""Words after which a plan takes nothing over, and after which a server is not wanted. A plan must not do what the task
-forbids, so rare words count, too."""
+"""Words after which a plan takes nothing over, and after which a server is not wanted."""
 _REFUSAL = re.compile(r"(?i)\A\W*no\W*(?:[,.;:!?\n]|\Z)")
 _WORDS_OF_ANSWER = 2
 """The maximum number of terms after "no" of an answer, as in "no, leave it". A longer text is a task."""
@@ -177,7 +176,7 @@ def _cuts(text: str, actions: frozenset[str]) -> Iterator[int]:
             yield cut.end()
 
 
-_JOINT = re.compile(r"(?i)(?:[\s,，;.!。]+|\b(?:and|then)|&|->|=>|→)+\Z")
+_JOINT = re.compile(r"(?i)(?:[\s,，;.!。]+|\b(?:and|but|then)|&|->|=>|→)+\Z")
 
 
 def _trimmed(part: str) -> str:

@@ -1,7 +1,8 @@
-"""The servers of one tenant that its store does not hold yet are listed before its first search."""
+"""The servers of one tenant that its store does not hold yet are listed beside its first requests."""
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.connections import Connections
@@ -13,18 +14,18 @@ from orchestrator.store.store import Store
 Note = Callable[[str], None]
 
 _WAIT_S = 20.0
-"""Seconds that the first search waits until its servers are listed."""
-_WAIT_KNOWN_S = 2.0
-"""The same, if other servers are already known. A server that failed before is not waited for."""
+"""Seconds that a call waits for its own server, and that a search waits while no server at all is known."""
+_GRACE_S = 5.0
+"""Seconds that such a search waits for the other servers after the first one is listed."""
 _STILL_LISTED = "it is still being listed; try again soon"
 _RETRY_AFTER_S = 60.0
 """Seconds between a failed listing and the next attempt."""
 
 
 class InitialSync:
-    """The servers that one tenant's store does not hold: listed before its first search, and again where one fails.
+    """The servers that one tenant's store does not hold: listed when a client connects, and again where one fails.
 
-    Later listings, a minute or more after one that failed, run while searches are answered.
+    Searches are answered from the store meanwhile. Only if it has no server's tools, a search waits for the first ones.
 
     Attributes:
         unlisted: The servers whose tools are not in the store, with the reason for each.
@@ -39,35 +40,40 @@ class InitialSync:
         self.unlisted: dict[str, str] = {}
         self.stored: set[str] = set()
         self._missing: set[str] = set()
+        self._pending: set[str] = set()
         self._reported: set[str] = set()
         self._listing: asyncio.Task[None] | None = None
-        self._wait_until = self._wait_until_known = 0.0
+        self._wait_until = 0.0
         self._retry_at = 0.0
+        self._first_listed_at = 0.0
         self._sign_ins = 0
         self._store_read = asyncio.Event()
+        self._progress = asyncio.Event()
         self._some_known = False
-        self._never_tried = False
         self._complete = False
 
     async def listed(self, server: str | None = None) -> None:
-        """Wait until the tenant's unknown servers are listed and stored, or a time limit passes.
+        """Wait until a server is listed and stored, or a time limit passes.
 
-        Servers that are listed later are stored then. With `server`, wait only for this server.
+        Without `server`, wait only while no server at all is known: until the first ones are listed.
         """
-        loop = asyncio.get_running_loop()
-        self._start_if_due(loop.time())
+        self.start()
         await self._store_read.wait()
-        if self._listing is None or self._listing.done():
-            return
-        if server is None:
-            deadline = self._wait_until_known if self._some_known else self._wait_until
-            is_worth_waiting = self._never_tried or not self._some_known
-        else:
-            deadline = self._wait_until
-            is_worth_waiting = server in self._missing
-        remaining_s = deadline - loop.time()
-        if is_worth_waiting and remaining_s > 0:
-            await asyncio.wait([self._listing], timeout=remaining_s)
+        if server is not None:
+            await self._wait_for(lambda: server not in self._pending, self._wait_until)
+        elif not self._some_known:
+            await self._wait_for(
+                lambda: bool(self._first_listed_at or not self._pending), self._wait_until
+            )
+            answer_at = min(self._wait_until, self._first_listed_at + _GRACE_S)
+            await self._wait_for(lambda: not self._pending, answer_at)
+
+    async def _wait_for(self, is_done: Callable[[], bool], deadline: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                while not is_done():
+                    self._progress.clear()
+                    await self._progress.wait()
 
     async def close(self) -> None:
         self._store_read.set()
@@ -75,8 +81,9 @@ class InitialSync:
             self._listing.cancel()
             await asyncio.gather(self._listing, return_exceptions=True)
 
-    def _start_if_due(self, now: float) -> None:
-        """List the missing servers: at first, and again after a failure or a sign-in."""
+    def start(self) -> None:
+        """List the missing servers in the background: at first, and again after a failure or a sign-in."""
+        now = asyncio.get_running_loop().time()
         has_signed_in = self._sign_ins != sign_ins.stamp()
         is_first = self._listing is None
         is_due = (
@@ -87,7 +94,6 @@ class InitialSync:
         if is_first or (is_due and not self._complete):
             if is_first or has_signed_in:
                 self._wait_until = now + _WAIT_S
-                self._wait_until_known = now + _WAIT_KNOWN_S
             self._listing = asyncio.create_task(self._list())
 
     async def _list(self) -> None:
@@ -103,7 +109,9 @@ class InitialSync:
         except ToolrouteError as error:
             self._note(f"listing the servers failed: {error}")
         finally:
+            self._pending.clear()
             self._store_read.set()
+            self._progress.set()
             self._retry_at = asyncio.get_running_loop().time() + _RETRY_AFTER_S
 
     async def _read_store(self) -> None:
@@ -113,13 +121,13 @@ class InitialSync:
         self._pool.restore(counts)
         missing = not_listed(self._pool.config, snapshot)
         self._missing = set(missing)
+        self._pending = set(missing)
         former_reasons = self.unlisted
         self.unlisted = {}
         for server, has_tools in missing.items():
             if not has_tools:
                 self.unlisted[server] = former_reasons.get(server, _STILL_LISTED)
         self._some_known = len(self.unlisted) < len(self._pool.config.servers)
-        self._never_tried = not self.unlisted.keys() <= snapshot.failures.keys()
         self._store_read.set()
 
     def _on_report(self, report: ServerReport) -> None:
@@ -129,8 +137,11 @@ class InitialSync:
             self.unlisted.pop(server, None)
             if report.tools:
                 self.stored.add(server)
+                self._first_listed_at = self._first_listed_at or asyncio.get_running_loop().time()
         elif server in self.unlisted:
             self.unlisted[server] = f"listing it failed ({without_name(server, report.error)})"
         if not report.error or server not in self._reported:  # That it fails again is no news.
             self._reported.add(server)
             self._note(report.line)
+        self._pending.discard(server)
+        self._progress.set()

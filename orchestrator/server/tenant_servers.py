@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -37,8 +36,6 @@ from orchestrator.trust.definition_changes import as_judged
 _MAX_REREADS = 40
 _REREAD_INTERVAL_S = 0.05
 """The number of times that a catalogue is read again until it has the newly listed tools, and the seconds between."""
-_PINNED_WAIT_S = 20.0
-"""Seconds that a list of tools waits until the servers of pinned tools are listed."""
 _MAX_HINTS = 3
 _MAX_COMPARED_NAMES = 2_000
 
@@ -118,7 +115,7 @@ class TenantServers:
     async def unlisted(self, server: str | None = None) -> dict[str, str]:
         """Return the servers of the profile whose tools are not known yet, with the reason for each.
 
-        Waits until the missing servers are listed, or only for the given one.
+        Waits for the given server. Without it, waits for the first servers only if none is known.
         """
         # Another configuration may be taken over while it is waited for.
         initial_sync = self._initial_sync
@@ -242,13 +239,16 @@ class TenantServers:
         }
 
     async def pinned(self) -> dict[str, Tool]:
-        """Return the tools that the profile lists beside `search`, by their listed names."""
+        """Return the tools that the profile lists beside `search`, by their listed names.
+
+        A client asks for them when it connects, so the missing servers are listed from here on.
+        """
+        self._initial_sync.start()
         profile = current()
         if not profile.spec.pinned:
             return {}
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_PINNED_WAIT_S):
-                await self.unlisted()
+        servers = {split_key(key)[0] for key in profile.spec.pinned}
+        await asyncio.gather(*map(self.unlisted, servers))
         catalogue = await self._router.engine.catalogue(self.tenant)
         return profile.pinned(tool for tool in catalogue if self.can_call(tool))
 
