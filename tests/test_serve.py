@@ -140,6 +140,7 @@ async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_w
     needed = {f"{'long_' * 10}{n}": "what stands in this field" for n in range(200)}
     long = tool("time:form", "Fill in the long form", input_schema=taking(*needed, **needed))
     async with gateway(tmp_path) as served:
+        await search(served)
         agent = tool("agent:clerk", "Files letters", kind=Kind.AGENT)
         await stored(served, "org:1", quick=[], time=[long], agent=[agent])
         found = await search(served, "fill in the form", 1)
