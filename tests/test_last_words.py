@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -113,3 +114,60 @@ async def test_the_exit_code_is_named(code: str, ended: str) -> None:
     async with Connections(config(bad=program)) as servers:
         with pytest.raises(ServerUnavailable, match=f"{ended}$"):
             await asyncio.wait_for(servers.tools("bad"), 100)
+
+
+OLD_PYTHON = """\
+error: No solution found when resolving tool dependencies
+  cause: Because the current Python version (3.11.7) does not satisfy Python>=3.12 and all of:
+             postgres-mcp<=0.1.0rc1
+"""
+NPM_LOG = """\
+7 verbose argv "exec" "--yes" "--" "mcp-server-sqlite-npx"
+1336 info run sqlite3@5.1.7 install node_modules/sqlite3 prebuild-install -r napi || node-gyp rebuild
+1337 info run sqlite3@5.1.7 install { code: 1, signal: null }
+1348 verbose exit 1
+"""
+
+
+async def failure(folder: Path, program: str, script: str, *args: str) -> str:
+    """Return the error of a server whose command is a shell script of this name."""
+    command = folder / program
+    command.write_text(f"#!/bin/sh\n{script}")
+    command.chmod(0o755)
+    server = {"command": str(command), "args": [*args], "env": {"npm_config_cache": str(folder)}}
+    async with Connections(config(bad=server)) as servers:
+        with pytest.raises(ServerUnavailable) as failed:
+            await asyncio.wait_for(servers.tools("bad"), 100)
+    return str(failed.value)
+
+
+async def test_a_failed_install_script_is_named_from_npms_log(tmp_path: Path) -> None:
+    log = tmp_path / "_logs" / "2026-11-29T02_33_23_787Z-debug-0.log"
+    log.parent.mkdir()
+    script = f"echo >> {tmp_path}/starts; cat > {log} <<'END'\n{NPM_LOG}END\nexit 1"
+    said = await failure(tmp_path, "npx", script, "-y", "mcp-server-sqlite-npx")
+    assert "the script of sqlite3@5.1.7 install failed (prebuild-install -r napi || node-gyp rebuild;" in said
+    assert said.endswith(f"npm's log: {log}")
+    assert (tmp_path / "starts").read_text() == "\n", "what failed once is not installed a second time"
+
+
+async def test_a_python_that_is_too_old_gets_the_remedy(tmp_path: Path) -> None:
+    said = await failure(tmp_path, "uvx", f"cat >&2 <<'END'\n{OLD_PYTHON}END\nexit 1", "postgres-mcp")
+    assert "it needs Python 3.12 or newer: write `uvx --python 3.12 ...` in its entry" in said
+
+
+async def test_no_terminal_code_is_left_in_an_error(tmp_path: Path) -> None:
+    said = await failure(tmp_path, "server", r"printf '\033[1;31mError:\033[0m no \033]8;;http://a.example\007key' >&2")
+    assert said.endswith("last stderr output: Error: no key")
+
+
+async def test_a_failed_fetch_names_the_address_of_the_entry(tmp_path: Path) -> None:
+    script = "echo 'TypeError: fetch failed' >&2; exit 1"
+    said = await failure(tmp_path, "proxy", script, "--url", "https://ana:secret@api.example.com:8443/mcp?key=1")
+    assert said.endswith("TypeError: fetch failed | its entry names https://api.example.com:8443")
+
+
+async def test_an_event_stream_that_is_not_reached_is_named() -> None:
+    async with Connections(config(old={"type": "sse", "url": "http://127.0.0.1:9/sse"})) as servers:
+        with pytest.raises(ServerUnavailable, match=r"http://127\.0\.0\.1:9 cannot be reached"):
+            await servers.tools("old")

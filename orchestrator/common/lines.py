@@ -1,6 +1,7 @@
 """Safe lines of text: names, descriptions and errors of others never begin a new line or move the cursor."""
 
 import json
+import re
 from typing import Any
 
 # From 0x2028 on: line ends, characters that change the text's direction, and halves of surrogate pairs.
@@ -11,12 +12,16 @@ _SIGNS = {
     *range(0x2066, 0x206A),
     *range(0xD800, 0xE000),
 }
+_TERMINAL_CODE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\^_]"
+)
+"""Codes of terminals, such as a colour (`ESC [31m`) or a link. Without its ESC alone, a code would be left as text."""
 _LEFT_OUT = dict.fromkeys(_SIGNS - {ord("\n"), ord("\t")})
 
 
 def plain(text: str) -> str:
-    """Return the text without control characters. Line ends and tabs stay."""
-    return text.translate(_LEFT_OUT)
+    """Return the text without control characters and codes of terminals. Line ends and tabs stay."""
+    return _TERMINAL_CODE.sub("", text).translate(_LEFT_OUT)
 
 
 def whole_pairs(text: str) -> str:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from orchestrator.common.json_input import first_problem
+from orchestrator.common.lines import one_line
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.config.launch import Launch
@@ -111,7 +112,7 @@ def in_words(error: BaseException, secrets: Secrets) -> str:
         words = (
             str(cause) if isinstance(cause, ToolrouteError) else f"{type(cause).__name__}: {cause}"
         )
-    return " ".join(secrets.redact(words).split())[:_LONGEST]
+    return one_line(secrets.redact(words))[:_LONGEST]
 
 
 def is_end(error: BaseException) -> bool:

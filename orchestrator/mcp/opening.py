@@ -119,7 +119,8 @@ class Opening:
         if launch.url:
             return self._falls_back_to_sse(error)
         may_help = not self.handshake or bool(launch.runner)
-        if not may_help or self.child.flaw or not faults.is_end(error):
+        failed = self.child.flaw or self.child.install_failure
+        if not may_help or failed or not faults.is_end(error):
             return False
         if launch.runner:
             cache = npm_cache({**os.environ, **launch.env})

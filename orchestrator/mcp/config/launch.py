@@ -28,6 +28,8 @@ _MOST_SECRET = 65_536
 _MOST_ENV_BYTES = 2**20
 _LEFT_OVER = re.compile(r"\$\{[^}]*\}")
 
+_ORIGIN = re.compile(r"\b(https?)://(?:[^\s/@]*@)?([^\s/?#@\"']+)")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
@@ -53,6 +55,16 @@ class Launch:
         """True for plain HTTP to another machine, where the traffic can be read in transit."""
         parts = urlsplit(self.url)
         return parts.scheme == "http" and parts.hostname not in LOOPBACK
+
+    @property
+    def addresses(self) -> list[str]:
+        """The scheme, host and port of each URL in the arguments and variables. These parts hold no secrets."""
+        found = dict.fromkeys(
+            f"{scheme}://{host}"
+            for text in (*self.args, *self.env.values())
+            for scheme, host in _ORIGIN.findall(text)
+        )
+        return list(found)
 
     @property
     def runner(self) -> str:

@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
+from orchestrator.common.lines import plain
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp import faults
 from orchestrator.mcp.config.launch import Launch, passed
+from orchestrator.mcp.transports import npm_log
 from orchestrator.mcp.transports.json_repair import repaired
-from orchestrator.mcp.transports.stderr import cause
+from orchestrator.mcp.transports.runners import npm_cache
+from orchestrator.mcp.transports.stderr import (
+    cause,
+    is_error,
+    python_remedy,
+    tells_of_unnamed_address,
+)
 from orchestrator.mcp.transports.streams import Pace
 from orchestrator.trust.server_texts import STDERR_MARK
 
@@ -73,6 +81,7 @@ class Child:
         pid: The process id, which leads a session. 0 before the start.
         returncode: The exit code, or the negative number of a signal.
         answered: True after the first message.
+        install_failure: The reason in npm's log why a package could not be installed.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -82,6 +91,8 @@ class Child:
         self._pace = pace
         self._said = b""
         self.answered = False
+        self.install_failure = ""
+        self._addresses: list[str] = []
 
     @asynccontextmanager
     async def streams(self, launch: Launch) -> AsyncIterator["TransportStreams"]:
@@ -91,6 +102,8 @@ class Child:
         """
         from mcp.shared.message import SessionMessage
 
+        started_at = time.time()
+        self._addresses = launch.addresses
         incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         with incoming, read, write, outgoing:
@@ -107,7 +120,16 @@ class Child:
                     with anyio.CancelScope(shield=True):
                         await anyio.lowlevel.checkpoint()  # The messages that were taken are sent.
                         await self._stop(process, launch.runner)
+                        await self._look_into_npm_log(launch, started_at)
                     tasks.cancel_scope.cancel()
+
+    async def _look_into_npm_log(self, launch: Launch, started_at: float) -> None:
+        if launch.runner not in npm_log.RUNNERS or self.answered or not self.returncode:
+            return
+        cache = npm_cache({**os.environ, **launch.env})
+        self.install_failure = await asyncio.to_thread(
+            npm_log.install_failure, cache, launch.args, started_at
+        )
 
     async def _listen(self, pipe: StreamReader) -> None:
         """Keep the last part of the standard error."""
@@ -164,17 +186,17 @@ class Child:
 
     def last_words(self, secrets: Secrets) -> str:
         """Return one line with how the process ended and the cause from its standard error, redacted and shortened."""
-        lines = self._said.splitlines()[len(self._said) == _TAIL_BYTES :]
+        output = plain(self._said.decode("utf-8", "replace"))
+        lines = output.splitlines()[len(self._said) == _TAIL_BYTES :]
         if self.answered:  # Older lines are about earlier requests.
             lines = lines[-_LATEST:]
         # Redacted first and then shortened: half of a secret is one too.
-        shown = [
-            secrets.redact(line)
-            for line in cause(line.decode("utf-8", "replace") for line in lines)
-        ]
-        text = " | ".join(
-            line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..." for line in shown
-        )
+        shown = [_shortened(secrets.redact(line)) for line in cause(lines)]
+        if self.install_failure and not any(map(is_error, shown)):
+            shown.append(secrets.redact(self.install_failure))
+        if tells_of_unnamed_address(shown) and self._addresses:
+            shown.append(f"its entry names {' and '.join(self._addresses)}")
+        text = " | ".join(shown)
         code = self.returncode
         ended = (
             ""
@@ -183,7 +205,12 @@ class Child:
             if code >= 0
             else f"; ended by signal {-code}"
         )
-        return f"{ended}{STDERR_MARK}{text}" if text else ended
+        remedy = "" if self.answered else python_remedy(output)
+        return f"{ended}{remedy}{STDERR_MARK}{text}" if text else ended
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _TAIL_CHARS else f"{line[:_TAIL_CHARS]}..."
 
 
 @asynccontextmanager

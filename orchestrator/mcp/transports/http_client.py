@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from orchestrator.common.lines import one_line
 from orchestrator.mcp import faults
 from orchestrator.mcp.config.launch import LOOPBACK, Launch
 from orchestrator.mcp.transports.json_repair import repaired
@@ -60,16 +61,17 @@ class GuardedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         if request.method != "POST":
-            response = await super().send(request, **options)
+            try:
+                response = await super().send(request, **options)
+            except _UNREACHED as error:
+                raise type(error)(_unreached(request, error), request=request) from None
             self._on_stream()
             return _with_repaired_events(response)
         try:
             response = await super().send(request, **options)
             return await self._guarded(request, response)
         except _UNREACHED as error:
-            origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
-            reason = str(error) or type(error).__name__
-            return _error_response(request, faults.UNSENT, f"{origin} cannot be reached ({reason})")
+            return _error_response(request, faults.UNSENT, _unreached(request, error))
         except httpx2.RequestError as error:
             return _error_response(
                 request, faults.LOST, f"gave no answer: {str(error) or type(error).__name__}"
@@ -96,7 +98,7 @@ class GuardedClient(httpx2.AsyncClient):
         if "json" not in kind and not kind.startswith("text/plain"):
             return status
         text = response.content[:_MOST_REASON_BYTES].decode("utf-8", "replace")
-        reason = " ".join(self._secrets.redact(_description(text)).split())
+        reason = one_line(self._secrets.redact(_description(text)))
         if reason in ("", response.reason_phrase):
             return status
         end = "..." if len(reason) > _LONGEST_REASON else ""
@@ -178,6 +180,11 @@ def _with_repaired_events(response: httpx2.Response) -> httpx2.Response:
     if _content_type(response).startswith("text/event-stream") and not is_packed:
         response.stream = _RepairedEvents(response.stream)
     return response
+
+
+def _unreached(request: httpx2.Request, error: Exception) -> str:
+    origin = f"{request.url.scheme}://{request.url.netloc.decode()}"
+    return f"{origin} cannot be reached ({str(error) or type(error).__name__})"
 
 
 def _description(text: str) -> str:

@@ -15,6 +15,33 @@ _NOISE = re.compile(
 )
 _TRACEBACK = "Traceback (most recent call last)"
 _ERROR = re.compile(r"(?i:\b(?:npm )?err(?:or|!))\b|[a-z]Error\b")
+_NEEDED_PYTHON = re.compile(
+    r"(?:does not satisfy Python|requires a different Python: \S+ not in '?)>=(\d\.\d+)"
+)
+"""Of uv, and of pip in pipx."""
+
+_UNREACHED = re.compile(r"fetch failed|all connection attempts failed", re.IGNORECASE)
+"""Of Node's fetch, and of httpx."""
+
+
+def is_error(line: str) -> bool:
+    """Return True if a line tells of an error."""
+    return _ERROR.search(line) is not None
+
+
+def tells_of_unnamed_address(lines: Iterable[str]) -> bool:
+    """Return True if a connection failed and no line says to which address."""
+    text = " ".join(lines)
+    return _UNREACHED.search(text) is not None and "://" not in text
+
+
+def python_remedy(output: str) -> str:
+    """Return the remedy if a package could not be installed because Python is too old, or ""."""
+    needed = _NEEDED_PYTHON.search(output)
+    if needed is None:
+        return ""
+    version = needed[1]
+    return f"; it needs Python {version} or newer: write `uvx --python {version} ...` in its entry"
 
 
 def cause(lines: Iterable[str]) -> list[str]:
@@ -29,8 +56,6 @@ def cause(lines: Iterable[str]) -> list[str]:
         plain = plain[start + 1 :]
     said = [line for line in plain if not _NOISE.fullmatch(line)]
     flush = [number for number, line in enumerate(said) if not line[0].isspace()]
-    wanted = (
-        flush if start is not None else [number for number in flush if _ERROR.search(said[number])]
-    )
+    wanted = flush if start is not None else [number for number in flush if is_error(said[number])]
     shown = said[wanted[0] :][:_MOST] if wanted else said[-_MOST:]
     return [line.strip() for line in shown]
