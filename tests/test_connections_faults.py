@@ -64,6 +64,19 @@ async def test_a_server_that_cannot_be_used_says_why_and_the_others_go_on(
     assert owners() == []
 
 
+@pytest.mark.parametrize("fault", ["picky", "taciturn"])
+async def test_a_refused_protocol_version_is_followed_by_an_accepted_one(fault: str) -> None:
+    """`picky` names the versions that it supports, and `taciturn` names none."""
+    async with Connections(config(old=faulty(fault))) as servers:
+        assert (await servers.call("old:it")).text == "fine"
+
+
+async def test_an_unknown_protocol_version_of_an_entry_is_refused() -> None:
+    async with Connections(config(old=entry("quick.py", own={"protocol_version": "2025"}))) as servers:
+        with pytest.raises(InvalidConfig, match=r"protocol_version: .*'2025-11-25' or '2026-07-28'"):
+            await servers.tools("old")
+
+
 async def test_failures_back_off_and_all_who_wait_get_the_same_error_from_one_try(tmp_path: Path) -> None:
     tries = tmp_path / "tries"
     script = {"command": "sh", "args": ["-c", f"echo x >> {tries}; exit 1"]}

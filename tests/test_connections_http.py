@@ -157,6 +157,44 @@ async def test_a_call_that_a_busy_server_refuses_was_not_carried_out_and_the_con
             assert (await servers.call("web:it")).text == "fine"
 
 
+async def test_an_entry_may_name_the_protocol_version() -> None:
+    proposed: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        if asked["method"] == "initialize":
+            proposed.append(asked["params"]["protocolVersion"])
+        is_probe = asked["method"] == "server/discover"
+        return PlainTextResponse("closed", 403) if is_probe else await answers()(request)
+
+    own = {"protocol_version": "2025-03-26"}
+    with answering(answer) as web:
+        async with Connections(config(web={"url": f"{web}/mcp", "toolroute": own})) as servers:
+            assert (await servers.call("web:it")).text == "fine"
+    assert proposed == ["2025-03-26"]
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_forgotten_session_is_begun_again(status: int) -> None:
+    """410 says the same as 404, which the protocol asks for."""
+    sessions: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        method = (await request.json())["method"]
+        if method == "initialize":
+            sessions.append(f"s{len(sessions)}")
+        elif method == "tools/call" and request.headers["mcp-session-id"] == "s0":
+            return PlainTextResponse("gone", status)
+        response = await answers()(request)
+        response.headers["mcp-session-id"] = sessions[-1] if sessions else ""
+        return response
+
+    with answering(answer) as web:
+        async with Connections(config(web={"url": f"{web}/mcp"})) as servers:
+            assert (await servers.call("web:it")).text == "fine"
+    assert sessions == ["s0", "s1"]
+
+
 async def test_changes_are_heard_however_often_a_proxy_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "_LISTEN_AGAIN_S", 0.01)
     heard: list[set[str]] = []

@@ -23,6 +23,8 @@ MAX_MESSAGE_BYTES, MAX_VALUES = 16 * 2**20, 500_000
 """10 million values fit into 16 MiB, and reading them takes seconds and 2 GB. This limit takes .25 s."""
 TOO_MUCH = f"a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB or {MAX_VALUES:,} values"
 _LONGEST = 500
+_REFUSED_VERSION = re.compile(r"(?:unsupported|invalid) protocol version", re.IGNORECASE)
+_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def is_too_much(message: bytes) -> bool:
@@ -127,6 +129,29 @@ def is_end(error: BaseException) -> bool:
 def is_refused(error: BaseException) -> bool:
     """Return True if a URL refused a message (HTTP 4xx) for a reason other than the credentials."""
     return getattr(_leaf(error), "code", None) == REFUSED
+
+
+def accepted_versions(error: BaseException) -> list[str] | None:
+    """Return the protocol versions that a server accepts in place of the one that it refused, the newest first.
+
+    None if it refused something else. If it names no version, these are all versions with a handshake.
+    """
+    from mcp import MCPError
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+    cause = _leaf(error)
+    if not isinstance(cause, MCPError):
+        return None
+    data = cause.error.data
+    supported = data.get("supported") if isinstance(data, dict) else None
+    if not supported and not _REFUSED_VERSION.search(cause.message):
+        return None
+    named = _VERSION.findall(str(supported or cause.message))
+    return [
+        version
+        for version in reversed(HANDSHAKE_PROTOCOL_VERSIONS)
+        if not named or version in named
+    ]
 
 
 def is_denied(error: BaseException) -> bool:

@@ -2,7 +2,7 @@
 
 stdio   a process that exits at the first request is started once more with the handshake of 2025
 HTTP    a URL that refuses the first message is tried with SSE
-both    a server that names the protocol versions that it supports is asked for one of these
+both    a server that refuses the protocol version is asked for an older one: one that it names, or each in turn
 """
 
 import logging
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from orchestrator.mcp import faults
 from orchestrator.mcp.config.launch import Launch
-from orchestrator.mcp.config.parse import ServerSpec
+from orchestrator.mcp.config.parse import WITHOUT_HANDSHAKE, ServerSpec
 from orchestrator.mcp.listing.changes import Changes
 from orchestrator.mcp.listing.tools import Listing
 from orchestrator.mcp.server_requests import ServerRequests
 from orchestrator.mcp.transports.child import Child
 from orchestrator.mcp.transports.runners import mend_cache, npm_cache
-from orchestrator.mcp.transports.streams import Pace, Watched, http, sse
+from orchestrator.mcp.transports.streams import Pace, Proposing, Watched, http, sse
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -44,7 +44,11 @@ class Opening:
         self._tenant = tenant
         self._pace = pace
         self._sse = spec.transport == "sse"
-        self.handshake = handshake
+        stated = spec.limits.protocol_version or ""
+        self._version = "" if stated == WITHOUT_HANDSHAKE else stated
+        self._refused_versions: set[str] = set()
+        self._restarted = False
+        self.handshake = (handshake and not stated) or bool(self._version)
         self.child = Child(pace)
         self.greeted = False
 
@@ -90,25 +94,26 @@ class Opening:
         @asynccontextmanager
         async def streams() -> AsyncIterator["TransportStreams"]:
             async with self._transport(launch, changes) as (read, write):
-                yield Watched(read, self._pace, listing.mend, ended), write
+                watched = Watched(read, self._pace, listing.mend, ended)
+                yield watched, Proposing(write, self._version) if self._version else write
 
+        first_error: Exception | None = None
+        client: Client | None = None
         async with AsyncExitStack() as stack:
-            try:
-                client = await stack.enter_async_context(
-                    self._client(streams(), on_message, requests)
-                )
-            except (
-                Exception
-            ) as error:  # Of any kind: the transports raise groups of their libraries' errors.
-                if not self._falls_back(launch, error):
-                    raise
+            while client is None:
                 try:
                     client = await stack.enter_async_context(
                         self._client(streams(), on_message, requests)
                     )
-                except Exception as second:
-                    # The URL accepts neither transport. Its answer to the newer one is the better error.
-                    raise error if self._sse and not faults.is_denied(second) else second from None
+                except (
+                    Exception
+                ) as error:  # Of any kind: the transports raise groups of their libraries' errors.
+                    first_error = first_error or error
+                    if self._falls_back(launch, error):
+                        continue
+                    # A URL that accepts neither transport: its answer to the newer one is the better error.
+                    is_useless = self._sse and not faults.is_denied(error)
+                    raise first_error if is_useless else error from None
             self.greeted = True
             if not launch.url:
                 self.handshake = client.session.initialize_result is not None
@@ -116,12 +121,15 @@ class Opening:
 
     def _falls_back(self, launch: Launch, error: Exception) -> bool:
         """Switch to an older way of opening a session, if the error indicates that the server needs it."""
+        if self._falls_back_to_version(error):
+            return True
         if launch.url:
             return self._falls_back_to_sse(error)
-        may_help = not self.handshake or bool(launch.runner)
+        may_help = not self.handshake or (bool(launch.runner) and not self._restarted)
         failed = self.child.flaw or self.child.install_failure
         if not may_help or failed or not faults.is_end(error):
             return False
+        self._restarted = True
         if launch.runner:
             cache = npm_cache({**os.environ, **launch.env})
             mended = mend_cache(self.child.said, cache)
@@ -130,6 +138,22 @@ class Opening:
                 logger.warning(
                     "server %s: %s was installed incompletely and is installed again", name, mended
                 )
+        self.handshake = True
+        self.child = Child(self._pace)
+        return True
+
+    def _falls_back_to_version(self, error: Exception) -> bool:
+        """Propose the next protocol version, if the server refused the last one."""
+        from mcp_types.version import LATEST_HANDSHAKE_VERSION
+
+        accepted = faults.accepted_versions(error)
+        if accepted is None:
+            return False
+        self._refused_versions.add(self._version or LATEST_HANDSHAKE_VERSION)
+        remaining = [version for version in accepted if version not in self._refused_versions]
+        if not remaining:
+            return False
+        self._version = remaining[0]
         self.handshake = True
         self.child = Child(self._pace)
         return True

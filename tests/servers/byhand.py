@@ -29,6 +29,8 @@ def _reply(answer: Answer, request: dict[str, Any]) -> None:
         result = answer(request["method"], request.get("params", {}))
     except LookupError as unknown:
         reply["error"] = {"code": -32601, "message": f"Method not found: {unknown}"}
+    except ValueError as invalid:
+        reply["error"] = {"code": -32602, "message": invalid.args[0], "data": invalid.args[1]}
     except ConnectionError as error:
         reply["error"] = {"code": -32000, "message": str(error)}
     else:

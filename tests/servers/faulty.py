@@ -67,6 +67,9 @@ class Faulty:
         if not self.greeted and method != "initialize":
             getattr(self, f"before_{self.fault}", self.before_none)(method)
         if method == "initialize":
+            if self.fault in ("picky", "taciturn") and params["protocolVersion"] != "2025-03-26":
+                named = {"supported": ["2024-10-07", "2025-03-26"]} if self.fault == "picky" else None
+                raise ValueError("Unsupported protocol version", named)
             self.greeted = True
             return None if self.fault == "mute" else self.hello()
         if method == "tools/list":

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AliasChoices,
@@ -63,6 +63,8 @@ def _shell_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
+WITHOUT_HANDSHAKE = "2026-07-28"
+ProtocolVersion = Literal["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]
 _Seconds = Annotated[float, Field(gt=0)]
 _Text = Annotated[str, BeforeValidator(_shell_text)]
 
@@ -71,8 +73,8 @@ class ServerLimits(BaseModel):
     """Time limits of a server in seconds: to connect, to be installed by a package runner, to answer, and to stay open
     while idle.
 
-    0 means not given. The other fields are for the tool calls on Temporal, as the labels of a tool are. `labels` are
-    the labels that the fields stand for.
+    0 means not given. `protocol_version` is the version to speak with a server that negotiates none. The other fields
+    are for the tool calls on Temporal, as the labels of a tool are. `labels` are the labels that the fields stand for.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -82,6 +84,7 @@ class ServerLimits(BaseModel):
         _Seconds, Field(validation_alias=AliasChoices("call_timeout_s", TIMEOUT))
     ] = 0.0
     idle_ttl_s: _Seconds = 0.0
+    protocol_version: ProtocolVersion | None = None
     retries: Annotated[int, Field(ge=0, le=MOST_RETRIES)] | None = None
     task_queue: Annotated[str, Field(min_length=1)] | None = None
     idempotent: StrictBool | None = None

@@ -78,6 +78,30 @@ class Watched:
         return cast("bool | None", await self._inner.__aexit__(*exc))
 
 
+class Proposing:
+    """A write stream that proposes a protocol version of 2025 or earlier. The library proposes its newest one only."""
+
+    def __init__(self, inner: Any, version: str) -> None:
+        self._inner = inner
+        self._version = version
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def send(self, item: Any) -> None:
+        request = item.message
+        if getattr(request, "method", "") == "initialize":
+            request.params["protocolVersion"] = self._version
+        await self._inner.send(item)
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> bool | None:
+        return cast("bool | None", await self._inner.__aexit__(*exc))
+
+
 @asynccontextmanager
 async def http(
     launch: Launch, streams: Callable[[], None], auth: "Auth | None"
