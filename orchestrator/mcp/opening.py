@@ -44,8 +44,8 @@ class Opening:
         self._tenant = tenant
         self._pace = pace
         self._sse = spec.transport == "sse"
-        stated = spec.limits.protocol_version or ""
-        self._version = "" if stated == WITHOUT_HANDSHAKE else stated
+        stated: str = spec.limits.protocol_version or ""
+        self._version: str = "" if stated == WITHOUT_HANDSHAKE else stated
         self._refused_versions: set[str] = set()
         self._restarted = False
         self.handshake = (handshake and not stated) or bool(self._version)
