@@ -132,6 +132,9 @@ class Options:
         return cls(**_found(os.environ if environ is None else environ))
 
 
+CLIENT_METADATA_URL = "TOOLROUTE_CLIENT_METADATA_URL"
+"""The variable with the address of the client metadata document for all entries without a client of their own."""
+
 _OWN = (
     "store collections embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
     "temporal_ui external_storage changes audit model model_route model_plan model_timeout_s understand decide "
@@ -162,7 +165,7 @@ def options_over(given: Mapping[str, Any]) -> Options:
 
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return each variable that begins with `TOOLROUTE_` but is no setting, with the most similar setting or ""."""
-    known = sorted((*_VARIABLES.values(), "TOOLROUTE_RERANK_KEY"))
+    known = sorted((*_VARIABLES.values(), "TOOLROUTE_RERANK_KEY", CLIENT_METADATA_URL))
     environ = os.environ if environ is None else environ
     unread = sorted(name for name in environ if name.startswith("TOOLROUTE_") and name not in known)
     return {name: nearly(name, known) for name in unread}

@@ -30,8 +30,9 @@ from orchestrator import Connections, OrchestratorPlugin, Router
 from orchestrator.activities.activities import Activities
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.mcp.signin.callback import Callback
 from orchestrator.mcp.signin.files import SignIn, SignInFile, folder
-from orchestrator.mcp.signin.oauth import Callback, login, logout
+from orchestrator.mcp.signin.oauth import login, logout
 from orchestrator.records.call import Approve, ToolCall
 from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Kind, Tool

@@ -20,16 +20,21 @@ from orchestrator.mcp.opening import Opening
 from orchestrator.mcp.policy import Action, Lifetime
 from orchestrator.mcp.server_requests import Asker, Host, ServerRequests
 from orchestrator.mcp.session import Session
+from orchestrator.mcp.skill_files import read_skill
 from orchestrator.mcp.transports.streams import Pace
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Kind, Tool
 
 if TYPE_CHECKING:
     from mcp import Client
+
+    from orchestrator.mcp.calls import Call
+    from orchestrator.mcp.session import Answer
 
 OnListed = Callable[[str, tuple[Tool, ...]], Awaitable[None]]
 """Called with a server's name and its tools, after connecting and after each change notification."""
 
 _PROBE_S = 2.0
+_SKILL_READS = 2
 
 
 class Connection:
@@ -203,10 +208,45 @@ class Connection:
         self.tools = {tool.name: tool for tool in tools}
         return tools
 
+    async def call(self, call: "Call", live: Tool) -> "Answer":
+        """Call a tool, or read a file of a skill.
+
+        Args:
+            call: The call.
+            live: The tool or the skill.
+        """
+        from mcp import MCPError
+
+        if live.kind is not Kind.SKILL:
+            return await self.session.call(call)
+        try:
+            return await self._read_skill(live.name, str(call.arguments.get("file") or ""))
+        except MCPError as error:
+            return error
+
+    async def _read_skill(self, name: str, path: str) -> "Answer":
+        """Read a file of a skill, and list the skills again if the file is newer than its entry."""
+        for _ in range(_SKILL_READS):
+            skill = self._listing.skills.get(name)
+            if skill is None:
+                return RuntimeError("cannot be read (its server has this skill no more)")
+            result = await read_skill(self.session, skill, path)
+            if result is not None:
+                return result
+            await self.list_again()
+        return RuntimeError(
+            "cannot be used (the file differs from the digest that its server states)"
+        )
+
     async def read_offer(self) -> Offer:
         """Ask the server for its offer now, and pass it on if it has changed."""
         async with asyncio.timeout(self._limits.connect_timeout_s):
-            offer = await read_offer(self.session.client, self._listing.extras, self.secrets)
+            offer = await read_offer(
+                self.session.client,
+                self._listing.extras,
+                self._listing.skills.values(),
+                self.secrets,
+            )
         if self.requests.host is not None and offer != self._offer:
             await self.requests.host.on_offer(self.spec.name, offer)
         self._offer = offer
@@ -259,7 +299,12 @@ class Connection:
                 tasks.start_soon(self._changes.listen, client, bool(self.spec.url), self.doubt)
                 pass_on = partial(_ignore if on_listed is None else on_listed, self.spec.name)
                 tasks.start_soon(
-                    self._changes.follow_tools, tools, pass_on, self.list_again, self.secrets
+                    self._changes.follow_tools,
+                    tools,
+                    pass_on,
+                    self.list_again,
+                    self.secrets,
+                    lambda: self._listing.fresh_s,
                 )
                 if self.requests.host is not None:
                     tasks.start_soon(self._changes.follow_offer, self.read_offer, self.secrets)

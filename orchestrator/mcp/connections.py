@@ -231,7 +231,7 @@ class Connections:
             if call.confirm is not None:
                 await call.confirm(live)
             connection.called = True
-            answer = await connection.session.call(call)
+            answer = await connection.call(call, live)
         return Answered(
             answer=answer,
             key=call.key,

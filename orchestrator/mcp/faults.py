@@ -82,6 +82,10 @@ def credentials_refused(spec: ServerSpec, tenant: str, message: str) -> Unauthor
         return Unauthorised(
             f"server {spec.name!r} refused the credentials ({message}): check its headers"
         )
+    if spec.oauth.is_for_worker:
+        return Unauthorised(
+            f"server {spec.name!r} cannot be signed in to by itself ({message}): check the oauth block of its entry"
+        )
     command = login_command(spec, tenant)
     return Unauthorised(f"server {spec.name!r} requires a sign-in ({message}): run `{command}`")
 

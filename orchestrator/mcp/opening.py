@@ -23,6 +23,7 @@ from orchestrator.mcp.transports.runners import mend_cache, npm_cache
 from orchestrator.mcp.transports.streams import Pace, Proposing, Watched, http, sse
 
 if TYPE_CHECKING:
+    import httpx2
     from mcp import Client
     from mcp.client._transport import TransportStreams
 
@@ -190,8 +191,16 @@ class Opening:
     ) -> "AbstractAsyncContextManager[TransportStreams]":
         if not launch.url:
             return self.child.streams(launch)
-        from orchestrator.mcp.signin.oauth import SignedIn
-
-        auth = SignedIn(self._tenant, self._spec, launch) if launch.signs_in else None
         connect = sse if self._sse else http
-        return connect(launch, changes.streaming.set, auth)
+        return connect(launch, changes.streaming.set, self._auth(launch))
+
+    def _auth(self, launch: Launch) -> "httpx2.Auth | None":
+        if not launch.signs_in:
+            return None
+        if launch.oauth.is_for_worker:
+            from orchestrator.mcp.signin.worker import WorkerAuth
+
+            return WorkerAuth(self._spec, launch)
+        from orchestrator.mcp.signin.signed_in import SignedIn
+
+        return SignedIn(self._tenant, self._spec, launch)

@@ -17,7 +17,7 @@ from orchestrator.mcp.connection import OnListed
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.faults import without_name
 from orchestrator.mcp.listing.offers import Offer, OnOffer, stored_offer
-from orchestrator.records.tool import Kind, Tool, as_chosen
+from orchestrator.records.tool import Tool, as_chosen
 from orchestrator.store.snapshot import Snapshot
 from orchestrator.store.store import Changes, Store
 from orchestrator.trust.pins import judged
@@ -111,7 +111,7 @@ async def sync(
         except ToolrouteError as error:
             report = ServerReport(server=server, error=str(error), seconds=time.monotonic() - begin)
         else:
-            held = [tool for tool in known.of_server(server) if tool.kind is Kind.MCP]
+            held = [tool for tool in known.of_server(server) if tool.kind.is_served]
             write = partial(
                 store.replace_server, entry=entries[server], file=connections.config.file
             )

@@ -18,7 +18,7 @@ from orchestrator.pipeline.legs.experience import used_together
 from orchestrator.pipeline.matches import Overlap, matches_of
 from orchestrator.pipeline.state import State
 from orchestrator.records.decision import Decision
-from orchestrator.records.tool import Kind, Match, Stage, Tool
+from orchestrator.records.tool import Match, Stage, Tool
 
 SURE_OF_CLAUSE = 0.5
 """The minimum probability with which a clause of the task recommends its tool."""
@@ -107,7 +107,7 @@ def _servers_to_connect(state: State, recommended: Sequence[str]) -> tuple[str, 
     index = state.task.index
     tools = [index.tools[index.catalogue.positions[key]] for key in recommended]
     return tuple(
-        dict.fromkeys(tool.server for tool in tools if tool.kind is Kind.MCP and tool.server)
+        dict.fromkeys(tool.server for tool in tools if tool.kind.is_served and tool.server)
     )
 
 

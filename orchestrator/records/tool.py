@@ -27,6 +27,12 @@ class Kind(StrEnum):
     INTEGRATION = "integration"
     WORKFLOW = "workflow"
     BUILTIN = "builtin"
+    SKILL = "skill"
+
+    @property
+    def is_served(self) -> bool:
+        """True for what an MCP server has: a tool or a skill."""
+        return self in (Kind.MCP, Kind.SKILL)
 
 
 class Stage(StrEnum):
@@ -171,10 +177,12 @@ class Tool(_Local):
 
     @property
     def filtered_by(self) -> dict[str, str]:
-        """The values for filters: the kind, the server, the name, all labels, and `read_only` for a tool that only
-        reads.
+        """The values for filters: the kind, the server, the name, all labels, `read_only` for a tool that only reads,
+        and `served` for the tools and skills of MCP servers.
         """
         hints = {"read_only": "true"} if self.annotations.read_only else {}
+        if self.kind.is_served:
+            hints["served"] = "true"
         return {
             **hints,
             **self.labels,

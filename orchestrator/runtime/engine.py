@@ -15,7 +15,7 @@ from orchestrator.pipeline.pipeline import Clock
 from orchestrator.pipeline.state import State, Task
 from orchestrator.pipeline.understand import understand
 from orchestrator.records.request import RouteRequest
-from orchestrator.records.tool import Kind, Tool
+from orchestrator.records.tool import Tool
 from orchestrator.runtime.computing import Computing
 from orchestrator.runtime.embedding import Embedding
 from orchestrator.runtime.experience_cache import ExperienceCache
@@ -97,7 +97,7 @@ class RouteEngine:
 
     def serves(self, tool: Tool) -> bool:
         """Return True if tools of the tool's server may match."""
-        return tool.kind is not Kind.MCP or self.servers is None or tool.server in self.servers
+        return not tool.kind.is_served or self.servers is None or tool.server in self.servers
 
     # --- how a task is read
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from orchestrator.records.tool import Kind, Match
+from orchestrator.records.tool import Match
 
 _MIN_PROBABILITY = 0.3
 """The probability from which a server is connected. At .2, two thirds more connections are useless
@@ -19,7 +19,7 @@ def servers_to_prewarm(matches: Sequence[Match], most: int) -> tuple[str, ...]:
     improbable = defaultdict[str, float](lambda: 1.0)
     """By server: the probability that none of its matches is right."""
     for match in matches:
-        if match.tool.kind is Kind.MCP:
+        if match.tool.kind.is_served:
             improbable[match.tool.server] *= 1 - match.probability
     ranked = sorted(improbable, key=improbable.__getitem__)
     return tuple(server for server in ranked if 1 - improbable[server] >= _MIN_PROBABILITY)[:most]

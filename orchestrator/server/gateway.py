@@ -210,7 +210,9 @@ class Gateway:
         server, _, _ = key.partition(":")
         spec = self.config.servers.get(server)
         was_refused = spec is not None and self.servers(tenant).pool.refusals([server])
-        if spec is None or not was_refused or not spec.launch().signs_in:
+        if spec is None or not was_refused or spec.oauth.is_for_worker:
+            return None
+        if not spec.launch().signs_in:
             return None
         return self._sign_ins.of(tenant, spec)
 

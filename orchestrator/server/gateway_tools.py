@@ -62,7 +62,7 @@ SEARCH = McpTool(
 )
 CALL_TOOL = McpTool(
     name="call_tool",
-    description="Call a tool that `search` found.",
+    description="Call a tool that `search` found. A match of kind `skill` returns its instructions.",
     input_schema=CallArguments.model_json_schema(),
     annotations=ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True),
 )

@@ -22,6 +22,7 @@ from mcp.types import (
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
+    RequestParams,
     Resource,
     SetLevelRequestParams,
     SubscribeRequestParams,
@@ -32,8 +33,9 @@ from mcp.types import (
 )
 
 from orchestrator.errors import ToolrouteError
+from orchestrator.mcp.listing.skills import EXTENSION as SKILLS
 from orchestrator.server import offers
-from orchestrator.server.apps import EXTENSION
+from orchestrator.server.apps import EXTENSION as APPS
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.sessions.asker import ClientAsker, Context
 from orchestrator.server.sessions.client_profile import current
@@ -53,12 +55,23 @@ _RESOURCE = Resource(
 )
 
 
+_NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
+"""The hint of a list that any server may change at any time, and that belongs to one tenant."""
+
+
+class GetSkillParams(RequestParams):
+    """The parameters of `skills/get`."""
+
+    uri: str
+
+
 class GatewayServer(Server[Any]):
-    """An MCP server that sends notifications of changed lists, and passes apps on."""
+    """An MCP server that sends notifications of changed lists, and passes apps and skills on."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.extensions[EXTENSION] = {}
+        for extension in (APPS, SKILLS):
+            self.extensions[extension] = {}
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *given: Any, **named: Any
@@ -92,6 +105,8 @@ class Handlers:
         add("prompts/list", PaginatedRequestParams, self.list_prompts)
         add("prompts/get", GetPromptRequestParams, self.get_prompt)
         add("completion/complete", CompleteRequestParams, self.complete)
+        add("skills/list", PaginatedRequestParams, self.list_skills)
+        add("skills/get", GetSkillParams, self.get_skill)
         add("logging/setLevel", SetLevelRequestParams, self.set_level)
         server.add_notification_handler(
             "notifications/initialized", NotificationParams, self.initialized
@@ -139,6 +154,14 @@ class Handlers:
             return result
 
         return await self.answered(context, params, _raising_mcp(answer))
+
+    async def list_skills(self, context: Context, _: Any) -> dict[str, Any]:
+        listed = await self._resource_offers(self.caller(context).tenant)
+        return {"skills": offers.skills(listed), **_NOT_CACHED}
+
+    async def get_skill(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
+        listed = await self._resource_offers(self.caller(context).tenant)
+        return {"skill": offers.skill(params.uri, listed), **_NOT_CACHED}
 
     async def list_prompts(self, context: Context, _: Any) -> ListPromptsResult:
         return ListPromptsResult(

@@ -60,6 +60,27 @@ def prompts(offers: Offers) -> list[Prompt]:
     ]
 
 
+def skills(offers: Offers) -> list[dict[str, Any]]:
+    """Return the entries of the servers' skills with addresses that include the server's name."""
+    items = _by_server({server: offer.skills for server, offer in offers.items()})
+    return [_shown_skill(server, entry) for server, entry in items]
+
+
+def skill(uri: str, offers: Offers) -> dict[str, Any]:
+    """Return the entry of a skill by the address that a client was shown."""
+    for entry in skills(offers):
+        if entry["uri"] == uri:
+            return entry
+    raise MCPError(INVALID_PARAMS, f"unknown skill {uri}: use an address from skills/list")
+
+
+def _shown_skill(server: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    files = entry["resources"]
+    if isinstance(files, list):
+        files = [{**file, "uri": shown_uri(server, file["uri"])} for file in files]
+    return {**entry, "uri": shown_uri(server, entry["uri"]), "resources": files}
+
+
 def _by_server(lists: Mapping[str, Items]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each item with its server."""
     for server, items in lists.items():

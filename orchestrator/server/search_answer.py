@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.catalogue.export import parameters
 from orchestrator.catalogue.tokens import cut
 from orchestrator.mcp.listing.offers import Offer
-from orchestrator.records.tool import Match, Tool
+from orchestrator.records.tool import Kind, Match, Tool
 from orchestrator.server.apps import interface
 from orchestrator.trust.server_texts import definition_for_model, instructions_for_model
 
@@ -44,7 +44,7 @@ def callable_definition(tool: Tool) -> dict[str, Any]:
     """Return the parts of a definition that a model needs to call the tool."""
     hints = {name: value for name, value in asdict(tool.annotations).items() if value is not None}
     definition = {
-        "tool": tool.key,
+        **_named(tool),
         "title": tool.title,
         "description": tool.description,
         "input_schema": parameters(tool),
@@ -64,13 +64,18 @@ def summary(tool: Tool) -> dict[str, Any]:
     properties = schema.get("properties", {})
     required = schema.get("required", [])
     line: dict[str, Any] = {
-        "tool": tool.key,
+        **_named(tool),
         "description": _first_sentence(tool.description),
         "required": {name: _type_name(properties.get(name)) for name in required[:_MAX_REQUIRED]},
     }
     if len(required) > _MAX_REQUIRED:
         line["required_more"] = len(required) - _MAX_REQUIRED
     return line
+
+
+def _named(tool: Tool) -> dict[str, Any]:
+    """Return a tool's key, and the kind of what is no tool."""
+    return {"tool": tool.key, "kind": "skill"} if tool.kind is Kind.SKILL else {"tool": tool.key}
 
 
 def _first_sentence(description: str) -> str:

@@ -22,7 +22,7 @@ from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.listing.offers import Offer, stored_offer
 from orchestrator.mcp.server_requests import Host
 from orchestrator.mcp.sync import keep_current, keep_offer
-from orchestrator.records.tool import Kind, Tool, as_chosen
+from orchestrator.records.tool import Tool, as_chosen
 from orchestrator.runtime.router import Router
 from orchestrator.server.initial_sync import InitialSync, Note
 from orchestrator.server.sessions.client_profile import current
@@ -162,7 +162,7 @@ class TenantServers:
     def can_call(self, tool: Tool) -> bool:
         """Return True if the configuration and the profile have the tool."""
         spec = self._config.servers.get(tool.server)
-        is_served = tool.kind is Kind.MCP and spec is not None and spec.lists(tool.name)
+        is_served = tool.kind.is_served and spec is not None and spec.lists(tool.name)
         return is_served and current().allows(tool)
 
     async def tool(self, requested: str) -> Tool:
@@ -214,9 +214,11 @@ class TenantServers:
     def _require_callable(self, tool: Tool) -> None:
         if self.can_call(tool):
             return
-        is_mcp = tool.kind is Kind.MCP
+        is_served = tool.kind.is_served
         why = (
-            "the configuration has no server of that name" if is_mcp else f"its kind is {tool.kind}"
+            "the configuration has no server of that name"
+            if is_served
+            else f"its kind is {tool.kind}"
         )
         raise UnknownTool(
             f"{tool.key!r} cannot be called through the gateway: {why}; use another match"
@@ -312,7 +314,8 @@ class TenantServers:
         await self._clients.publish(self.tenant, *events)
 
     async def _on_offer_changed(self, before: Offer, after: Offer) -> None:
-        if (before.resources, before.templates) != (after.resources, after.templates):
+        had = before.resources, before.templates, before.skills
+        if had != (after.resources, after.templates, after.skills):
             await self.tell(ResourcesListChanged())
         if before.prompts != after.prompts:
             await self.tell(PromptsListChanged())

@@ -6,7 +6,7 @@ Run: `python signing.py PORT [sse]`. The authorization link signs its reader in 
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
+from starlette.types import ASGIApp
 
 from tests.loopback import served
 from tests.servers.start import free_port
@@ -41,6 +42,7 @@ class Accounts(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken,
     issuer: str | None = None
     lifetime_s: int = 3600
     renewed: int = 0
+    has_notes: bool = False
     clients: dict[str, OAuthClientInformationFull] = field(default_factory=dict)
     codes: dict[str, AuthorizationCode] = field(default_factory=dict)
     access: dict[str, AccessToken] = field(default_factory=dict)
@@ -124,15 +126,26 @@ def app(accounts: Accounts, web: str, *, sse: bool = False, **settings: Any) -> 
         token = get_access_token()
         return str(token and token.subject)
 
+    if accounts.has_notes:
+
+        @server.tool()
+        def erase() -> str:
+            """Delete all notes."""
+            return "erased"
+
     return server.sse_app() if sse else server.streamable_http_app()
 
 
 @contextmanager
-def signing(accounts: Accounts, *, sse: bool = False, **settings: Any) -> Iterator[str]:
-    """The address of such a server that runs, without a path."""
+def signing(
+    accounts: Accounts, *, sse: bool = False, behind: Callable[[ASGIApp, str], ASGIApp] | None = None, **settings: Any
+) -> Iterator[str]:
+    """The address of such a server that runs, without a path. `behind` puts something before it."""
     port = free_port()
-    with served(app(accounts, f"http://localhost:{port}", sse=sse, **settings), port) as _:
-        yield f"http://localhost:{port}"
+    web = f"http://localhost:{port}"
+    server: ASGIApp = app(accounts, web, sse=sse, **settings)
+    with served(behind(server, web) if behind else server, port) as _:
+        yield web
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from orchestrator.records.completion import NO_MODEL
 from orchestrator.records.decision import Decision
 from orchestrator.records.plan import Plan, Step
 from orchestrator.records.run import RunResult, StepOutcome, StepStatus
-from orchestrator.records.tool import Kind, Match
+from orchestrator.records.tool import Match
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,7 +75,7 @@ def _servers_of(plan: Plan, decisions: Sequence[Decision]) -> list[str]:
     for step in plan.steps:
         for decision in decisions:
             tool = decision.tool(step.tool)
-            if tool and tool.kind is Kind.MCP:
+            if tool and tool.kind.is_served:
                 servers[tool.server] = None
     return list(servers)
 

@@ -114,6 +114,8 @@ def _sign_in_row(tenant: str, spec: ServerSpec) -> dict[str, Any]:
         return row | {"detail": str(error)}
     if not launch.signs_in:
         return row | {"detail": "its headers contain a token"}
+    if launch.oauth.is_for_worker:
+        return row | {"detail": f"signs in by itself ({launch.oauth.grant})"}
     if kept is None:
         return row
     valid = kept.renewable or not kept.expired

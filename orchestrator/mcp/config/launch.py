@@ -14,6 +14,7 @@ from orchestrator.common.json_input import reading, why_unread
 from orchestrator.common.redact import Secrets, argument_secrets, url_secrets
 from orchestrator.common.regular import read_text, regular
 from orchestrator.errors import InvalidConfig
+from orchestrator.mcp.config.oauth import OAuth
 from orchestrator.mcp.transports.runners import runner_of
 
 VARIABLE = re.compile(
@@ -41,8 +42,8 @@ class Launch:
     cwd: str | None = field(default=None, repr=False)
     url: str = field(default="", repr=False)
     headers: dict[str, str] = field(default_factory=dict, repr=False)
-    client_id: str = field(default="", repr=False)
-    client_secret: str = field(default="", repr=False)
+    oauth: OAuth = field(default_factory=OAuth, repr=False)
+    client_metadata_url: str = ""
     secrets: Secrets = field(default_factory=Secrets, repr=False)
 
     @property

@@ -46,8 +46,10 @@ from orchestrator.mcp.config.launch import (
     passed_secrets,
     read_env_file,
 )
+from orchestrator.mcp.config.oauth import OAuth
 from orchestrator.mcp.config.profiles import Profile, read_profiles
 from orchestrator.mcp.transports.runners import runner_of
+from orchestrator.options import CLIENT_METADATA_URL
 from orchestrator.records.tool_limits import MOST_RETRIES, RETRIES, TASK_QUEUE, TIMEOUT
 
 PROFILES = "profiles"
@@ -96,53 +98,6 @@ class ServerLimits(BaseModel):
             **self.model_dump(include={RETRIES, TASK_QUEUE, "idempotent"}),
         }
         return {name: str(value) for name, value in given.items() if value is not None}
-
-
-class OAuth(BaseModel):
-    """OAuth settings of a server, in the form of Claude Code and Gemini CLI ("oauth") or Cursor ("auth"). All are
-    optional.
-
-    Attributes:
-        client_id: An id from the server's operator, or the https address of a client-ID metadata document. Without
-            it, toolroute registers itself.
-        callback_port: The port of the redirect http://localhost:PORT/callback.
-    """
-
-    model_config = ConfigDict(
-        extra="ignore", frozen=True, hide_input_in_errors=True, defer_build=True
-    )
-    client_id: str = Field(
-        default="", validation_alias=AliasChoices("clientId", "client_id", "CLIENT_ID")
-    )
-    client_secret: str = Field(
-        default="",
-        repr=False,
-        validation_alias=AliasChoices("clientSecret", "client_secret", "CLIENT_SECRET"),
-    )
-    scopes: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("scopes", "scope"))
-    callback_port: int = Field(
-        default=0, ge=0, le=65535, validation_alias=AliasChoices("callbackPort", "callback_port")
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of(cls, given: Any) -> Any:
-        """Read `true`, `false` and `"oauth"` as no settings, and scopes in one text as several."""
-        if isinstance(given, bool) or given == "oauth":
-            return {}
-        if isinstance(given, str):
-            raise ValueError(
-                'it is a string: put a token into "headers", as {"Authorization": "Bearer ${TOKEN}"}'
-            )
-        if isinstance(given, dict):
-            return {
-                key: value.split()
-                if key in ("scope", "scopes") and isinstance(value, str)
-                else value
-                for key, value in given.items()
-                if value is not None
-            }
-        return given
 
 
 class ServerSpec(BaseModel):
@@ -285,8 +240,7 @@ class ServerSpec(BaseModel):
         cwd = at_home(text.of("cwd", self.cwd)) if self.cwd else None
         url = text.of("url", self.url)
         headers = {name: text.of(f"headers.{name}", value) for name, value in self.headers.items()}
-        client_id = text.of("oauth.clientId", self.oauth.client_id)
-        client_secret = text.of("oauth.clientSecret", self.oauth.client_secret)
+        oauth = self.oauth.expanded("oauth", text.of)
         text.check(where)
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
@@ -303,7 +257,7 @@ class ServerSpec(BaseModel):
         given = [
             secret for settings in (text.used, env, headers) for secret in setting_secrets(settings)
         ]
-        given += [client_secret, *passed_secrets(environment())]
+        given += [*oauth.secrets, *passed_secrets(environment())]
         secrets = Secrets([*given, *url_secrets(url), *argument_secrets([command, *args])])
         launch = Launch(
             command=command,
@@ -312,8 +266,8 @@ class ServerSpec(BaseModel):
             cwd=cwd,
             url=url,
             headers=headers,
-            client_id=client_id,
-            client_secret=client_secret,
+            oauth=oauth,
+            client_metadata_url=environ.get(CLIENT_METADATA_URL, ""),
             secrets=secrets,
         )
         if launch.in_clear and (setting_secrets(headers) or url_secrets(url)):

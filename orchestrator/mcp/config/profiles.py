@@ -127,8 +127,9 @@ class Profile:
     @property
     def filters(self) -> dict[str, str]:
         """The properties that a tool must have, as a RouteRequest takes them."""
-        mcp_only = {"kind": "mcp"}  # Agents and integrations cannot be called through the gateway.
-        return {**mcp_only, "read_only": "true"} if self.spec.read_only else mcp_only
+        # Agents and integrations cannot be called through the gateway.
+        served = {"served": "true"}
+        return {**served, "read_only": "true"} if self.spec.read_only else served
 
     def allows(self, tool: Tool) -> bool:
         """Return True if the profile includes a tool of the configuration, by its key and its properties."""

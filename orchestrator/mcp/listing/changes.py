@@ -33,7 +33,8 @@ class Changes:
         self._server = server
         self.streaming = asyncio.Event()
         """Set once the server's own messages arrive over HTTP."""
-        self._tools, self._offer = asyncio.Event(), asyncio.Event()
+        self._tools = asyncio.Event()
+        self._offer = asyncio.Event()
 
     def note(self, message: Any) -> None:
         """Note a notification, if it tells of a change."""
@@ -56,8 +57,9 @@ class Changes:
         pass_on: Callable[[Tools], Awaitable[None]],
         again: Callable[[], Awaitable[Tools]],
         secrets: "Secrets",
+        fresh_s: Callable[[], float],
     ) -> None:
-        """Pass on the server's tools now and after each change notification.
+        """Pass on the server's tools now, after each change notification, and when the listing has expired.
 
         Some servers send a notification after each listing, so the interval between listings grows. A list that could
         not be passed on is retried.
@@ -67,13 +69,13 @@ class Changes:
             pass_on: Receives the tools.
             again: Lists the server again.
             secrets: Values to redact in error texts.
+            fresh_s: Returns the seconds for which the listing may be used, 0 without a limit.
         """
         gap = _GAP_S
         while True:
             try:
                 await pass_on(known)
-                await self._tools.wait()
-                await anyio.sleep(gap)
+                await _changed_or_expired(self._tools, gap, fresh_s())
                 self._tools.clear()
                 tools = await again()
                 gap = min(2 * gap, _MOST_GAP_S) if tools == known else _GAP_S
@@ -88,7 +90,8 @@ class Changes:
 
     async def follow_offer(self, read: Callable[[], Awaitable[Offer]], secrets: "Secrets") -> None:
         """Read the offer now and after each change. The interval grows while nothing new is found."""
-        gap, known = _GAP_S, None
+        gap = _GAP_S
+        known: Offer | None = None
         while True:
             self._offer.clear()
             try:
@@ -99,8 +102,7 @@ class Changes:
                 gap = min(2 * gap, _MOST_GAP_S)
                 text = "server %s: its resources and prompts were not listed: %s"
                 logger.warning(text, self._server, faults.in_words(error, secrets))
-            await self._offer.wait()
-            await anyio.sleep(gap)
+            await _changed_or_expired(self._offer, gap, known.fresh_s if known else 0.0)
 
     async def listen(self, client: "Client", over_http: bool, doubt: Callable[[], None]) -> None:
         """Subscribe to change notifications (protocol 2026-07-28).
@@ -137,3 +139,10 @@ class Changes:
                 )
             await anyio.sleep(_LISTEN_AGAIN_S)
             doubt()  # A server that is gone is found out here.
+
+
+async def _changed_or_expired(changed: asyncio.Event, gap: float, fresh_s: float) -> None:
+    """Wait for a change and then for the gap, or until a listing of limited freshness has expired."""
+    with anyio.move_on_after(max(gap, fresh_s) if fresh_s else None):
+        await changed.wait()
+        await anyio.sleep(gap)

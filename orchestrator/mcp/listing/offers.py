@@ -1,16 +1,18 @@
 """A server's offer: its instructions, resources, prompts, and the parts of its tools that routing does not use."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.common.redact import Secrets
+from orchestrator.mcp.listing.skills import Skill
 
 if TYPE_CHECKING:
     from mcp import Client
 
-MAX_ITEMS, _MAX_PAGES = 10_000, 200
+MAX_ITEMS = 10_000
+_MAX_PAGES = 200
 
 Items = list[dict[str, Any]]
 """Records of the protocol as JSON."""
@@ -26,6 +28,8 @@ class Offer(BaseModel):
         prompts: Its prompts.
         completes: True if it completes arguments of prompts and templates.
         tools: `outputSchema`, `icons` and `_meta` by tool name.
+        skills: The entries of its skills.
+        fresh_s: Seconds for which the lists may be used, as the server said. 0 without a limit. It is not stored.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -35,6 +39,8 @@ class Offer(BaseModel):
     prompts: Items = Field(default_factory=list)
     completes: bool = False
     tools: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    skills: Items = Field(default_factory=list)
+    fresh_s: float = Field(default=0.0, exclude=True)
 
 
 def stored_offer(text: str) -> Offer:
@@ -49,43 +55,70 @@ OnOffer = Callable[[str, Offer], Awaitable[None]]
 """Called with a server's name and its offer, after it was read and after each change notification."""
 
 
-async def read_offer(client: "Client", tools: dict[str, dict[str, Any]], secrets: Secrets) -> Offer:
+async def read_offer(
+    client: "Client", tools: dict[str, dict[str, Any]], skills: Iterable[Skill], secrets: Secrets
+) -> Offer:
     """Ask a connected server for its resources, templates and prompts, if it has the capability.
 
     Args:
         client: The connected client.
         tools: The server's tools.
+        skills: The server's skills.
         secrets: Values to redact.
     """
-    able, found = client.server_capabilities, dict[str, Items]()
-    if able.resources is not None:
-        found["resources"] = await _pages(client.list_resources, "resources")
-        found["templates"] = await _pages(client.list_resource_templates, "resource_templates")
-    if able.prompts is not None:
-        found["prompts"] = await _pages(client.list_prompts, "prompts")
-    clear: dict[str, Any] = secrets.redact_json(
-        {**found, "instructions": client.instructions or "", "tools": tools}
+    capabilities = client.server_capabilities
+    lists = _Lists()
+    if capabilities.resources is not None:
+        await lists.read(client.list_resources, "resources", "resources")
+        await lists.read(client.list_resource_templates, "resource_templates", "templates")
+    if capabilities.prompts is not None:
+        await lists.read(client.list_prompts, "prompts", "prompts")
+    redacted: dict[str, Any] = secrets.redact_json(
+        {
+            **lists.items,
+            "instructions": client.instructions or "",
+            "tools": tools,
+            "skills": [skill.model_dump(mode="json") for skill in skills],
+        }
     )
-    return Offer(completes=able.completions is not None, **clear)
+    completes = capabilities.completions is not None
+    return Offer(completes=completes, fresh_s=lists.fresh_s, **redacted)
 
 
-async def _pages(page: Callable[..., Awaitable[Any]], name: str) -> Items:
-    from mcp import MCPError
-    from mcp.types import METHOD_NOT_FOUND
+class _Lists:
+    """The lists of one server as they are read.
 
-    items, cursor = Items(), None
-    for _ in range(_MAX_PAGES):
-        try:
-            result = await page(cursor=cursor)
-        except MCPError as error:
-            if error.code != METHOD_NOT_FOUND:  # Some servers have resources and no templates.
-                raise
-            break
-        items += [
-            one.model_dump(by_alias=True, mode="json", exclude_none=True)
-            for one in getattr(result, name)
-        ]
-        before, cursor = cursor, result.next_cursor
-        if not cursor or cursor == before or len(items) > MAX_ITEMS:
-            break
-    return items[:MAX_ITEMS]
+    Attributes:
+        items: The records by the field of an Offer.
+        fresh_s: Seconds for which all lists may be used, 0 without a limit.
+    """
+
+    def __init__(self) -> None:
+        self.items: dict[str, Items] = {}
+        self.fresh_s = 0.0
+
+    async def read(self, page: Callable[..., Awaitable[Any]], name: str, field: str) -> None:
+        from mcp import MCPError
+        from mcp.types import METHOD_NOT_FOUND
+
+        items = self.items[field] = Items()
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            try:
+                result = await page(cursor=cursor)
+            except MCPError as error:
+                if error.code != METHOD_NOT_FOUND:  # Some servers have resources and no templates.
+                    raise
+                return
+            self._limit((result.ttl_ms or 0) / 1000)
+            for record in getattr(result, name):
+                items.append(record.model_dump(by_alias=True, mode="json", exclude_none=True))
+            former = cursor
+            cursor = result.next_cursor
+            if not cursor or cursor == former or len(items) > MAX_ITEMS:
+                break
+        del items[MAX_ITEMS:]
+
+    def _limit(self, fresh_s: float) -> None:
+        if fresh_s:
+            self.fresh_s = min(self.fresh_s or fresh_s, fresh_s)

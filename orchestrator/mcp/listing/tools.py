@@ -1,6 +1,7 @@
 """Reads a server's listing, all pages of it, as Tool records."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.mcp.config.parse import ServerSpec
 from orchestrator.mcp.listing.repair import problem, repair_answer, used_parts
+from orchestrator.mcp.listing.skills import Skill, read_skills, skill_tools
 from orchestrator.mcp.meta import answer_meta
 from orchestrator.records.tool import Annotations, Tool
 
@@ -45,6 +47,7 @@ class Listing:
     Attributes:
         secrets: Values to redact.
         extras: The parts of tools that only a client behind the gateway reads: `outputSchema`, `icons` and `_meta`.
+        skills: The server's skills by the names of their records.
         fresh_s: Seconds for which the last listing may be used, as the server said. 0 for no statement.
     """
 
@@ -53,6 +56,7 @@ class Listing:
         self.secrets = Secrets()
         self.extras: dict[str, dict[str, Any]] = {}
         self.fresh_s = 0.0
+        self.skills: dict[str, Skill] = {}
         self._skipped: set[str] = set()
         self._last_problem = ""
         self._bytes = 0
@@ -152,7 +156,25 @@ class Listing:
                 self._skip(f"{tool.name!a} once more", f"the tool {same.name!a} has this name")
         if self._last_problem and not tools:
             raise InvalidCatalogue(f"server {self._spec.name!r}: {self._last_problem}")
-        return tuple(tools.values())
+        return (*tools.values(), *await self._skill_records(client, tools.values()))
+
+    async def _skill_records(self, client: "Client", tools: Iterable[Tool]) -> list[Tool]:
+        from mcp import MCPError
+
+        try:
+            skills = await read_skills(client, self._skip_skill)
+        except MCPError as error:
+            self._skip_skill("of the whole server", error.message)
+            skills = []
+        records = skill_tools(self._spec.name, skills, tools, self._skip_skill)
+        self.skills = {name: skill for name, (_, skill) in records.items()}
+        return [record for record, _ in records.values() if self._spec.lists(record.name)]
+
+    def _skip_skill(self, name: str, reason: str) -> None:
+        problem = self.secrets.redact(f"its skill {name!r} is skipped ({reason})")
+        if problem not in self._skipped:
+            self._skipped.add(problem)
+            logger.warning("server %s: %s", self._spec.name, problem)
 
     async def _records(self, client: "Client") -> list[Any]:
         """Follow cursors to the end, or to a page that was there before."""

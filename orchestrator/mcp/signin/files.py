@@ -29,6 +29,7 @@ class SignIn(BaseModel):
     Attributes:
         client: The registered client, without a secret from the entry.
         expires_at: The expiry time in seconds since 1970, or None if it is unknown.
+        further_scope: Scopes that the server asked for since, separated by blanks. The next sign-in asks for them.
     """
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
@@ -37,15 +38,16 @@ class SignIn(BaseModel):
     server: dict[str, Any] | None = None
     resource: dict[str, Any] | None = None
     expires_at: float | None = None
+    further_scope: str = ""
 
     @property
     def secrets(self) -> list[str]:
-        found = (
+        secrets = (
             self.token.get("access_token"),
             self.token.get("refresh_token"),
             self.client.get("client_secret"),
         )
-        return [secret for secret in found if secret]
+        return [secret for secret in secrets if secret]
 
     @property
     def renewable(self) -> bool:
@@ -63,8 +65,8 @@ class SignInFile:
     """
 
     def __init__(self, tenant: str, spec: ServerSpec, launch: Launch) -> None:
-        meant = json.dumps([tenant, spec.name, launch.url, launch.client_id])
-        self._path = folder() / f"{digest(meant, 32)}.json"
+        identity = json.dumps([tenant, spec.name, launch.url, launch.oauth.client_id])
+        self._path = folder() / f"{digest(identity, 32)}.json"
 
     def read(self) -> SignIn | None:
         """Read the sign-in. Returns None if there is none. Raises InvalidConfig if the file is broken."""

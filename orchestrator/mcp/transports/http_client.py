@@ -36,6 +36,10 @@ _TRANSFER_HEADERS = frozenset(("content-encoding", "content-length", "transfer-e
 _UNKNOWN_SESSION = (404, 410)
 
 
+class CredentialsRefused(httpx2.RequestError):
+    """An authorization server gave no token for a request."""
+
+
 class GuardedClient(httpx2.AsyncClient):
     """Send an entry's headers, and end every POST in a response, and in none that fills the memory.
 
@@ -72,6 +76,8 @@ class GuardedClient(httpx2.AsyncClient):
             return await self._guarded(request, response)
         except _UNREACHED as error:
             return _error_response(request, faults.UNSENT, _unreached(request, error))
+        except CredentialsRefused as error:
+            return _error_response(request, faults.DENIED, str(error))
         except httpx2.RequestError as error:
             return _error_response(
                 request, faults.LOST, f"gave no answer: {str(error) or type(error).__name__}"
@@ -94,6 +100,9 @@ class GuardedClient(httpx2.AsyncClient):
     def _refusal(self, response: httpx2.Response) -> str:
         """Return the status, and the beginning of the text for people."""
         status = f"HTTP {response.status_code} {response.reason_phrase}".rstrip()
+        scope = further_scope(response)
+        if scope:
+            return f"{status}: it asks for the further scope {self._secrets.redact(scope)[:_LONGEST_REASON]}"
         kind = _content_type(response)
         if "json" not in kind and not kind.startswith("text/plain"):
             return status
@@ -193,6 +202,17 @@ def _description(text: str) -> str:
         return str(json.loads(text)["error_description"])
     except (ValueError, TypeError, KeyError):
         return text
+
+
+def further_scope(response: httpx2.Response) -> str:
+    """Return the scopes that a server asks for after a request without them, or ""."""
+    from mcp.client.auth.utils import extract_field_from_www_auth
+
+    if response.status_code != 403:
+        return ""
+    if extract_field_from_www_auth(response, "error") != "insufficient_scope":
+        return ""
+    return extract_field_from_www_auth(response, "scope") or ""
 
 
 def _content_type(response: httpx2.Response) -> str:

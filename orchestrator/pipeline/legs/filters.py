@@ -16,7 +16,7 @@ from orchestrator.errors import InvalidInput
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State, Task
 from orchestrator.records.request import within
-from orchestrator.records.tool import Kind, Tool
+from orchestrator.records.tool import Tool
 
 _FROM, _TO, _UNDATED = "_from", "_to", "undated"
 
@@ -96,7 +96,7 @@ def _absent(task: Task) -> Mapping[str, list[int]]:
 def _mcp_tools_by_server(index: Index) -> dict[str, list[int]]:
     by_server: dict[str, list[int]] = {}
     for position, tool in enumerate(index.tools):
-        if tool.kind is Kind.MCP:
+        if tool.kind.is_served:
             by_server.setdefault(tool.server, []).append(position)
     return by_server
 

@@ -141,7 +141,7 @@ class Executors:
                 answer = await _in_time(call, executor)
                 if answer.is_error:
                     seen["error.type"] = telemetry.TOOL_ERROR
-        elif call.tool.kind is Kind.MCP and connections is not None:
+        elif call.tool.kind.is_served and connections is not None:
             answer = await connections.call(
                 call.tool,
                 call.arguments,
@@ -166,7 +166,7 @@ class Executors:
         """
         tool = call.tool
         if self._of(tool) is None and not is_child(tool):
-            if tool.kind is not Kind.MCP or connections is None:
+            if not tool.kind.is_served or connections is None:
                 raise InvalidConfig(
                     f"no executor for {tool.key!r} of kind {tool.kind}: {_remedy(tool)}"
                 )
@@ -403,7 +403,7 @@ def _executor(name: str, given: Registered, threads: Threads, turns: Turns) -> E
 
 
 def _remedy(tool: Tool) -> str:
-    if tool.kind is Kind.MCP:
+    if tool.kind.is_served:
         return f"name the server {tool.server!r} in the `mcpServers` config, or register a function for it"
     if tool.kind is Kind.WORKFLOW:
         return "call it inside a workflow, where it starts as a child workflow, or register a function for it"

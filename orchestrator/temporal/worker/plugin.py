@@ -296,7 +296,7 @@ def _require_catalogue(catalogue: object) -> None:
 
 
 def _has_mcp_tools(catalogue: "Catalogue") -> bool:
-    return any(tool.kind is Kind.MCP for tool in catalogue)
+    return any(tool.kind.is_served for tool in catalogue)
 
 
 def _executors_for(

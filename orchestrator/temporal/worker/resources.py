@@ -30,7 +30,7 @@ from orchestrator.mcp.calls import Confirm
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options, default_store
 from orchestrator.records.call import ChangePolicy, SyncRequest, ToolCall, ToolResult
-from orchestrator.records.tool import Kind, Tool
+from orchestrator.records.tool import Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.temporal.worker.executors import Executors, HttpExecutor, Registered
 from orchestrator.temporal.worker.results import Results
@@ -184,7 +184,7 @@ class Resources:
     async def present(self, call: ToolCall) -> Tool:
         """Return the call's tool as its server defines it now. Raise an error if the call cannot be carried out."""
         call = replace(call, arguments=await self.results.expand(call.tenant, call.arguments))
-        connections = await self._connections_for(call) if call.tool.kind is Kind.MCP else None
+        connections = await self._connections_for(call) if call.tool.kind.is_served else None
         return await self._executors.present(call, connections)
 
     def share_slots(self, task_queue: str, turns: Turns) -> None:
@@ -227,7 +227,7 @@ class Resources:
         except (InvalidConfig, ServerUnavailable, Unauthorised):
             # Nothing was sent. The entry may have changed, because credentials expire and addresses move.
             if (
-                call.tool.kind is Kind.MCP
+                call.tool.kind.is_served
                 and connections
                 and await self._has_changed(connections, call, entry)
             ):
@@ -277,7 +277,7 @@ class Resources:
         Afterwards, up to `warm` servers that the matches probably need begin to connect. If the configuration cannot be
         read in time, the Decision gets a warning, and a later call reports the error.
         """
-        has_mcp_tool = any(match.tool.kind is Kind.MCP for match in decision.matches)
+        has_mcp_tool = any(match.tool.kind.is_served for match in decision.matches)
         if self._mcp_servers is None or not has_mcp_tool:
             return decision
         self._begin_to_warm(decision)
@@ -422,7 +422,7 @@ class Resources:
         """
         tenant = call.tenant
         known = tenant in self._tenants and (
-            call.tool.kind is not Kind.MCP or self._entry(tenant, call.tool.server)
+            not call.tool.kind.is_served or self._entry(tenant, call.tool.server)
         )
         if not known:
             self._take_over(tenant, await self._config_of(tenant))
@@ -491,5 +491,5 @@ class Resources:
 
 def _limited(tool: Tool, labels: Mapping[str, dict[str, str]]) -> Tool:
     """Return the tool with its server's labels. The tool's own labels take precedence."""
-    own = labels.get(tool.server) if tool.kind is Kind.MCP else None
+    own = labels.get(tool.server) if tool.kind.is_served else None
     return replace(tool, labels={**own, **tool.labels}) if own else tool

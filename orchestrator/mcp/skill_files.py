@@ -1,0 +1,42 @@
+"""Files of a skill, read from its server and checked against the entry of the skill."""
+
+import base64
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.mcp.listing.skills import FILE, Skill, SkillFile
+from orchestrator.mcp.session import Session
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+
+async def read_skill(session: Session, skill: Skill, path: str) -> "CallToolResult | None":
+    """Return a file of a skill as the result of a call, or None if the file differs from the entry of its skill."""
+    path = path or FILE
+    if skill.files and path not in skill.files:
+        return _text(
+            f"the skill has no file {path!r}; its files: {', '.join(skill.files)}", is_error=True
+        )
+    read = await session.request(lambda client: client.read_resource(f"{skill.root}/{path}"))
+    content: Any = read.contents[0]
+    data = _bytes(content)
+    file = skill.files.get(path)
+    if file is not None and not _is_same(file, data):
+        return None
+    return _text(data.decode("utf-8", "replace"))
+
+
+def _bytes(content: Any) -> bytes:
+    text = getattr(content, "text", None)
+    return base64.b64decode(content.blob) if text is None else str(text).encode()
+
+
+def _is_same(file: SkillFile, data: bytes) -> bool:
+    return len(data) == file.size and file.digest == f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _text(text: str, *, is_error: bool = False) -> "CallToolResult":
+    from mcp.types import CallToolResult, TextContent
+
+    return CallToolResult(content=[TextContent(text=text)], is_error=is_error)
