@@ -134,11 +134,17 @@ class ServerRequests:
             del self._patient[within]
 
     def callbacks(self) -> dict[str, Any]:
-        """Return the callbacks of a Client that answer a server's requests. Without a host there are none."""
-        if self.host is None:
-            return {}
+        """Return the callbacks of a Client that answer a server's requests, and the extensions that it takes. Without a
+        host nobody answers questions.
+        """
         from mcp import types
         from mcp.client import advertise
+
+        from orchestrator.mcp.tasks import Tasks
+
+        tasks = Tasks(self._ask)
+        if self.host is None:
+            return {"extensions": [tasks]}
 
         async def elicit(_: Any, params: "types.ElicitRequestParams") -> Any:
             return await self._ask(types.ElicitRequest(params=params))
@@ -155,7 +161,7 @@ class ServerRequests:
             "sampling_callback": sample,
             "sampling_capabilities": tools,
             "list_roots_callback": roots,
-            "extensions": [advertise(_APPS, {"mimeTypes": [_APP_TYPE]})],
+            "extensions": [tasks, advertise(_APPS, {"mimeTypes": [_APP_TYPE]})],
         }
 
     async def _ask(self, request: "InputRequest") -> "InputResponse | ErrorData":

@@ -96,6 +96,8 @@ class Session:
         from mcp import MCPError
         from pydantic import ValidationError
 
+        from orchestrator.mcp.tasks import ALIVE
+
         if self._lifetime.death:
             raise CallLost(self._lifetime.death, sent=False)
         limit_s = call.seconds_left(self._limits.call_timeout_s)
@@ -105,13 +107,15 @@ class Session:
             self._requests.patient(timeout, limit_s) if call.deadline is None else nullcontext()
         )
         self._pace.allow_call()
+        progressed = self._keep_alive(call, timeout, limit_s)
+        ALIVE.set(progressed)
         try:
             async with timeout:
                 with patient:
                     return await self.client.call_tool(
                         call.name,
                         call.arguments,
-                        progress_callback=self._keep_alive(call, timeout, limit_s),
+                        progress_callback=progressed,
                         meta=await self._meta(call.meta),
                     )
         except TimeoutError:

@@ -22,6 +22,7 @@ from orchestrator.server.sessions.kept_results import KeptResults
 from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
 from orchestrator.server.sessions.questions import Questions
 from orchestrator.server.sessions.sign_in_links import SignInLink, SignInLinks
+from orchestrator.server.sessions.task_handles import TaskHandles
 from orchestrator.server.tenant_servers import TenantServers
 from orchestrator.server.tool_calls import Allow, CallRequest, ToolCalls
 from orchestrator.server.tool_search import ToolSearch
@@ -76,6 +77,7 @@ class Gateway:
         self.audit = AuditTrail(audit)
         self.clients = Clients()
         self.questions = Questions()
+        self.tasks = TaskHandles()
         self.results = KeptResults(max_result_tokens)
         self.apps = OpenApps()
         self._sign_ins = SignInLinks()
@@ -99,6 +101,7 @@ class Gateway:
         """End, after these seconds, the calls that are still in progress, and all connections."""
         await asyncio.sleep(after_s)
         await self._sign_ins.close()
+        await self.tasks.close()
         if self._watching is not None:
             self._watching.cancel()
         await asyncio.gather(*(servers.close() for servers in self._tenants.values()))

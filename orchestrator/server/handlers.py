@@ -34,6 +34,8 @@ from mcp.types import (
 
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.listing.skills import EXTENSION as SKILLS
+from orchestrator.mcp.tasks import EXTENSION as TASKS
+from orchestrator.mcp.tasks import TaskParams
 from orchestrator.server import offers
 from orchestrator.server.apps import EXTENSION as APPS
 from orchestrator.server.gateway import Gateway
@@ -41,6 +43,8 @@ from orchestrator.server.sessions.asker import ClientAsker, Context
 from orchestrator.server.sessions.client_profile import current
 from orchestrator.server.sessions.clients import ServerResource
 from orchestrator.server.sessions.outcome_recorder import Conversation
+from orchestrator.server.sessions.questions import HandOver
+from orchestrator.server.sessions.task_handles import UpdateTaskParams
 from orchestrator.trust.audit import Entry, arguments_digest
 
 R = TypeVar("R")
@@ -66,11 +70,11 @@ class GetSkillParams(RequestParams):
 
 
 class GatewayServer(Server[Any]):
-    """An MCP server that sends notifications of changed lists, and passes apps and skills on."""
+    """An MCP server that sends notifications of changed lists, and passes apps, skills and tasks on."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        for extension in (APPS, SKILLS):
+        for extension in (APPS, SKILLS, TASKS):
             self.extensions[extension] = {}
 
     def create_initialization_options(
@@ -107,6 +111,9 @@ class Handlers:
         add("completion/complete", CompleteRequestParams, self.complete)
         add("skills/list", PaginatedRequestParams, self.list_skills)
         add("skills/get", GetSkillParams, self.get_skill)
+        add("tasks/get", TaskParams, self.get_task)
+        add("tasks/update", UpdateTaskParams, self.update_task)
+        add("tasks/cancel", TaskParams, self.cancel_task)
         add("logging/setLevel", SetLevelRequestParams, self.set_level)
         server.add_notification_handler(
             "notifications/initialized", NotificationParams, self.initialized
@@ -116,7 +123,11 @@ class Handlers:
         )
 
     async def answered(
-        self, context: Context, params: Any, answer: Callable[[], Awaitable[R]]
+        self,
+        context: Context,
+        params: Any,
+        answer: Callable[[], Awaitable[R]],
+        hand_over: HandOver | None = None,
     ) -> Any:
         """Return the answer to a request. Servers may ask its client meanwhile.
 
@@ -124,9 +135,10 @@ class Handlers:
             context: The request's context.
             params: The request's parameters.
             answer: Makes the answer.
+            hand_over: Returns the handle of a request that takes long. None: the client waits.
         """
         asker = ClientAsker(context, self.caller(context), self._gateway.clients.log_level(context))
-        return await self._gateway.questions.answered(asker, params, answer)
+        return await self._gateway.questions.answered(asker, params, answer, hand_over)
 
     async def list_resources(self, context: Context, _: Any) -> ListResourcesResult:
         found = await self._resource_offers(self.caller(context).tenant)
@@ -162,6 +174,15 @@ class Handlers:
     async def get_skill(self, context: Context, params: GetSkillParams) -> dict[str, Any]:
         listed = await self._resource_offers(self.caller(context).tenant)
         return {"skill": offers.skill(params.uri, listed), **_NOT_CACHED}
+
+    async def get_task(self, context: Context, params: TaskParams) -> dict[str, Any]:
+        return self._gateway.tasks.state(self.caller(context), params.task_id)
+
+    async def update_task(self, context: Context, params: UpdateTaskParams) -> dict[str, Any]:
+        return self._gateway.tasks.update(self.caller(context), params)
+
+    async def cancel_task(self, context: Context, params: TaskParams) -> dict[str, Any]:
+        return self._gateway.tasks.cancel(self.caller(context), params.task_id)
 
     async def list_prompts(self, context: Context, _: Any) -> ListPromptsResult:
         return ListPromptsResult(

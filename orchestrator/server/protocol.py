@@ -51,6 +51,7 @@ from orchestrator.server.sessions.caller import conversation_of, http_scope, tok
 from orchestrator.server.sessions.client_profile import RateLimit, current
 from orchestrator.server.sessions.kept_results import ReadArguments
 from orchestrator.server.sessions.outcome_recorder import Conversation
+from orchestrator.server.sessions.task_handles import takes_tasks
 from orchestrator.server.sign_in import has_signed_in
 from orchestrator.trust.audit import Entry
 from orchestrator.trust.server_texts import error_for_model
@@ -181,20 +182,29 @@ class ToolHandlers:
 
     async def call_tool(
         self, context: Context, params: CallToolRequestParams
-    ) -> CallToolResult | InputRequiredResult:
+    ) -> CallToolResult | InputRequiredResult | dict[str, Any]:
+        hand_over = self._gateway.tasks.keep if takes_tasks(context) else None
         try:
             who = self._handlers.caller(context)
             self._rates.take(http_scope(context))
             with self._concurrent_calls.slot(who.tenant):
-                answer = partial(self._answer, who, context, params)
+                answer = partial(self._answer_or_error, who, context, params)
                 result: CallToolResult | InputRequiredResult = await self._handlers.answered(
-                    context, params, answer
+                    context, params, answer, hand_over
                 )
                 return result
         except InputRequired as question:
             return question.result
         except ToolrouteError as error:
-            return _text(f"{type(error).__name__}: {error_for_model(str(error))}", is_error=True)
+            return _error_text(error)
+
+    async def _answer_or_error(
+        self, who: Conversation, context: Context, params: CallToolRequestParams
+    ) -> CallToolResult:
+        try:
+            return await self._answer(who, context, params)
+        except ToolrouteError as error:
+            return _error_text(error)
 
     async def _answer(
         self, who: Conversation, context: Context, params: CallToolRequestParams
@@ -276,9 +286,7 @@ class ToolHandlers:
             session=who.session,
             allow=partial(self._approver.allow, who, context, params),
             meta=dict(context.meta or {}),
-            on_progress=_progress_to(ASKER.get())
-            if "progress_token" in (context.meta or {})
-            else None,
+            on_progress=_progress_to(ASKER.get(), context),
         )
         try:
             return await call()
@@ -289,13 +297,16 @@ class ToolHandlers:
         return await call()
 
 
-def _progress_to(asker: Any) -> OnProgress:
-    """Return a function that reports progress to a client. The client may have repeated its request since."""
-
-    async def report(progress: float, total: float | None, message: str | None) -> None:
-        await asker.context.session.report_progress(progress, total, message)
-
+def _progress_to(asker: Any, context: Context) -> OnProgress | None:
+    """Return the function that reports progress to a client, None if the client does not want to know it."""
+    if "progress_token" not in (context.meta or {}) and not takes_tasks(context):
+        return None
+    report: OnProgress = asker.report
     return report
+
+
+def _error_text(error: ToolrouteError) -> CallToolResult:
+    return _text(f"{type(error).__name__}: {error_for_model(str(error))}", is_error=True)
 
 
 def _text(text: str, *, is_error: bool = False) -> CallToolResult:

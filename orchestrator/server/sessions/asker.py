@@ -59,6 +59,8 @@ class ClientAsker:
         fixed: Values that the client never reads.
         asked: Is set while a question waits for the client.
         questions: The questions of a client of 2026-07-28 by id, with their answers.
+        is_handed_over: True once the client has a handle in place of the answer.
+        status_message: The last words of the call's progress since then.
     """
 
     def __init__(self, context: Context, who: Conversation, log_level: str) -> None:
@@ -69,6 +71,8 @@ class ClientAsker:
         self.is_open = True
         self.fixed = Secrets()
         self.asked = asyncio.Event()
+        self.is_handed_over = False
+        self.status_message = ""
         self.questions: dict[str, tuple[InputRequest, asyncio.Future[InputResponse]]] = {}
 
     @property
@@ -95,8 +99,18 @@ class ClientAsker:
         except MCPError as error:
             return error.error
 
+    async def report(self, progress: float, total: float | None, message: str | None) -> None:
+        """Pass the progress of a call on. A client that has a handle polls it."""
+        if not self.is_handed_over:
+            await self.context.session.report_progress(progress, total, message)
+            return
+        share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+        self.status_message = message or share
+
     async def tell(self, notification: ServerNotification) -> None:
         """Pass a notification on. Of log messages, only those that the client wants."""
+        if self.is_handed_over:  # The request is answered, and the client does not listen.
+            return
         if isinstance(notification, LoggingMessageNotification) and not self._wants(notification):
             return
         related = self.context.request_id if self.is_open else None

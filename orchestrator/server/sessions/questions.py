@@ -15,9 +15,12 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS, InputRequiredResult, InputResponse
 
 from orchestrator.mcp.server_requests import ANSWER_S, ASKER
+from orchestrator.server.sessions import task_handles
 from orchestrator.server.sessions.asker import ClientAsker, is_modern
 
 R = TypeVar("R")
+HandOver = Callable[[ClientAsker, asyncio.Task[Any]], dict[str, Any]]
+"""Keeps a call that goes on, and returns its handle."""
 _MAX_WAITING = 1_000
 
 
@@ -39,14 +42,19 @@ class Questions:
         self._waiting: dict[str, _Waiting] = {}
 
     async def answered(
-        self, asker: ClientAsker, params: Any, answer: Callable[[], Awaitable[R]]
-    ) -> R | InputRequiredResult:
-        """Return the answer to a request, or a question for its client.
+        self,
+        asker: ClientAsker,
+        params: Any,
+        answer: Callable[[], Awaitable[R]],
+        hand_over: HandOver | None = None,
+    ) -> R | InputRequiredResult | dict[str, Any]:
+        """Return the answer to a request, a question for its client, or a handle.
 
         Args:
             asker: The client of the request.
             params: The request's parameters. They may contain answers to questions.
             answer: Makes the answer.
+            hand_over: Returns the handle of a request that takes long. None: the client waits.
         """
         if not is_modern(asker.context):
             return await _with_asker(asker, answer)
@@ -56,7 +64,11 @@ class Questions:
             waiting = self._resume(params.request_state, asker, params.input_responses or {})
         asked = asyncio.create_task(waiting.asker.asked.wait())
         try:
-            await asyncio.wait({waiting.task, asked}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                {waiting.task, asked},
+                return_when=asyncio.FIRST_COMPLETED,
+                timeout=hand_over and task_handles.HANDLE_AFTER_S,
+            )
         except asyncio.CancelledError:
             waiting.task.cancel()
             await asyncio.wait({waiting.task})
@@ -66,6 +78,8 @@ class Questions:
         if waiting.task.done():
             result: R = await waiting.task
             return result
+        if hand_over is not None and not waiting.asker.asked.is_set():
+            return hand_over(waiting.asker, waiting.task)
         return self._park(waiting)
 
     def _park(self, waiting: _Waiting) -> InputRequiredResult:

@@ -1,0 +1,184 @@
+"""Tasks of servers (`io.modelcontextprotocol/tasks`): a call that is answered by a handle, and polled until it ends.
+
+    tools/call   {"resultType": "task", "taskId": "7f3", "status": "working", "pollIntervalMs": 1000}
+    tasks/get    {"taskId": "7f3", "status": "input_required", "inputRequests": {"q": {"method": "elicitation/create"}}}
+    tasks/update {"taskId": "7f3", "inputResponses": {"q": {"action": "accept"}}}
+    tasks/get    {"taskId": "7f3", "status": "completed", "result": {"content": [...]}}
+
+For toolroute's callers this is one long call. Each answer of the server counts as progress of the call.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, Literal
+
+import anyio
+from mcp import MCPError
+from mcp.client.extension import ClaimContext, ClientExtension, ResultClaim
+from mcp.client.session import ClientSession
+from mcp.types import (
+    INTERNAL_ERROR,
+    CallToolResult,
+    ErrorData,
+    InputRequest,
+    InputResponse,
+    Request,
+    RequestParams,
+    Result,
+)
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic.alias_generators import to_camel
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+_POLL_S = 1.0
+_MIN_POLL_S = 0.05
+_MAX_POLL_S = 15.0
+"""Seconds between two polls: without a wish of the server, at least, and at most."""
+_CANCEL_S = 2.0
+
+Ask = Callable[[InputRequest], Awaitable[InputResponse | ErrorData]]
+"""Answers a server's question."""
+Alive = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Receives the progress of a call: a number, the total, and words."""
+
+ALIVE: ContextVar[Alive | None] = ContextVar("toolroute_alive", default=None)
+"""The receiver of the progress of the call that this task makes."""
+_INPUT_REQUEST: TypeAdapter[Any] = TypeAdapter(InputRequest)
+
+
+class Task(BaseModel):
+    """The state of a task."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+    task_id: str
+    status: Literal["working", "input_required", "completed", "cancelled", "failed"]
+    status_message: str | None = None
+    created_at: str | None = None
+    last_updated_at: str | None = None
+    ttl_ms: int | None = None
+    poll_interval_ms: int | None = None
+    input_requests: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+
+class CreatedTask(Result):
+    """The answer to a call that goes on as a task."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+    result_type: Literal["task"]
+    task_id: str
+    poll_interval_ms: int | None = None
+
+
+class TaskParams(RequestParams):
+    """The parameters of `tasks/get` and `tasks/cancel`."""
+
+    task_id: str
+
+
+class UpdateParams(TaskParams):
+    """The parameters of `tasks/update`."""
+
+    input_responses: dict[str, Any]
+
+
+class TaskState(Result, Task):
+    """The answer to `tasks/get`."""
+
+
+class GetTask(Request[TaskParams, Literal["tasks/get"]]):
+    method: Literal["tasks/get"] = "tasks/get"
+    params: TaskParams
+
+
+class CancelTask(Request[TaskParams, Literal["tasks/cancel"]]):
+    method: Literal["tasks/cancel"] = "tasks/cancel"
+    params: TaskParams
+
+
+class UpdateTask(Request[UpdateParams, Literal["tasks/update"]]):
+    method: Literal["tasks/update"] = "tasks/update"
+    params: UpdateParams
+
+
+class Tasks(ClientExtension):
+    """Waits for the tasks of a server.
+
+    Args:
+        ask: Answers the server's questions.
+    """
+
+    identifier = EXTENSION
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def claims(self) -> Sequence[ResultClaim[Any]]:
+        return [ResultClaim(result_type="task", model=CreatedTask, resolve=self._result)]
+
+    async def _result(self, created: CreatedTask, context: ClaimContext) -> CallToolResult:
+        session = context.session
+        poll_ms = created.poll_interval_ms
+        try:
+            for polls in range(1, 2**31):
+                await asyncio.sleep(_poll_s(poll_ms))
+                state = await task_state(session, created.task_id)
+                if state.status in ("completed", "cancelled", "failed"):
+                    return _ended(state)
+                alive = ALIVE.get()
+                if alive is not None:
+                    await alive(polls, None, state.status_message)
+                if state.input_requests:
+                    await self._answer(session, state)
+                poll_ms = state.poll_interval_ms
+        except asyncio.CancelledError:
+            await _cancel(session, created.task_id)
+            raise
+        raise AssertionError("unreachable")
+
+    async def _answer(self, session: ClientSession, state: TaskState) -> None:
+        answers: dict[str, Any] = {}
+        for name, request in (state.input_requests or {}).items():
+            answer = await self._ask(_INPUT_REQUEST.validate_python(request, by_name=False))
+            if isinstance(answer, ErrorData):
+                await _cancel(session, state.task_id)
+                raise MCPError(answer.code, answer.message)
+            answers[name] = answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+        params = UpdateParams(task_id=state.task_id, input_responses=answers)
+        await _send(session, UpdateTask(params=params), Result)
+
+
+async def task_state(session: ClientSession, task_id: str) -> TaskState:
+    """Return the present state of a server's task."""
+    state: TaskState = await _send(session, GetTask(params=TaskParams(task_id=task_id)), TaskState)
+    return state
+
+
+async def _send(session: ClientSession, request: Any, result: Any) -> Any:
+    return await session.send_request(request, result)
+
+
+async def _cancel(session: ClientSession, task_id: str) -> None:
+    """Ask the server to cancel a task. Whether it does is its own choice."""
+    with anyio.move_on_after(_CANCEL_S, shield=True):
+        try:
+            await _send(session, CancelTask(params=TaskParams(task_id=task_id)), Result)
+        except MCPError:
+            return
+
+
+def _poll_s(wish_ms: int | None) -> float:
+    if wish_ms is None:
+        return _POLL_S
+    return min(max(wish_ms / 1000, _MIN_POLL_S), _MAX_POLL_S)
+
+
+def _ended(state: TaskState) -> CallToolResult:
+    """Return the result of a task that has ended. Raises MCPError if it was cancelled or failed."""
+    if state.status == "completed":
+        return CallToolResult.model_validate(state.result, by_name=False)
+    error = state.error or {}
+    reason = error.get("message") or state.status_message or "the server gave no reason"
+    raise MCPError(int(error.get("code", INTERNAL_ERROR)), f"its task was {state.status}: {reason}")

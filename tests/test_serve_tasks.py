@@ -1,0 +1,132 @@
+"""Tasks through `toolroute serve`: a long call has a handle, and a server's own task is one call for its client."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError
+from mcp.client import advertise
+from mcp.client.extension import ResultClaim
+from mcp.types import CallToolResult, ElicitResult, Result
+
+from orchestrator import Router
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.mcp.tasks import (
+    EXTENSION,
+    CancelTask,
+    CreatedTask,
+    TaskParams,
+    Tasks,
+    TaskState,
+    UpdateParams,
+    UpdateTask,
+    task_state,
+)
+from orchestrator.records.call import Approve
+from orchestrator.server import initial_sync
+from orchestrator.server.gateway import Gateway
+from orchestrator.server.protocol import make_server
+from orchestrator.server.sessions import task_handles
+from tests.servers.start import config, entry, text_of
+
+BUILD = {"tool": "it:build"}
+TARGET = {"action": "accept", "content": {"target": "arm64"}}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a server may take long to be listed."""
+    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[Gateway]:
+    parsed = McpConfig.parse(config(it=entry("tasking.py", str(folder / "cancelled"), PYTHONPATH=str(Path.cwd()))))
+    async with Gateway(parsed, Router(store=str(folder / "store"))) as gateway:
+        yield gateway
+
+
+def host(gateway: Gateway, **settings: Any) -> Client:
+    return Client(make_server(gateway, "local", Approve.NEVER), **settings)
+
+
+async def answer(_: object, __: object) -> ElicitResult:
+    return ElicitResult(action="accept", content={"target": "arm64"})
+
+
+async def handle_of(client: Client, call: dict[str, Any]) -> str:
+    created = await client.session.call_tool("call_tool", call, allow_claimed=True)
+    assert isinstance(created, CreatedTask)
+    return created.task_id
+
+
+async def until(client: Client, task_id: str, status: str) -> TaskState:
+    state = await task_state(client.session, task_id)
+    while state.status != status:
+        assert state.status in ("working", "input_required")
+        await asyncio.sleep(0.05)
+        state = await task_state(client.session, task_id)
+    return state
+
+
+async def nothing(*_: Any) -> Any:
+    raise AssertionError("a test that takes handles polls them itself")
+
+
+class Handles(Tasks):
+    """The extension of a client that polls by itself."""
+
+    def __init__(self) -> None:
+        super().__init__(nothing)
+
+    def claims(self) -> list[ResultClaim[Any]]:
+        return [ResultClaim(result_type="task", model=CreatedTask, resolve=nothing)]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_servers_task_is_one_call(tmp_path: Path, mode: Any) -> None:
+    async with served(tmp_path) as gateway, host(gateway, mode=mode, elicitation_callback=answer) as client:
+        # A server speaks to toolroute in the protocol of a client over stdio, and has no tasks before 2026-07-28.
+        expected = "built arm64" if mode == "auto" else "built at once"
+        assert text_of(await client.call_tool("call_tool", BUILD)) == expected
+
+
+async def test_a_long_call_is_read_after_a_reconnect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_handles, "HANDLE_AFTER_S", 0.0)
+    settings: Any = {"extensions": [Handles()], "elicitation_callback": answer}
+    async with served(tmp_path) as gateway:
+        async with host(gateway, **settings) as client:
+            assert EXTENSION in (client.server_capabilities.extensions or {})
+            task_id = await handle_of(client, BUILD)
+            state = await until(client, task_id, "input_required")
+            [question] = state.input_requests or {}
+            params = UpdateParams(task_id=task_id, input_responses={question: TARGET})
+            update: Any = UpdateTask(params=params)
+            await client.session.send_request(update, Result)
+        async with host(gateway, **settings) as again:
+            ended = await until(again, task_id, "completed")
+            assert text_of(CallToolResult.model_validate(ended.result)) == "built arm64"
+
+
+async def test_a_cancelled_task_ends_at_its_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_handles, "HANDLE_AFTER_S", 0.0)
+    async with served(tmp_path) as gateway, host(gateway, extensions=[Handles()]) as client:
+        task_id = await handle_of(client, {"tool": "it:wait"})
+        while not (await task_state(client.session, task_id)).status_message:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        cancel: Any = CancelTask(params=TaskParams(task_id=task_id))
+        await client.session.send_request(cancel, Result)
+        assert (await until(client, task_id, "cancelled")).result is None
+        assert (tmp_path / "cancelled").exists()
+        with pytest.raises(MCPError, match="unknown task other: a task is kept for 60 minutes"):
+            await task_state(client.session, "other")
+
+
+async def test_a_client_without_the_extension_gets_no_handle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_handles, "HANDLE_AFTER_S", 0.0)
+    apps = advertise("io.modelcontextprotocol/ui")
+    async with served(tmp_path) as gateway, host(gateway, extensions=[apps], elicitation_callback=answer) as client:
+        assert text_of(await client.call_tool("call_tool", BUILD)) == "built arm64"
