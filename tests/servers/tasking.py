@@ -1,7 +1,7 @@
-"""A server that answers calls with tasks , written as an extension of the `mcp` package.
+"""A server that answers calls with tasks, written as an extension of the `mcp` package.
 
-Run: `python tasking.py FILE`. A call of `build` works for two polls, asks a question, and ends. `wait` works until it is
-cancelled, and then writes FILE. A client that does not declare the extension gets an ordinary result.
+Run: `python tasking.py FILE`. A call of `build` works for two polls, asks a question, and ends. `wait` works until it
+is cancelled, and then writes FILE. A client that does not declare the extension gets an ordinary result.
 """
 
 import sys
