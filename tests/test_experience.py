@@ -96,31 +96,37 @@ async def test_one_person_changes_no_first_places_of_others() -> None:
         assert found[0] == keys(await honest.route(query))[0]
 
 
-@pytest.mark.parametrize("first", ["ann", ""])
-async def test_what_one_person_taught_stays_once_another_is_there(first: str) -> None:
-    router, alone = await taught(sample(), JARGON, MEANT, first), await taught(sample(), JARGON, MEANT, first)
-    await router.record(FAR_OFF[0], used=["stripe:refund_charge"], actor="bob")
-    now, before = [await one.route("friday thing for the board, now") for one in (router, alone)]
-    assert keys(now)[0] == MEANT
-    assert keys(now) == keys(before)
-    assert before.confidence > MOST_ALONE
-    assert now.confidence <= MOST_ALONE
-    scores = [match.probability for match in now.matches]
+@pytest.mark.parametrize("asker", ["ann", "bob", ""])
+async def test_what_one_person_taught_stays_under_seven_tenths_for_others(asker: str) -> None:
+    router = await taught(sample(), JARGON, MEANT, "ann")
+    decision = await router.route(RouteRequest(query="friday thing for the board, now", actor=asker))
+    assert keys(decision)[0] == MEANT
+    assert (decision.confidence > MOST_ALONE) is (asker == "ann")
+    assert (decision.matches[0].probability > MOST_ALONE) is (asker == "ann")
+    warned = f"{MEANT} is first because of one person's past tasks" in str(decision.warnings)
+    assert warned is (asker != "ann")
+    scores = [match.probability for match in decision.matches]
     assert scores == sorted(scores, reverse=True)
-    assert f"{MEANT} is first because of one person's past tasks" in str(now.warnings)
 
 
 @pytest.mark.parametrize(
-    ("actors", "speaks_alone"),
-    [(["ann"], True), (["ann", "ann"], False), (["ann", "ann", "far bob"], True), (["ann", "bob"], False)],
+    ("actors", "asker", "speaks_alone"),
+    [
+        (["ann"], "ann", True),
+        (["ann", "ann"], "ann", False),
+        (["ann", "ann"], "bob", True),
+        (["", ""], "bob", False),
+        (["ann", "ann", "far bob"], "bob", True),
+        (["ann", "bob"], "cid", False),
+    ],
 )
-def test_one_person_or_one_record_speaks_alone(actors: list[str], *, speaks_alone: bool) -> None:
+def test_one_person_or_one_record_speaks_alone(actors: list[str], asker: str, *, speaks_alone: bool) -> None:
     offer = Offer(tool=MEANT, hash="", chance=0.1)
     tasks = [
         outcome(number, used=(Use(tool=MEANT),), offered=(offer,), actor=actor) for number, actor in enumerate(actors)
     ]
     vectors = np.array([[0, 1] if actor.startswith("far") else [1, 0] for actor in actors], np.float32)
-    recalled = Experience.of(tasks, vectors).recall(np.array([1, 0], np.float32), lambda *_: True)
+    recalled = Experience.of(tasks, vectors).recall(np.array([1, 0], np.float32), lambda *_: True, asker)
     assert recalled is not None
     assert (recalled.alone == {MEANT}) is speaks_alone
 

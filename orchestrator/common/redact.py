@@ -21,22 +21,31 @@ _TYPED = re.compile(
     r"|(?<![\w/-])((?=[\w-]*\d)(?=[\w-]*[A-Za-z])[\w-]{20,})",
     re.IGNORECASE,
 )
-_SWITCHES = frozenset({"true", "false", "none", "null", "enabled", "disabled"})
+_UNMASKED = frozenset(
+    {
+        *("true", "false", "none", "null", "enabled", "disabled"),
+        *("text", "image", "audio", "resource", "user", "assistant", "form", "object", "string"),
+    }
+)
+"""Switches, and words that the protocol itself writes in messages."""
+_BASE64_FIELDS = frozenset({"blob", "data"})
+"""The names of fields with base64: of resources, and of images and sounds."""
 _SCHEMES = frozenset({"apikey", "basic", "bearer", "digest", "negotiate", "token"})
 _HEADER_OPTIONS = frozenset({"-H", "--header"})
 
 
 class Secrets:
-    """Masks the given values, also as single lines, in JSON and in a URL.
+    """Masks the given values, also as single lines, in JSON, in a URL and in base64.
 
-    Values like true and none, and values with fewer than four characters, are not masked. Masking them would garble
-    many results.
+    Values like true and none, words of the protocol such as text and user, and values with fewer than four characters,
+    are not masked. Masking them would garble many results.
     """
 
-    __slots__ = ("_pattern", "_values")
+    __slots__ = ("_forms", "_pattern", "_values")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values: frozenset[str] = frozenset()
+        self._forms: list[str] = []
         self._pattern: re.Pattern[str] | None = None
         self.add(values)
 
@@ -49,6 +58,7 @@ class Secrets:
                 {form for value in now for form in _forms(value)},
                 key=lambda form: (-len(form), form),
             )
+            self._forms = forms
             self._pattern = re.compile("|".join(map(_escaped, forms))) if forms else None
 
     def also(self, values: Iterable[str]) -> "Secrets":
@@ -57,6 +67,10 @@ class Secrets:
 
     def redact(self, text: str) -> str:
         return self._pattern.sub(MASK, text) if self._pattern else text
+
+    def are_in(self, text: str) -> bool:
+        """Return True if a text holds one of these values. Plain words do not count, because names contain them."""
+        return any(form in text for form in self._forms if not form.isalpha())
 
     def redact_json(self, value: Any) -> Any:
         """Mask every text of a decoded JSON value, with the names, and each long number that is a secret. Short
@@ -69,11 +83,28 @@ class Secrets:
         if isinstance(value, list):
             return [self.redact_json(item) for item in value]
         if isinstance(value, dict):
-            return {self.redact(name): self.redact_json(item) for name, item in value.items()}
+            redacted = {}
+            for name, item in value.items():
+                is_base64 = name in _BASE64_FIELDS and isinstance(item, str)
+                masked = self._redact_base64(item) if is_base64 else self.redact_json(item)
+                redacted[self.redact(name)] = masked
+            return redacted
         if isinstance(value, int | float):
             text = str(value)
             return MASK if len(text) >= _LONG_PARAMETER and text in self._values else value
         return value
+
+    def _redact_base64(self, text: str) -> str:
+        """Return base64 whose content has no secret. Another text is redacted as it stands."""
+        try:
+            content = base64.b64decode(text, validate=True)
+        except ValueError:
+            return self.redact(text)
+        # Without the pattern, which takes a second for a large picture.
+        found = [form.encode() for form in self._forms if form.encode() in content]
+        for form in found:
+            content = content.replace(form, MASK.encode())
+        return base64.b64encode(content).decode() if found else text
 
     def __repr__(self) -> str:
         return "Secrets(...)"
@@ -176,11 +207,23 @@ def _forms(value: str) -> Iterator[str]:
         unquote(value.strip()),
         *map(str.strip, value.replace("\\n", "\n").splitlines()),
     }:
-        if len(text) >= _SHORTEST and text.lower() not in _SWITCHES:
+        if len(text) >= _SHORTEST and text.lower() not in _UNMASKED:
             yield from (text, json.dumps(text)[1:-1], quote(text, safe=""))
-            encoded = base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()
-            if len(encoded) >= _LONG_SEGMENT:
-                yield encoded.rstrip("=")
+            yield from _base64_forms(text.encode("utf-8", "surrogatepass"))
+
+
+def _base64_forms(value: bytes) -> Iterator[str]:
+    """Yield a long value in base64, as it stands behind no, one and two other bytes, at the end of a text or within.
+
+    The characters that also depend on the bytes beside the value are left out.
+    """
+    if len(value) < _LONG_PARAMETER + 2:
+        return
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + value).decode()
+        first = (before * 8 + 5) // 6
+        last = (before + len(value)) * 8 // 6
+        yield from (encoded[first:].rstrip("="), encoded[first:last])
 
 
 def _escaped(value: str) -> str:

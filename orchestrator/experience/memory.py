@@ -143,12 +143,17 @@ class Experience:
             )
         return cosines
 
-    def recall(self, vector: NDArray[np.float32], known: Known) -> Recalled | None:
+    def recall(self, vector: NDArray[np.float32], known: Known, asker: str = "") -> Recalled | None:
         """Return the past tasks similar to this vector with the effect of their votes, or None without similar tasks.
 
         If similar tasks come from several people, or from a heavy user, a person's third and further tasks come last,
         one person's tasks weigh no more than the second person's, and a person's votes are `agreed` only as far as
         another person shares them.
+
+        Args:
+            vector: The task's vector.
+            known: Returns True for tools whose votes count.
+            asker: The person who asks.
         """
         if len(vector) != len(self.vectors):
             return None
@@ -186,7 +191,7 @@ class Experience:
             lifts={key: lift for (key, _), lift in lifts.items()},
             agreed={key: lift for (key, _), lift in shared.items()},
             alone=frozenset(
-                name[0] for name, people in votes.items() if self._is_alone(name, people, past)
+                name[0] for name, people in votes.items() if _is_alone(name, people, past, asker)
             ),
         )
 
@@ -198,16 +203,20 @@ class Experience:
         ages = np.maximum(0.0, newest_at - self.at[near])
         return np.asarray(nearness(cosines[near]) * 0.5 ** (ages / HALF_LIFE_S), np.float64)
 
-    def _is_alone(self, name: Name, people: Collection[str], past: Sequence[PastTask]) -> bool:
-        """Return True if one person's records speak for a tool: any number among several people, or a single one."""
-        if len(people) > 1:
-            return False
-        has_several_people = bool(self._actors.any())  # The first person has the number 0.
-        return has_several_people or sum(name in task.used for task in past) == 1
-
     def has_used(self, name: Name) -> bool:
         """Return True if any task used this tool with its present definition."""
         return name in self.co_use.names
+
+
+def _is_alone(name: Name, people: Collection[str], past: Sequence[PastTask], asker: str) -> bool:
+    """Return True if a single task speaks for a tool, or only tasks of one person who is not the asker.
+
+    Tasks without a person come from the program or the operator that owns the past, so they count as the asker's.
+    """
+    if len(people) > 1:
+        return False
+    is_trusted = "" in people or asker in people
+    return not is_trusted or sum(name in task.used for task in past) == 1
 
 
 def _past(outcome: Outcome, names: dict[Name, Name]) -> PastTask:

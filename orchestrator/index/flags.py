@@ -93,6 +93,8 @@ _ORDERS = re.compile(
     r"|\bnever use other tools\b"
 )
 """Orders that public attacks give. `docs/decisions/confidence.md` has the counts."""
+_JOINTS = str.maketrans("_-", "  ")
+"""Names, URIs and choices give an order with these characters in place of blanks."""
 
 
 def suspects(tools: Iterable[Tool]) -> dict[str, tuple[str, ...]]:
@@ -206,7 +208,7 @@ def _acts(text: str, parameters: frozenset[str]) -> Iterator[str]:
     plain = folded(text)
     if ("<" in plain or "[" in plain) and (tag := _TAG.search(plain)):
         yield f"instructions to the model: {_quoted(tag.group())}"
-    if order := _ORDERS.search(_QUOTED.sub(_without_words, plain)):
+    if order := _ORDERS.search(_QUOTED.sub(_without_words, plain).translate(_JOINTS)):
         yield f"instructions to the model: {_quoted(order.group())}"
     for sentence in _sentences(plain):
         has_address = "@" in sentence or "://" in sentence

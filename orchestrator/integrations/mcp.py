@@ -64,7 +64,7 @@ class RoutedSession:
         after: "RoutedSession | None" = None,
     ) -> None:
         self._request = RouteRequest(
-            query=task, tenant=tenant, limit=limit, filters=dict(filters or {})
+            query=task, tenant=tenant, limit=limit, filters=dict(filters or {}), actor=actor
         )
         self._router, self._connections = router, connections
         self._seen: Delta = after.delta if after else Delta()

@@ -135,7 +135,7 @@ class Toolbox:
             own: The framework's tools.
             tool_of: Makes a Tool of one of them.
             said: The exchanges of the conversation, oldest first.
-            context: The argument for functions for `tenant`.
+            context: The argument for functions for `tenant` and `actor`.
             name: The framework's own name of this turn. It distinguishes equal conversations.
         """
         tools = [tool_of(tool) for tool in own]
@@ -148,7 +148,7 @@ class Toolbox:
             called = [call for exchange in said for call in exchange.calls]
             before = dict.fromkeys([*self.keep, *earlier.names, *called])
             seen = tuple(known[tool] for tool in before if tool in known)
-            decision = await self.decide(tools, said, tenant)
+            decision = await self.decide(tools, said, tenant, who_is(self.actor, context))
             delta = decision.delta(Delta(new=seen)) if decision else Delta.between(seen, tools)
             names = dict.fromkeys([*before, *(tool.name for tool in delta.offered)])
             turn = turn or _Turn()
@@ -210,7 +210,7 @@ class Toolbox:
             logger.warning("the outcome of the task was not recorded: %s", error)
 
     async def decide(
-        self, tools: Sequence[Tool], said: Sequence[Exchange], tenant: str
+        self, tools: Sequence[Tool], said: Sequence[Exchange], tenant: str, actor: str = ""
     ) -> Decision | None:
         """Return the Decision for the last exchange. None if there is no text, or if routing fails.
 
@@ -218,6 +218,7 @@ class Toolbox:
             tools: The tools.
             said: The exchanges of the conversation, oldest first.
             tenant: The tenant.
+            actor: The person who asks.
         """
         if not said or not said[-1].text.strip():
             return None
@@ -231,7 +232,7 @@ class Toolbox:
         ]
         try:
             request = RouteRequest(
-                query=said[-1].text[:_TASK_CHARS], tenant=tenant, limit=self.limit
+                query=said[-1].text[:_TASK_CHARS], tenant=tenant, limit=self.limit, actor=actor
             )
             decision: Decision = await self.over(tools).route(request, conversation=earlier)
         except _FAILURES as error:

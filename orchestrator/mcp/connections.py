@@ -9,9 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from pydantic import BaseModel
+
 from orchestrator import telemetry
 from orchestrator.common.fields import named
-from orchestrator.common.redact import Secrets
 from orchestrator.errors import InvalidConfig, ServerUnavailable, Unauthorised, UnknownTool
 from orchestrator.mcp.calls import Call, Confirm
 from orchestrator.mcp.config.parse import McpConfig, ServerLimits, ServerSpec
@@ -28,7 +29,7 @@ from orchestrator.records.tool import Tool, as_chosen
 if TYPE_CHECKING:
     from mcp import Client
 
-T = TypeVar("T")
+T = TypeVar("T", bound=BaseModel)
 logger = logging.getLogger(__package__)
 
 Config = McpConfig | Mapping[str, Any] | str | Path
@@ -272,12 +273,10 @@ class Connections:
             async with self._pool.using(self._server(server)) as connection:
                 await connection.read_offer()
 
-    async def request(
-        self, server: str, send: Callable[["Client"], Awaitable[T]]
-    ) -> tuple[T, Secrets]:
-        """Send a server another request than a call, connecting it if necessary. Returns its answer and its secrets."""
+    async def request(self, server: str, send: Callable[["Client"], Awaitable[T]]) -> T:
+        """Send a server another request than a call, connecting it if necessary. Its answer has no secrets."""
         async with self._pool.using(self._server(server)) as connection:
-            return await connection.session.request(send), connection.secrets
+            return await connection.session.request(send)
 
     def using(self, server: str) -> AbstractAsyncContextManager[Connection]:
         """Yield a server's connection, which stays open meanwhile."""

@@ -40,18 +40,20 @@ def request_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
     return passed
 
 
-def answer_meta(meta: Any, secrets: Secrets, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+def answer_meta(
+    meta: Any, secrets: Secrets | None = None, most_bytes: int = MOST_BYTES
+) -> dict[str, Any]:
     """Return the part of a server's `_meta` for the client, without secrets. It is empty if it is too large.
 
     Args:
         meta: The server's `_meta`.
-        secrets: The values to redact.
+        secrets: The values to redact. None: it has none any more.
         most_bytes: The maximum size as JSON.
     """
     passed = _passed(meta)
     if is_too_large(passed, most_bytes):
         return {}
-    redacted: dict[str, Any] = secrets.redact_json(passed)
+    redacted: dict[str, Any] = secrets.redact_json(passed) if secrets else passed
     return redacted
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from orchestrator.catalogue.tokens import compact, count_tokens, cut
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp.calls import WHOLE
+from orchestrator.mcp.masked import masked_model
 from orchestrator.mcp.meta import answer_meta, is_too_large
 from orchestrator.records.call import ToolResult
 
@@ -155,21 +156,19 @@ def _blocks_within(
 
 def _passed_on(block: "ContentBlock", secrets: Secrets, limit: int) -> tuple["ContentBlock", _Cut]:
     """Return a block without secrets, with its text cut to the limit."""
-    fields = block.model_dump(include={"text", "name", "title", "uri", "description", "meta"})
-    update: dict[str, Any] = secrets.redact_json(fields)
+    block = masked_model(block, secrets)
     text = _Cut("", is_cut=False, tokens=0)
     if block.type == "text":
-        text = _cut(update["text"], limit)
-        update["text"] = text.text
-    elif block.type == "resource_link":
-        text = _Cut("", is_cut=False, tokens=count_tokens(compact(update)))
-    elif block.type == "resource":
-        resource = secrets.redact_json(block.resource.model_dump(include={"uri", "text", "meta"}))
-        if "text" in resource:
-            text = _cut(resource["text"], limit)
-            resource["text"] = text.text
-        update["resource"] = block.resource.model_copy(update=resource)
-    return block.model_copy(update=update), text
+        text = _cut(block.text, limit)
+        return block.model_copy(update={"text": text.text}), text
+    if block.type == "resource_link":
+        link = block.model_dump(include={"name", "title", "uri", "description", "meta"})
+        return block, _Cut("", is_cut=False, tokens=count_tokens(compact(link)))
+    if block.type == "resource" and hasattr(block.resource, "text"):
+        text = _cut(block.resource.text, limit)
+        resource = block.resource.model_copy(update={"text": text.text})
+        return block.model_copy(update={"resource": resource}), text
+    return block, text
 
 
 def _full_text(result: "CallToolResult") -> str:

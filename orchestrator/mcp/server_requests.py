@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp.listing.offers import OnOffer
+from orchestrator.mcp.masked import masked_model
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -180,7 +181,7 @@ class ServerRequests:
             within.reschedule(None)
         try:
             async with asyncio.timeout(ANSWER_S):
-                return await asker.ask(request)
+                return await asker.ask(masked_model(request, self.secrets))
         except TimeoutError:
             return ErrorData(
                 code=INVALID_REQUEST, message=f"{request.method}: no answer within {ANSWER_S:g} s"
@@ -205,10 +206,7 @@ class ServerRequests:
 
     async def _tell(self, notification: Any) -> None:
         if (asker := self._present()) is not None:
-            clear = self.secrets.redact_json(
-                notification.model_dump(by_alias=True, mode="json", exclude_none=True)
-            )
-            await asker.tell(type(notification).model_validate(clear, by_name=False))
+            await asker.tell(masked_model(notification, self.secrets))
 
     def _present(self) -> Asker | None:
         if any(asker.is_open for asker in self.askers):

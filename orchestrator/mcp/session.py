@@ -5,11 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import BaseModel
+
 from orchestrator.common.json_input import first_problem
 from orchestrator.common.redact import Secrets
 from orchestrator.errors import ServerUnavailable, ToolrouteError
 from orchestrator.mcp import faults
 from orchestrator.mcp.config.parse import ServerLimits, ServerSpec
+from orchestrator.mcp.masked import masked_model
 from orchestrator.mcp.policy import Lifetime, progress_deadline
 from orchestrator.mcp.server_requests import ASKER, ServerRequests
 from orchestrator.mcp.transports.streams import Pace
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
     Answer = CallToolResult | MCPError | RuntimeError
 
-T = TypeVar("T")
+T = TypeVar("T", bound=BaseModel)
 
 
 class CallLost(Exception):
@@ -172,7 +175,7 @@ class Session:
         try:
             async with asyncio.timeout(limit_s) as timeout:
                 with self._requests.patient(timeout, limit_s):
-                    return await send(self.client)
+                    return masked_model(await send(self.client), self._secrets)
         except TimeoutError:
             self._doubt()
             raise self._unavailable(f": no answer within {limit_s:g} s{self._hint()}") from None

@@ -148,6 +148,8 @@ class RouteRequest:
     """Patterns of keys. A match fits one of the patterns, if there are any, and none of the patterns that begin with
     `!`.
     """
+    actor: Annotated[str, Give("the person who asks, as a text")] = ""
+    """The person who asks. Another single person's past tasks raise no tool to .7 for them."""
 
     def __post_init__(self) -> None:
         if isinstance(self.context, dict):

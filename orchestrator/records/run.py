@@ -195,6 +195,7 @@ class RunRequest:
             conversation=self.conversation,
             filters=self.filters,
             route_hint=self.route_hint,
+            actor=self.actor,
         )
 
 

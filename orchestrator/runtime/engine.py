@@ -21,6 +21,7 @@ from orchestrator.runtime.embedding import Embedding
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.needs import read_needs
+from orchestrator.runtime.recording import actor_name
 from orchestrator.runtime.route_models import RouteModels
 
 
@@ -111,6 +112,7 @@ class RouteEngine:
             clock: Measures the time for loading and for the analysis of the task.
             needs: What the task needs, if known. None: ask a language model, if the options say so.
         """
+        request = replace(request, actor=actor_name(request.actor))
         index, index_warning = await self.indexes.get(request.tenant)
         experience_warning = await self.experience.get(request.tenant) if self.learns else ""
         clock.book("load")

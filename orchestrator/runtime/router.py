@@ -391,7 +391,7 @@ class Router:
         The evaluation is not kept while the write waits. Otherwise each of many Outcomes would be compared with another
         past.
         """
-        request = RouteRequest(query=outcome.query, tenant=tenant)
+        request = RouteRequest(query=outcome.query, tenant=tenant, actor=outcome.actor)
         state = await self.engine.begin(validated_request(request, (), {}), Clock())
         used = uses_with_hashes(state.task.index, outcome.used)
         outcome = replace(outcome, used=used)
@@ -410,5 +410,7 @@ class Router:
         if not past:
             return ()
         vectors, _ = await task.embed(task.understood.texts[:1])
-        recalled = past.recall(vectors[0], lambda *_: True) if vectors is not None else None
+        if vectors is None:
+            return ()
+        recalled = past.recall(vectors[0], lambda *_: True, task.request.actor)
         return recalled.tasks if recalled else ()

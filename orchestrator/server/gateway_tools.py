@@ -14,6 +14,7 @@ from orchestrator.errors import InvalidArguments
 from orchestrator.records.request import MAX_LIMIT, RouteHint
 from orchestrator.records.tool import Tool
 from orchestrator.server.sessions.kept_results import ReadArguments
+from orchestrator.trust.server_texts import definition_for_model
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -107,5 +108,5 @@ def pinned_tool(name: str, tool: Tool, meta: dict[str, Any] | None) -> McpTool:
         description=tool.description,
         input_schema=parameters(tool),
         annotations=ToolAnnotations(**hints) if hints else None,
-        _meta=meta,
+        _meta=definition_for_model(meta),
     )

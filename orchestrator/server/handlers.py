@@ -46,6 +46,7 @@ from orchestrator.server.sessions.outcome_recorder import Conversation
 from orchestrator.server.sessions.questions import HandOver
 from orchestrator.server.sessions.task_handles import UpdateTaskParams
 from orchestrator.trust.audit import Entry, arguments_digest
+from orchestrator.trust.server_texts import definition_for_model, error_for_model
 
 R = TypeVar("R")
 
@@ -290,12 +291,19 @@ class Handlers:
 
 
 def _raising_mcp(answer: Callable[[], Awaitable[R]]) -> Callable[[], Awaitable[R]]:
-    """Wrap a handler so that a toolroute error becomes a protocol error, which clients show."""
+    """Wrap a handler so that a toolroute error becomes a protocol error, which clients show.
+
+    A server's own error has no text that acts on its reader.
+    """
 
     async def raising() -> R:
         try:
             return await answer()
         except ToolrouteError as error:
-            raise MCPError(INVALID_PARAMS, f"{type(error).__name__}: {error}") from None
+            message = f"{type(error).__name__}: {error_for_model(str(error))}"
+            raise MCPError(INVALID_PARAMS, message) from None
+        except MCPError as error:
+            data = definition_for_model(error.data)
+            raise MCPError(error.code, error_for_model(error.message), data) from None
 
     return raising

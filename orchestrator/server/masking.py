@@ -3,25 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel
-
-from orchestrator.common.redact import Secrets
 from orchestrator.errors import ToolrouteError
 from orchestrator.mcp.calls import OnProgress
 from orchestrator.mcp.config.profiles import secrets_of, texts
 from orchestrator.mcp.results import Answered
 from orchestrator.mcp.server_requests import ASKER
-
-M = TypeVar("M", bound=BaseModel)
-
-
-def masked_model(model: M, secrets: Secrets) -> M:
-    """Return a message with these values masked in all its texts."""
-    was = model.model_dump(mode="json", by_alias=True)
-    now = secrets.redact_json(was)
-    return model if now == was else type(model).model_validate(now)
 
 
 @contextmanager

@@ -21,11 +21,11 @@ from mcp.types import (
 )
 
 from orchestrator.common.keys import split_key
-from orchestrator.common.redact import Secrets
 from orchestrator.mcp.connections import Connections
 from orchestrator.mcp.listing.offers import Items, Offer
 from orchestrator.mcp.meta import answer_meta
 from orchestrator.server.uris import shown_uri, split_uri, with_shown_links
+from orchestrator.trust.server_texts import definition_for_model
 
 Offers = Mapping[str, Offer]
 """The offers of each server, by server."""
@@ -122,14 +122,12 @@ async def read(pool: Connections, server: str, uri: str) -> ReadResourceResult:
         server: The server.
         uri: The server's own URI.
     """
-    result, secrets = await pool.request(server, lambda client: client.read_resource(uri))
+    result = await pool.request(server, lambda client: client.read_resource(uri))
     contents: list[Any] = [
-        content.model_copy(
-            update={**_redacted(content, secrets), "uri": shown_uri(server, content.uri)}
-        )
+        content.model_copy(update={"uri": shown_uri(server, content.uri)})
         for content in result.contents
     ]
-    return ReadResourceResult(contents=contents, _meta=answer_meta(result.meta, secrets) or None)
+    return ReadResourceResult(contents=contents, _meta=answer_meta(result.meta) or None)
 
 
 async def get_prompt(
@@ -143,14 +141,13 @@ async def get_prompt(
         name: The server's own name of the prompt.
         arguments: The prompt's arguments.
     """
-    result, secrets = await pool.request(server, lambda client: client.get_prompt(name, arguments))
+    result = await pool.request(server, lambda client: client.get_prompt(name, arguments))
     for message in result.messages:
-        content = with_shown_links(server, message.content)
-        message.content = content.model_copy(update=_redacted(content, secrets))
+        message.content = with_shown_links(server, message.content)
     return GetPromptResult(
         messages=result.messages,
-        description=secrets.redact(result.description) if result.description else None,
-        _meta=answer_meta(result.meta, secrets) or None,
+        description=definition_for_model(result.description or "") or None,
+        _meta=answer_meta(result.meta) or None,
     )
 
 
@@ -175,14 +172,8 @@ async def complete(
         return CompleteResult(completion=Completion(values=[]))
     argument = {"name": params.argument.name, "value": params.argument.value}
     arguments = params.context.arguments if params.context else None
-    result, secrets = await pool.request(
+    result = await pool.request(
         server, lambda client: client.complete(own_reference, argument, arguments)
     )
-    result.completion.values = [secrets.redact(value) for value in result.completion.values]
+    result.completion.values = definition_for_model(result.completion.values)
     return result
-
-
-def _redacted(content: Any, secrets: Secrets) -> dict[str, Any]:
-    """Return the texts of a content block without secrets."""
-    texts = {name: getattr(content, name, None) for name in ("text", "description", "meta")}
-    return {name: secrets.redact_json(value) for name, value in texts.items() if value}

@@ -133,7 +133,7 @@ def matches_shown(
         record["probability"] = round(match.probability, 4)
         ui = interface(match.tool, offer)
         if ui:
-            record["ui"] = ui
+            record["ui"] = definition_for_model(ui)
         if server in recommended and server not in introduced and offer.instructions:
             record["server_instructions"], _ = cut(
                 instructions_for_model(offer.instructions), _MAX_INSTRUCTION_TOKENS

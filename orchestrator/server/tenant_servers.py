@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -32,6 +33,7 @@ from orchestrator.server.sessions.subscriptions import Subscriptions
 from orchestrator.server.uris import shown_uri
 from orchestrator.store.store import Store
 from orchestrator.trust.definition_changes import as_judged
+from orchestrator.trust.server_texts import error_for_model
 
 _MAX_REREADS = 40
 _REREAD_INTERVAL_S = 0.05
@@ -143,9 +145,12 @@ class TenantServers:
         snapshot = await asyncio.to_thread(self._store.snapshot, self.tenant)
         counts = {server: len(tools) for server, tools in snapshot.tools.items()}
         self.pool.restore(counts, snapshot.failures)
-        return [
-            state.to_json() for state in self.pool.states() if current().has_server(state.server)
-        ]
+        states = list[dict[str, Any]]()
+        for state in self.pool.states():
+            if current().has_server(state.server):
+                shown = replace(state, last_error=error_for_model(state.last_error))
+                states.append(shown.to_json())
+        return states
 
     async def offers(self, servers: Iterable[str]) -> dict[str, Offer]:
         """Return the last listed offers of these servers."""

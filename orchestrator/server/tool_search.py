@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from orchestrator.errors import ToolrouteError
+from orchestrator.index.flags import VOUCHED
 from orchestrator.mcp.listing.offers import Offer
 from orchestrator.pipeline import capacity
 from orchestrator.records.decision import Decision
@@ -22,7 +23,7 @@ from orchestrator.server.sessions.client_profile import current, of_profile
 from orchestrator.server.sessions.outcome_recorder import Conversation, OutcomeRecorder
 from orchestrator.server.tenant_servers import TenantServers
 from orchestrator.trust.audit import Entry
-from orchestrator.trust.server_texts import error_for_model
+from orchestrator.trust.server_texts import error_for_model, has_plain_name
 
 _MAX_TOKENS = 8_000
 """The maximum number of tokens of the definitions in an answer, the same as for a call's result."""
@@ -78,6 +79,7 @@ class ToolSearch:
                 token_cap=3 * _MAX_TOKENS,  # A warning below names the definitions that do not fit.
                 filters=profile.filters,
                 only=profile.patterns,
+                actor=who.actor,
             )
         )
         offers = await servers.offers({match.tool.server for match in decision.matches})
@@ -97,7 +99,7 @@ class ToolSearch:
         return {
             **_answer(decision, matches, offers, first_complete=bool(fitting)),
             "warnings": [
-                *of_profile(decision.warnings, profile, servers.names),
+                *of_profile(_plain_warnings(decision), profile, servers.names),
                 *_too_long_warnings(too_long),
                 *self._server_warnings.new_for(who, _server_warnings(servers, unlisted, matches)),
             ],
@@ -152,14 +154,32 @@ def _is_usable(
 ) -> bool:
     """Return True if a client's model can call the tool.
 
-    The stored tools of a server that is not listed yet belong to another entry of that name.
+    The stored tools of a server that is not listed yet belong to another entry of that name. A name that acts on its
+    reader is not shown.
     """
     offer = offers.get(tool.server, Offer())
     return (
         servers.can_call(tool)
         and tool.server not in unlisted
         and is_visible_to("model", tool, offer)
+        and _has_plain_name(tool)
     )
+
+
+def _has_plain_name(tool: Tool) -> bool:
+    return tool.labels.get(VOUCHED) == "yes" or has_plain_name(tool.name)
+
+
+def _plain_warnings(decision: Decision) -> list[str]:
+    """Return the Decision's warnings without those that quote the name of a tool that is not shown."""
+    hidden = [match.tool.key for match in decision.matches if not _has_plain_name(match.tool)]
+    kept = [warning for warning in decision.warnings if not any(key in warning for key in hidden)]
+    if hidden:
+        servers = ", ".join(dict.fromkeys(key.partition(":")[0] for key in hidden))
+        kept.append(
+            f"tools of {servers} are not shown, because their names act on their reader; see `toolroute tools list`"
+        )
+    return kept
 
 
 def _answer(

@@ -5,13 +5,17 @@ These functions leave out what acts on the reader (`index.flags`). A person read
 """
 
 import logging
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orchestrator.common.lines import inline
 from orchestrator.index.flags import text_suspicions, without_acts
+from orchestrator.index.text import spaced
 
 STDERR_MARK = "; last stderr output: "
 """What separates an error of toolroute from the output of the server's process."""
+
+_NAMES = ("name", "uri", "uriTemplate")
 
 logger = logging.getLogger(__name__)
 
@@ -40,5 +44,29 @@ def instructions_for_model(instructions: str) -> str:
 
 
 def definition_for_model(value: Any) -> Any:
-    """Return the parts of a definition that no tool record has, such as output schemas, without what acts."""
+    """Return JSON that no tool record has, such as output schemas and `_meta`, without what acts."""
     return without_acts(value)
+
+
+def has_plain_name(name: str) -> bool:
+    """Return False for the name of a tool, prompt or resource that acts on its reader: it cannot be shown in part."""
+    return not text_suspicions(spaced(name))
+
+
+def items_for_model(items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a server's resources, templates or prompts without what acts. An item whose name or URI acts is left out.
+
+    Args:
+        items: Records of the protocol as JSON. The arguments of a prompt are checked like items.
+    """
+    kept = list[dict[str, Any]]()
+    for item in items:
+        names = [str(item.get(field, "")) for field in _NAMES]
+        if not all(map(has_plain_name, names)):
+            logger.warning("not shown to models, because its name acts: %s", inline(str(item)))
+            continue
+        shown = definition_for_model(dict(item))
+        if isinstance(item.get("arguments"), list):
+            shown["arguments"] = items_for_model(item["arguments"])
+        kept.append(shown)
+    return kept

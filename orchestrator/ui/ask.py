@@ -5,6 +5,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orchestrator.common.os_user import os_user
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
 from orchestrator.ui.decision import view
@@ -21,7 +22,7 @@ async def ask(request: Request) -> Response:
         known = await scope.router.engine.catalogue(scope.tenant)
         counts = {"tools": len(known), "servers": len(known.places)}
         return page(request, "ask.html", asked="", kept=False, shown=None, **counts)
-    asked = RouteRequest(query=task, tenant=scope.tenant)
+    asked = RouteRequest(query=task, tenant=scope.tenant, actor=os_user())
     decision = await scope.router.route(asked)
     past = await scope.router.past_like(asked)
     shown = Shown.of(explained(decision, past))

@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from orchestrator.common.os_user import os_user
 from orchestrator.pipeline.explain import explained
 from orchestrator.records.request import RouteRequest
 from orchestrator.ui.decision import MOST_SHOWN
@@ -41,7 +42,9 @@ async def compare_kept(request: Request, form: FormData) -> Response:
 async def _routed(request: Request, task: str) -> Shown:
     """Return the Decision for a task, made now."""
     scope = Scope.of(request)
-    decision = await scope.router.route(RouteRequest(query=task, tenant=scope.tenant))
+    decision = await scope.router.route(
+        RouteRequest(query=task, tenant=scope.tenant, actor=os_user())
+    )
     return Shown.of(explained(decision))
 
 

@@ -1,13 +1,13 @@
 """Runs: their state, the calls that wait for approval, and a person's approval or refusal."""
 
 from collections.abc import Sequence
-from getpass import getuser
 from urllib.parse import quote
 
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from orchestrator.common.os_user import os_user
 from orchestrator.errors import ToolrouteError
 from orchestrator.records.run import Approval, RunResult, StepProgress
 from orchestrator.trust.audit import Audit, Entry, of_step
@@ -78,10 +78,8 @@ def _steps(result: RunResult) -> list[StepProgress]:
 
 def _person() -> str:
     """Return the name under which this page approves: the user of the operating system."""
-    try:
-        return f"{getuser()} (toolroute ui)"
-    except (OSError, KeyError):
-        return "toolroute ui"
+    user = os_user()
+    return f"{user} (toolroute ui)" if user else "toolroute ui"
 
 
 async def approve(request: Request, form: FormData) -> Response:

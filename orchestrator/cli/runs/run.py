@@ -1,7 +1,6 @@
 """`toolroute run`: a task carried out on Temporal, behind a budget and the user's approval."""
 
 import asyncio
-import getpass
 import logging
 import shlex
 import signal
@@ -136,7 +135,6 @@ async def run(
             "--detach needs --task-queue NAME, the queue of the workers that run the task"
         )
     asks = sys.stdin.isatty() and sys.stderr.isatty()
-    request = replace(request, actor=_user())
     if not (asks or detach):  # No call could be approved later.
         request = replace(request, approval_timeout_s=SHORTEST_S)
     if task_queue:
@@ -322,10 +320,3 @@ async def _stop(reporter: RunReporter) -> None:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
     await reporter.report_end()
-
-
-def _user() -> str:
-    """Return the name of the user who runs this process, or "" if the system has none."""
-    with suppress(OSError, KeyError):
-        return getpass.getuser()
-    return ""

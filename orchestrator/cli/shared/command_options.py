@@ -17,6 +17,7 @@ from click import option
 
 from orchestrator.cli.shared.output import note
 from orchestrator.cli.shared.workspace import Workspace
+from orchestrator.common.os_user import os_user
 from orchestrator.common.tenant import check_tenant, tenant_of
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.config.locate import FILE_NAMES
@@ -378,7 +379,8 @@ def _arguments(groups: Iterable[str], values: dict[str, Any]) -> dict[str, Any]:
         arguments["options"] = _settings(**_moved(values, _names(Options)))
     if {"run", "request"}.intersection(groups):
         record = _request_of(groups)
-        request = record(tenant=arguments["workspace"].tenant, **_moved(values, _names(record)))
+        given = _moved(values, _names(record))
+        request = record(tenant=arguments["workspace"].tenant, actor=os_user(), **given)
         request.validate()
         arguments["request"] = request
     return arguments

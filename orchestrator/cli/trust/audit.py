@@ -1,6 +1,5 @@
 """`toolroute audit`: list the audit log, and verify that no line is missing or changed."""
 
-import getpass
 from collections import deque
 from typing import Any
 
@@ -16,6 +15,7 @@ from orchestrator.cli.shared.output import (
     print_table,
     warn,
 )
+from orchestrator.common.os_user import os_user
 from orchestrator.errors import InvalidInput
 from orchestrator.options import Options
 from orchestrator.trust.audit import EVENTS, Audit, Entry
@@ -28,14 +28,14 @@ def audited(event: str, tenant: str, **fields: Any) -> None:
     """Write this user's command into the audit log, if an audit log is configured."""
     log = Audit.named(Options.from_env().audit)
     if log:
-        log.write(Entry(event=event, tenant=tenant, actor=f"command of {_user()}", **fields))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "an unknown user"
+        log.write(
+            Entry(
+                event=event,
+                tenant=tenant,
+                actor=f"command of {os_user() or 'an unknown user'}",
+                **fields,
+            )
+        )
 
 
 @click.group()

@@ -1,5 +1,6 @@
 """A server's offer: its instructions, resources, prompts, and the parts of its tools that routing does not use."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp.listing.skills import Skill
+from orchestrator.trust.server_texts import items_for_model
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -60,6 +62,8 @@ async def read_offer(
 ) -> Offer:
     """Ask a connected server for its resources, templates and prompts, if it has the capability.
 
+    Texts that act on a model that reads them are left out.
+
     Args:
         client: The connected client.
         tools: The server's tools.
@@ -81,6 +85,9 @@ async def read_offer(
             "skills": [skill.model_dump(mode="json") for skill in skills],
         }
     )
+    for name in lists.items:
+        # In a thread: a server may list thousands of items, and others are served meanwhile.
+        redacted[name] = await asyncio.to_thread(items_for_model, redacted[name])
     completes = capabilities.completions is not None
     return Offer(completes=completes, fresh_s=lists.fresh_s, **redacted)
 

@@ -213,6 +213,8 @@ class Listing:
             by_alias=True, mode="json", exclude_none=True, include=_RECORD_FIELDS
         )
         redacted = {name: _redacted(value, self.secrets) for name, value in fields.items()}
+        if self.secrets.are_in(f"{record.name} {compact(redacted)}"):
+            raise InvalidCatalogue("a name in it holds a secret of the server's entry")
         tool = self._with_own_relations(
             {**redacted, "server": self._spec.name, "name": record.name}
         )

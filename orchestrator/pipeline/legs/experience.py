@@ -38,7 +38,9 @@ async def experience(state: State) -> State:
         vectors, _ = await task.embed(task.understood.texts[:1])
     if vectors is None or not len(task.experience.tasks):
         return state
-    recalled = task.experience.recall(vectors[0], lambda *name: is_allowed(state, name))
+    recalled = task.experience.recall(
+        vectors[0], lambda *name: is_allowed(state, name), task.request.actor
+    )
     return replace(state, recalled=recalled) if recalled else state
 
 

@@ -28,7 +28,7 @@ from mcp.types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from orchestrator.common.redact import Secrets
-from orchestrator.server.masking import masked_model
+from orchestrator.mcp.masked import masked_model
 from orchestrator.server.sessions.outcome_recorder import Conversation
 
 Context = ServerRequestContext[Any, Any]

@@ -2,11 +2,10 @@
 
 from typing import Any
 
+from orchestrator.common.os_user import os_user
 from orchestrator.errors import UnknownTenant
 from orchestrator.server.sessions.asker import Context
 from orchestrator.server.sessions.outcome_recorder import Conversation
-
-_MAX_CLIENT_NAME = 200
 
 
 def http_scope(context: Context) -> Any:
@@ -30,16 +29,13 @@ def conversation_of(context: Context, tenant: str) -> Conversation:
 
 
 def _actor(context: Context) -> str:
-    """Return the actor: the holder of the request's token, or the client's name over stdio.
+    """Return the actor: the holder of the request's token, or the user of the operating system over stdio.
 
-    A client with a token chooses its own name, so the name says nothing about the person. With twenty names, one person
-    would count as twenty in the experience.
+    A client chooses its own name, so the name says nothing about the person. With twenty names, one person would count
+    as twenty in the experience.
     """
     user = _user(context)
-    if user is not None:
-        return str(user.access_token.subject or "")[:_MAX_CLIENT_NAME]
-    params = context.session.client_params
-    return params.client_info.name[:_MAX_CLIENT_NAME] if params else ""
+    return os_user() if user is None else str(user.access_token.subject or "")
 
 
 def _session(context: Context) -> str:
