@@ -137,7 +137,10 @@ class Activities:
         if call.attempts and attempt.number > call.attempts:
             raise _no_attempt_left(call)
         deadline_s = call.deadline_s or time_limit()
-        confirm = partial(_confirm, call, self.resources.changes(), attempt)
+        router = await self.resources.router()
+        confirm = partial(
+            _confirm, call, self.resources.changes(), attempt, is_of_operator=not router.stores
+        )
         try:
             return await self.resources.execute(
                 replace(call, deadline_s=deadline_s),
@@ -208,7 +211,9 @@ def _gives_up(error: ToolrouteError) -> bool:
     return not error.retry or info.attempt >= min(MODEL_TRIES, most)
 
 
-async def _confirm(call: ToolCall, policy: ChangePolicy, attempt: Attempt, live: Tool) -> None:
+async def _confirm(
+    call: ToolCall, policy: ChangePolicy, attempt: Attempt, live: Tool, *, is_of_operator: bool
+) -> None:
     """Raise an error if the call may not be sent to the tool as its server defines it now."""
     current = as_chosen(live, call.tool)
     if attempt.sent_before and not current.replayable:
@@ -216,7 +221,7 @@ async def _confirm(call: ToolCall, policy: ChangePolicy, attempt: Attempt, live:
     if call.approve is None or current.hash == call.tool.hash:
         return
     is_other = current.key != call.tool.key
-    judged = as_judged(call.tool, current, policy)
+    judged = as_judged(call.tool, current, policy, is_of_operator=is_of_operator)
     if (is_other and call.approve != "never") or needs_approval(judged, call.approve):
         raise ToolChanged(
             f"{call.tool.key}: the server has changed the tool's definition, and a person must approve it"

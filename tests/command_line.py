@@ -68,10 +68,15 @@ def mcp_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def digest_at_terminal(*words: Any) -> str:
+    """The digest that a command which gives trust shows at a terminal alone."""
+    [digest] = re.findall("--yes ([0-9a-f]{32})", at_terminal("n", "[y/N]", *map(str, words))[1])
+    return str(digest)
+
+
 def trusting(toolroute: Run, *words: Any) -> Ran:
-    """Run a command that gives trust twice: to see what it shows, and with the digest of that."""
-    [digest] = re.findall("--yes ([0-9a-f]{32})", toolroute(*words).stderr)
-    return toolroute(*words, "--yes", digest)
+    """Run a command that gives trust twice: to see what it shows at a terminal, and with the digest of that."""
+    return toolroute(*words, "--yes", digest_at_terminal(*words))
 
 
 def at_terminal(answer: str, asked: str, *words: str) -> tuple[int, str]:

@@ -26,7 +26,7 @@ from orchestrator.trust.pins import accept, waiting
 from orchestrator.ui.app import make_app
 from orchestrator.ui.scope import Scope
 from tests.catalogues import taking, tool
-from tests.command_line import Run
+from tests.command_line import Run, digest_at_terminal
 from tests.servers.start import config, entry, text_of
 from tests.stores import shipped
 from tests.test_serve import asking
@@ -313,7 +313,7 @@ async def test_changes_are_shown_and_accepted_by_command(rug: Rug, toolroute: Ru
     assert "Fetch the page of an address, and delete it" in refused.stderr
     assert refused.exit_code == 2
     assert rug.waits() == ["web:look"]
-    [digest] = re.findall("--yes ([0-9a-f]{32})", refused.stderr)
+    digest = await asyncio.to_thread(digest_at_terminal, "tools", "accept", "web", *where)
     rug.lists({**PULLED, "description": "Fetch the page of an address, and delete all"})
     await rug.sync()
     assert toolroute("tools", "accept", "web", "--yes", digest, *where).exit_code == 2

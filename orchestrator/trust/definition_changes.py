@@ -43,6 +43,9 @@ LONG_PASSAGE = 8
 """The words from which a passage waits even if each of them is in an accepted text."""
 
 
+_NEW_TEXT = "new text"
+
+
 class Difference(NamedTuple):
     """One difference between two definitions of a tool: the part, its old and new value, and the reason why it waits,
     or "".
@@ -65,26 +68,29 @@ def differences(before: Tool, now: Tool) -> list[Difference]:
     return sorted(found, key=lambda difference: not difference.risk)
 
 
-def quarantined(before: Tool, now: Tool, policy: ChangePolicy) -> str:
+def quarantined(
+    before: Tool, now: Tool, policy: ChangePolicy, *, is_of_operator: bool = False
+) -> str:
     """Return the reason why a changed definition waits, or "" if it passes.
 
     Args:
         before: The accepted definition.
         now: The new definition.
         policy: `strict`, `safe` or `open`.
+        is_of_operator: The accepted definition is from a file of the operator, and not from the server. Models read its
+            text, which may be shorter than the server's. So under `safe` a new text does not wait: flags, hints,
+            parameters and another action do.
     """
     if policy == "open":
         return ""
-    reasons = [
-        difference.risk for difference in differences(plain(before), plain(now)) if difference.risk
-    ]
-    if policy == "strict":
-        reasons += [
-            f"another {part}"
-            for part, _, _, risk in differences(plain(before), plain(now))
-            if not risk
-        ]
-    return "; ".join(dict.fromkeys(reasons))[:_MOST_SHOWN]
+    reasons = dict[str, None]()
+    for part, _, _, risk in differences(plain(before), plain(now)):
+        is_own_text = is_of_operator and policy == "safe" and part == _NEW_TEXT
+        if risk and not is_own_text:
+            reasons[risk] = None
+        elif policy == "strict":
+            reasons[f"another {part}"] = None
+    return "; ".join(reasons)[:_MOST_SHOWN]
 
 
 def same_definition(tool: Tool, other: Tool) -> bool:
@@ -124,17 +130,20 @@ def set_apart(tool: Tool, why: str, accepted: Tool | None = None) -> Tool:
     return replace(tool, labels=labels, hash="")
 
 
-def as_judged(before: Tool, now: Tool, policy: ChangePolicy) -> Tool:
+def as_judged(
+    before: Tool, now: Tool, policy: ChangePolicy, *, is_of_operator: bool = False
+) -> Tool:
     """Return a definition before its call: quarantined if its change must wait, otherwise unchanged.
 
     Args:
         before: The accepted definition.
         now: The new definition.
         policy: `strict`, `safe` or `open`.
+        is_of_operator: The accepted definition is from a file of the operator, and not from the server.
     """
     if now.hash == before.hash:
         return now
-    why = quarantined(before, now, policy)
+    why = quarantined(before, now, policy, is_of_operator=is_of_operator)
     return set_apart(now, why, plain(before)) if why else plain(now)
 
 
@@ -178,7 +187,7 @@ def _of_passages(before: Tool, now: Tool) -> Iterator[Difference]:
         says_new = len(new) >= NEW_WORDS and len(new) >= NEW_SHARE * len(passage)
         if says_new or len(passage) >= LONG_PASSAGE:
             text = " ".join(passage)
-            yield Difference("new text", "", text, f"a new text: {text!r}")
+            yield Difference(_NEW_TEXT, "", text, f"a new text: {text!r}")
 
 
 def _without_new_parameters(before: Tool, now: Tool) -> Tool:

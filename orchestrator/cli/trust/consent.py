@@ -1,7 +1,8 @@
 """The one rule for commands that give trust: a person confirms what was shown, and nothing else is trusted.
 
-At a terminal the person answers a question. A script repeats the command with the digest of what was shown. If a
-definition has changed meanwhile, it has another digest, and nothing is trusted.
+At a terminal the person answers a question. A script gives the digest that the terminal showed. If a definition has
+changed meanwhile, it has another digest, and nothing is trusted. Only a terminal shows the digest: an agent that runs
+commands would repeat a refused one with it.
 """
 
 import sys
@@ -32,12 +33,13 @@ def confirm(question: str, shown: str, digest: str | None) -> None:
         if digest != shown:
             raise InvalidInput(
                 f"--yes {digest[:SHOWN_DIGITS]}: nothing was trusted, because the definitions above have another "
-                f"digest: read them, then repeat the command with --yes {shown}"
+                f"digest: run the command in a terminal, read them, and use the digest that it shows"
             )
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidInput(
-            "nothing was trusted: run this command in a terminal, where you confirm it, or repeat it with "
-            f"--yes {shown} after you have read the definitions above"
+            "nothing was trusted: run this command in a terminal, where you read the definitions and confirm them. "
+            "The terminal shows the digest that --yes takes in a script"
         )
+    click.echo(f"In a script, confirm the same with --yes {shown}", err=True)
     click.confirm(question, abort=True, err=True)
