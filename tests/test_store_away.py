@@ -1,5 +1,6 @@
 """A Qdrant server that hangs, fails or is missing: routes use the tools at hand, and imports wait for it."""
 
+import gzip
 import socket
 import ssl
 import threading
@@ -8,7 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 
 import pytest
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from orchestrator import Router
@@ -135,6 +136,13 @@ def test_a_wrong_address_gets_the_remedy_that_fits(front: QdrantFront) -> None:
     front.stalled = True
     with pytest.raises(StoreUnavailable, match=r"no answer within 1 s; check whether the server is overloaded"):
         Store(front.url, embedder=shipped(), timeout_s=1).load("local")
+
+
+def test_an_answer_that_unpacks_to_too_much_is_not_read_to_its_end() -> None:
+    packed = gzip.compress(b'{"result": "' + bytes(80 * 2**20))
+    headers = {"content-encoding": "gzip", "content-type": "application/json"}
+    with served(Response(packed, headers=headers)) as url, pytest.raises(StoreUnavailable, match="HTTP status 413"):
+        Store(url, embedder=shipped(), timeout_s=30).load("local")
 
 
 def test_a_new_process_waits_as_long_as_the_server_asks(front: QdrantFront, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ class BoundedClient(httpx2.Client):
     def __init__(self, **settings: Any) -> None:
         super().__init__(
             headers=ACCEPTED,
-            event_hooks={"response": [lambda response: _limit(response)]},
+            event_hooks={"response": [limit]},
             **settings,
         )
 
@@ -95,13 +95,16 @@ def limit_async(most_bytes: int | None = None) -> Callable[[httpx2.Response], Aw
     """Return a hook that limits each answer. The default limit is MOST_BYTES."""
 
     async def hook(response: httpx2.Response) -> None:
-        _limit(response, most_bytes)
+        limit(response, most_bytes)
 
     return hook
 
 
-def _limit(response: httpx2.Response, most_bytes: int | None = None) -> None:
-    """Limit what can be read of a response. A stream of events has no end, so its reader has to limit each event."""
+def limit(response: httpx2.Response, most_bytes: int | None = None) -> None:
+    """Limit what can be read of a response: the hook of a client without an event loop.
+
+    A stream of events has no end, so its reader has to limit each event.
+    """
     if response.headers.get("content-type", "").startswith("text/event-stream"):
         return
     packing = response.headers.pop("content-encoding", "identity").strip().lower()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -50,10 +51,12 @@ class Connections:
         """Return the body of the server's answer.
 
         Raises:
-            Refused: The server answered with a status other than 200.
+            Refused: The server answered with a status other than 200, or its answer is larger than 64 MiB.
             OSError: The server cannot be reached. A late answer is a TimeoutError.
         """
         import httpx2
+
+        from orchestrator.common.bounded_http import AnswerTooLong
 
         given: dict[str, Any] = {}
         if content:
@@ -62,6 +65,8 @@ class Connections:
             response = self._opened().request(method, path.lstrip("/"), timeout=timeout_s, **given)
         except httpx2.TimeoutException as error:
             raise TimeoutError(f"no answer within {timeout_s:g} s") from error
+        except AnswerTooLong as error:  # A reader of pages then asks for fewer records.
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, str(error), 0.0) from error
         except httpx2.HTTPError as error:
             raise ConnectionError(str(error)) from error
         if response.status_code != 200:
@@ -80,15 +85,20 @@ class Connections:
     def _opened(self) -> "Client":
         import httpx2
 
+        from orchestrator.common.bounded_http import ACCEPTED, limit
+
         with self._lock:
             if self._client is None:
                 key = store_key()
                 if key and self._location.startswith("http:"):
                     message = "the store's key is sent without encryption: use an https:// address"
                     warnings.warn(message, UserWarning, stacklevel=2)
-                headers = {"api-key": key} if key else {}
+                headers = {**ACCEPTED, "api-key": key} if key else ACCEPTED
                 self._client = httpx2.Client(
-                    base_url=self._address(), headers=headers, timeout=self.timeout_s
+                    base_url=self._address(),
+                    headers=headers,
+                    timeout=self.timeout_s,
+                    event_hooks={"response": [limit]},
                 )
                 # A caller may forget to close the Store.
                 weakref.finalize(self, self._client.close)
