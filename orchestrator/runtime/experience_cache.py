@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from orchestrator.errors import FAULTS, ToolrouteError
+from orchestrator.errors import ToolrouteError
 from orchestrator.experience.memory import Experience
 from orchestrator.records.outcome import Outcome
 from orchestrator.store.outcomes import StoredOutcomes
@@ -151,7 +151,7 @@ class ExperienceCache:
                 if kept.damaged
                 else ""
             )
-        except (ToolrouteError, OSError, *FAULTS) as error:
+        except (ToolrouteError, OSError) as error:
             known.warning = f"past tasks are not used: {error}"
         known.read_at = time.monotonic()
 

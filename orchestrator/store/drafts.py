@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.errors import FAULTS
 from orchestrator.store.points import Points
 
 KEPT_S = 86_400
@@ -44,7 +43,7 @@ class Draft:
                 None if listed is None else tuple((str(key), str(hash_)) for key, hash_ in listed)
             )
             return cls(point, float(payload["draft"]), str(payload["collection"]), tools)
-        except FAULTS:
+        except (KeyError, TypeError, ValueError):
             return None
 
 

@@ -23,7 +23,7 @@ from pydantic import BaseModel
 from orchestrator.common.digests import digest, same_server
 from orchestrator.common.keys import key_of
 from orchestrator.common.tenant import SHARED
-from orchestrator.errors import FAULTS, InvalidConfig, StoreBusy
+from orchestrator.errors import InvalidConfig, StoreBusy
 from orchestrator.store.backend import EXPERIENCE, TOOLS, Backend, Damaged
 from orchestrator.store.drafts import Draft
 from orchestrator.store.points import Points, next_state
@@ -327,7 +327,7 @@ def owned(points: Points, tenant: str, record: Mapping[str, Any] | None = None) 
     while True:
         try:
             return _read(points, tenant, record)
-        except FAULTS:
+        except (KeyError, TypeError, ValueError):
             current = _record(points, tenant)
             if current == record:
                 raise Damaged(

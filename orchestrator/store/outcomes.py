@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from orchestrator.errors import FAULTS, InvalidConfig, InvalidInput
+from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.experience.actors import newest
 from orchestrator.experience.memory import MOST_TASKS
 from orchestrator.index.embed import Embedder, vectors_of
@@ -231,12 +231,17 @@ def _outcome(payload: Mapping[str, Any]) -> Outcome | None:
     try:
         fields = json.loads(payload["outcome"])
         for name in ("words", "both"):
-            fields[name] = fields[name] and Claim(**fields[name])
+            fields[name] = fields[name] and Claim(**_with_number(fields[name]))
         fields["used"] = tuple(Use(**use) for use in fields["used"])
-        fields["offered"] = tuple(Offer(**offer) for offer in fields["offered"])
+        fields["offered"] = tuple(Offer(**_with_number(offer)) for offer in fields["offered"])
         return Outcome(**fields)
-    except (InvalidInput, *FAULTS):
+    except (InvalidInput, KeyError, TypeError, ValueError):
         return None
+
+
+def _with_number(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a record with its probability as a number. Raises ValueError for another text."""
+    return {**fields, "chance": float(fields["chance"])}
 
 
 def _outline(record: Record) -> Outcome:

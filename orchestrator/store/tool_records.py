@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from orchestrator.errors import FAULTS, InvalidInput
+from orchestrator.errors import InvalidInput
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind, Tool
 
@@ -44,7 +44,7 @@ def tool_payload(tool: Tool) -> dict[str, Any]:
 def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
     """Return the tool of a point, or None if the record is damaged or has another form."""
     try:
-        record = json.loads(payload["tool"])
+        record = dict(json.loads(payload["tool"]))
         hints, words = Annotations(**record.pop("annotations")), tuple(record.pop("keywords"))
         relations = tuple(Relation(**relation) for relation in record.pop("relations"))
         own = {
@@ -54,7 +54,7 @@ def stored_tool(payload: Mapping[str, Any]) -> Tool | None:
             "relations": relations,
         }
         return Tool(**{**record, **own})
-    except (InvalidInput, *FAULTS):
+    except (InvalidInput, KeyError, TypeError, ValueError):
         return None
 
 
