@@ -85,7 +85,7 @@ async def read_offer(
             "skills": [skill.model_dump(mode="json") for skill in skills],
         }
     )
-    for name in lists.items:
+    for name in (*lists.items, "skills"):
         # In a thread: a server may list thousands of items, and others are served meanwhile.
         redacted[name] = await asyncio.to_thread(items_for_model, redacted[name])
     completes = capabilities.completions is not None
