@@ -45,6 +45,10 @@ class Options:
     """A folder or the URL of a Qdrant server. Commas separate several stores."""
     embedder: Text = "static"
     """`static` (the model in the package), the path of a model2vec folder, or `openai:MODEL`."""
+    languages: Annotated[Literal["auto", "off"], Give("auto or off")] = "auto"
+    """`auto`: if the extra `languages` is installed, its encoder helps with tasks in other languages than English.
+    `off`: it is not used.
+    """
     model: Text = ""
     """The language model. Empty: none."""
     model_route: Text = ""
@@ -136,9 +140,9 @@ CLIENT_METADATA_URL = "TOOLROUTE_CLIENT_METADATA_URL"
 """The variable with the address of the client metadata document for all entries without a client of their own."""
 
 _OWN = (
-    "store collections embedder pipeline semantic_timeout_s store_timeout_s calibration experience experience_days "
-    "temporal_ui external_storage changes audit model model_route model_plan model_timeout_s understand decide "
-    "rerank_url rerank_model route_timeout_s registry"
+    "store collections embedder languages pipeline semantic_timeout_s store_timeout_s calibration experience "
+    "experience_days temporal_ui external_storage changes audit model model_route model_plan model_timeout_s "
+    "understand decide rerank_url rerank_model route_timeout_s registry"
 )
 _VARIABLES = {
     **{name: f"TOOLROUTE_{name.removesuffix('_s').upper()}" for name in _OWN.split()},

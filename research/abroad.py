@@ -1,33 +1,27 @@
 """Measures the confidence in other languages: `python -m research.abroad --data ../shared`.
 
 The tasks are toolroute's own in ten languages (written/abroad.jsonl), among all tools of the servers in each file of
-tasks. Each language is measured with a confidence that was fitted without it. `--folder` measures your labelled queries
-with the shipped maps: one subfolder for each language, in the form of `toolroute eval`. `research.promises` writes the
-table. `--warnings` counts the English tasks with the share of unknown words of another language, set by set.
+tasks. Each language is measured with a confidence that was fitted without it. The extra `languages`
+is off; `research.multilingual` measures it. `--folder` measures your labelled queries with the shipped maps: one
+subfolder for each language, in the form of `toolroute eval`. `research.promises` writes the table.
 """
 
 import argparse
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.quality import table
-from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, QuerySet, answer_all, read_set
 from orchestrator.index.calibration import Calibration, from_json, shipped
-from orchestrator.index.embed import Embedder, embedder_for, unfamiliar_to
-from orchestrator.index.index import Index
+from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
-from orchestrator.pipeline.explain import FOREIGN, LEAST_FOREIGN
-from orchestrator.pipeline.scoring import Search
-from orchestrator.pipeline.understand import understand
+from orchestrator.pipeline.explain import FOREIGN
 from orchestrator.records.decision import Decision
 from orchestrator.runtime.router import Router
 from research.confidence import confidence_of, confidence_tops, fit_all
@@ -49,12 +43,18 @@ COLUMNS = (
 Answered = list[tuple[Query, Decision]]
 
 
+def without_encoder(maps: Calibration) -> Calibration:
+    """Return the maps with which the extra `languages` is not used."""
+    return replace(maps, languages=replace(maps.languages, embedder=""))
+
+
 async def answered(one: Tasks, records: Sequence[dict[str, Any]], maps: Calibration) -> Answered:
     queries = [
         Query(id=str(n), text=r["query"], relevant=frozenset(r["relevant"]))
         for n, r in enumerate(records)
     ]
-    async with Router(one.catalogue, options=Options(), calibration=maps) as router:
+    alone = without_encoder(maps)
+    async with Router(one.catalogue, options=Options(), calibration=alone) as router:
         return [(answer.query, answer.decision) for answer in await answer_all(router, queries)]
 
 
@@ -73,7 +73,7 @@ def figures(found: Answered) -> list[object]:
     ]
     sure = np.array([decision.confidence for _, decision in found])
     worth = metrics.confidence(sure, right, gate=Options().gate)
-    warned = float(np.mean([FOREIGN in decision.warnings for _, decision in found]))
+    warned = float(np.mean([_warns(decision) for _, decision in found]))
     own = [
         float(np.mean(five)),
         float(right.mean()),
@@ -82,6 +82,10 @@ def figures(found: Answered) -> list[object]:
         worth["resolved"],
     ]
     return [len(found), *own, "-" if worth["precision"] is None else worth["precision"], warned]
+
+
+def _warns(decision: Decision) -> bool:
+    return any(warning.startswith(FOREIGN) for warning in decision.warnings)
 
 
 def by_language(data: Path) -> dict[str, Answered]:
@@ -120,55 +124,14 @@ def languages(found: Mapping[str, Answered]) -> str:
     )
 
 
-def foreign(catalogue: Catalogue, texts: Sequence[str], embedder: Embedder) -> list[bool]:
-    """Return for each text whether its words alone give the warning about the language."""
-    index, found = Index(catalogue), list[bool]()
-    for text in texts:
-        asked = understand(text, known=index.keyword.terms, actions=index.keyword.actions)
-        knows = partial(unfamiliar_to, embedder)
-        search = Search(index=index, understood=asked, calibration=shipped(), unfamiliar_to=knows)
-        found.append(search.foreign >= LEAST_FOREIGN)
-    return found
-
-
-def warned_of(folder: Path, embedder: Embedder) -> list[object]:
-    """Return the queries of a set and those that warn, over all tools and over SMALL random catalogues of six tools."""
-    read, draw = read_set(folder), random.Random(folder.name)
-    texts = [query.text for query in read.queries]
-    texts = draw.sample(texts, min(MOST_QUERIES, len(texts)))
-    large, small = foreign(read.catalogue, texts, embedder), list[bool]()
-    for _ in range(SMALL):
-        tools = draw.sample(read.catalogue.tools, min(6, len(read.catalogue)))
-        small += foreign(Catalogue(tools), draw.sample(texts, min(25, len(texts))), embedder)
-    return [len(large), sum(large), len(small), sum(small)]
-
-
-def warnings(data: Path) -> str:
-    """Return the table of the English sets."""
-    folders = sorted(
-        path.parent for part in ("bench", "train") for path in (data / part).glob("*/queries.jsonl")
-    )
-    embedder = embedder_for(Options())
-    rows = {f"{path.parent.name}/{path.name}": warned_of(path, embedder) for path in folders}
-    together = [sum(map(int, column)) for column in zip(*rows.values(), strict=True)]
-    return table(
-        ("tasks", "warned", "over six tools", "warned"), {**rows, "**together**": together}
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
     parser.add_argument(
         "--folder", type=Path, help="labelled queries in place of our own, a subfolder a language"
     )
-    parser.add_argument(
-        "--warnings", action="store_true", help="count the warnings for English tasks instead"
-    )
     given = parser.parse_args()
-    if given.warnings:
-        print(warnings(given.data))
-    elif given.folder is None:
+    if given.folder is None:
         print(languages(by_language(given.data)))
     else:
         print(

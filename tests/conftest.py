@@ -22,6 +22,7 @@ __all__ += ["task_queue", "temporal_address", "toolroute", "user"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ["TOOLROUTE_LANGUAGES"] = "off"  # The encoder opens in seconds; its own tests switch it on.
     os.environ["TOOLROUTE_AUDIT"] = "off"  # Tests write nothing among the user's data; those of the log name a folder.
     if hasattr(config, "workerinput"):
         temporal_server.take_over(config, config.workerinput)

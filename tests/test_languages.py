@@ -26,9 +26,13 @@ def foreign(warnings: tuple[str, ...]) -> list[str]:
     return [warning for warning in warnings if "TOOLROUTE_EMBEDDER=openai:MODEL" in warning]
 
 
+WITHOUT_EXTRA = Options(languages="off")
+
+
 @pytest.mark.parametrize("language", REFUNDS)
-async def test_an_unknown_language_is_named_with_the_remedy(language: str, router: Router) -> None:
-    decision = await router.route(REFUNDS[language])
+async def test_an_unknown_language_is_named_with_the_remedy(language: str) -> None:
+    async with Router(sample(), options=WITHOUT_EXTRA) as router:
+        decision = await router.route(REFUNDS[language])
     assert len(foreign(decision.warnings)) == 1
     assert "TOOLROUTE_UNDERSTAND=model" in foreign(decision.warnings)[0]
 
@@ -76,7 +80,7 @@ async def test_a_language_in_pieces_lowers_the_confidence(monkeypatch: pytest.Mo
     for share in (None, 0.0):
         if share is not None:
             monkeypatch.setattr(StaticEmbedder, "unfamiliar", lambda self, text: 0.0)
-        async with Router(sample()) as router:
+        async with Router(sample(), options=WITHOUT_EXTRA) as router:
             sure.append((await router.route(REFUNDS["lt"])).confidence)
     assert sure[0] < 0.7 * sure[1]
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from operator import mul
@@ -102,6 +102,95 @@ def log_odds(chance: Any, least: float = 1e-4) -> Any:
     return np.log(clipped / (1 - clipped))
 
 
+LEAST_SLOPE = 0.1
+REMEDY = "make it with `toolroute eval FOLDER --fit --write FILE`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """Log-odds times a slope, plus an offset."""
+
+    slope: Annotated[float, Field(ge=LEAST_SLOPE, le=10, allow_inf_nan=False)] = 1.0
+    offset: Annotated[float, Field(ge=-20, le=20, allow_inf_nan=False)] = 0.0
+
+    def __call__(self, chance: float) -> float:
+        return float(1 / (1 + np.exp(-(self.slope * log_odds(chance) + self.offset))))
+
+    @classmethod
+    def fitted(cls, claims: Sequence[tuple[float, bool]], prior: float) -> Self:
+        """Return the most likely correction of these probabilities, each with its result, by Newton's method.
+
+        The uncorrected probabilities count as `prior` results. A probability of 0 means no answer and is ignored.
+        """
+        answered = [claim for claim in claims if claim[0] > 0]
+        if not answered:
+            return cls()
+        chances, right = np.array(answered, np.float64).T
+        inputs = np.column_stack([log_odds(chances), np.ones(len(chances))])
+        solution = _newton(inputs, right, prior)
+        return cls(slope=max(float(solution[0]), LEAST_SLOPE), offset=float(solution[1]))
+
+    def on(self, fitted: LogisticMap) -> LogisticMap:
+        """Return the map with corrected probabilities."""
+        return replace(
+            fitted, weights=fitted.weights * self.slope, bias=fitted.bias * self.slope + self.offset
+        )
+
+
+def _newton(
+    inputs: NDArray[np.float64], right: NDArray[np.float64], prior: float
+) -> NDArray[np.float64]:
+    """Return slope and offset with the least loss, drawn to 1 and 0 with the weight `prior`."""
+    start = np.array([1.0, 0.0])
+    solution = start.copy()
+
+    def loss(values: NDArray[np.float64]) -> float:
+        odds = inputs @ values
+        misfit = (np.logaddexp(0, odds) - right * odds).sum()
+        return float(misfit + prior / 2 * ((values - start) ** 2).sum())
+
+    for _ in range(50):
+        claimed = 1 / (1 + np.exp(-np.clip(inputs @ solution, -30, 30)))
+        slope = inputs.T @ (right - claimed) - prior * (solution - start)
+        spread = claimed * (1 - claimed)
+        curve = (inputs * spread[:, None]).T @ inputs + prior * np.eye(2)
+        step = np.linalg.solve(curve, slope)
+        # A whole step from claims that were sure and wrong goes too far, and ends anywhere.
+        while loss(solution + step) > loss(solution) and np.abs(step).max() >= 1e-7:
+            step /= 2
+        solution += step
+        if np.abs(step).max() < 1e-7:
+            break
+    return solution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageMaps:
+    """The maps for tasks in another language than English, fitted by `python -m research.multilingual`.
+
+    Attributes:
+        embedder: The id of the embedder whose probabilities these maps read.
+        other: The probability that a task is in another language.
+        chances: A tool's probability, from its log-odds without the second encoder and from that encoder's cosines.
+        confidence: The probability that the best tool is right.
+    """
+
+    embedder: str
+    other: LogisticMap
+    chances: LogisticMap
+    confidence: LogisticMap
+
+
+@cache
+def language_maps() -> LanguageMaps:
+    """Return the maps that come with the package."""
+    record = json.loads((files("orchestrator") / "data" / "languages.json").read_bytes())
+    maps = {
+        name: LogisticMap.from_json(record[name]) for name in ("other", "chances", "confidence")
+    }
+    return LanguageMaps(embedder=record["embedder"], **maps)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """The fitted maps from features to probabilities.
@@ -112,6 +201,7 @@ class Calibration:
         merged: A tool's probability by both legs.
         gate: The probability that the best tool is right, before the semantic leg.
         confidence: The probability that the best tool is right, after the semantic leg.
+        languages: The maps for a task in another language.
 
     Examples:
         >>> from orchestrator import Calibration
@@ -125,6 +215,7 @@ class Calibration:
     merged: LogisticMap
     gate: LogisticMap
     confidence: LogisticMap
+    languages: LanguageMaps = field(default_factory=language_maps)
 
 
 @cache
@@ -139,8 +230,13 @@ def _shipped_file() -> bytes:
 
 def from_json(record: dict[str, dict[str, Any]]) -> Calibration:
     """Return a Calibration from its JSON form."""
+    maps = {name: LogisticMap.from_json(record[name]) for name in record if name != "about"}
     return Calibration(
-        **{own.name: LogisticMap.from_json(record[own.name]) for own in fields(Calibration)}
+        keyword=maps["keyword"],
+        semantic=maps["semantic"],
+        merged=maps["merged"],
+        gate=maps["gate"],
+        confidence=maps["confidence"],
     )
 
 
@@ -277,68 +373,6 @@ def most_by_meaning(
     return min(1.0, max(0.0, min(supported, 0.3 - 3 * (no_tool_similarity - cosine))))
 
 
-LEAST_SLOPE = 0.1
-REMEDY = "make it with `toolroute eval FOLDER --fit --write FILE`"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Correction:
-    """Log-odds times a slope, plus an offset."""
-
-    slope: Annotated[float, Field(ge=LEAST_SLOPE, le=10, allow_inf_nan=False)] = 1.0
-    offset: Annotated[float, Field(ge=-20, le=20, allow_inf_nan=False)] = 0.0
-
-    def __call__(self, chance: float) -> float:
-        return float(1 / (1 + np.exp(-(self.slope * log_odds(chance) + self.offset))))
-
-    @classmethod
-    def fitted(cls, claims: Sequence[tuple[float, bool]], prior: float) -> Self:
-        """Return the most likely correction of these probabilities, each with its result, by Newton's method.
-
-        The uncorrected probabilities count as `prior` results. A probability of 0 means no answer and is ignored.
-        """
-        answered = [claim for claim in claims if claim[0] > 0]
-        if not answered:
-            return cls()
-        chances, right = np.array(answered, np.float64).T
-        inputs = np.column_stack([log_odds(chances), np.ones(len(chances))])
-        solution = _newton(inputs, right, prior)
-        return cls(slope=max(float(solution[0]), LEAST_SLOPE), offset=float(solution[1]))
-
-    def on(self, fitted: LogisticMap) -> LogisticMap:
-        """Return the map with corrected probabilities."""
-        return replace(
-            fitted, weights=fitted.weights * self.slope, bias=fitted.bias * self.slope + self.offset
-        )
-
-
-def _newton(
-    inputs: NDArray[np.float64], right: NDArray[np.float64], prior: float
-) -> NDArray[np.float64]:
-    """Return slope and offset with the least loss, drawn to 1 and 0 with the weight `prior`."""
-    start = np.array([1.0, 0.0])
-    solution = start.copy()
-
-    def loss(values: NDArray[np.float64]) -> float:
-        odds = inputs @ values
-        misfit = (np.logaddexp(0, odds) - right * odds).sum()
-        return float(misfit + prior / 2 * ((values - start) ** 2).sum())
-
-    for _ in range(50):
-        claimed = 1 / (1 + np.exp(-np.clip(inputs @ solution, -30, 30)))
-        slope = inputs.T @ (right - claimed) - prior * (solution - start)
-        spread = claimed * (1 - claimed)
-        curve = (inputs * spread[:, None]).T @ inputs + prior * np.eye(2)
-        step = np.linalg.solve(curve, slope)
-        # A whole step from claims that were sure and wrong goes too far, and ends anywhere.
-        while loss(solution + step) > loss(solution) and np.abs(step).max() >= 1e-7:
-            step /= 2
-        solution += step
-        if np.abs(step).max() < 1e-7:
-            break
-    return solution
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
     """Corrections of the fitted maps for your own queries, kept in a file. `toolroute eval FOLDER --fit` makes it.
@@ -366,7 +400,12 @@ class Fit:
     def maps(self, base: Calibration) -> Calibration:
         """Return the maps with the corrections in them."""
         gate, confidence = self.gate or Correction(), self.confidence or Correction()
-        return replace(base, gate=gate.on(base.gate), confidence=confidence.on(base.confidence))
+        return replace(
+            base,
+            gate=gate.on(base.gate),
+            confidence=confidence.on(base.confidence),
+            languages=replace(base.languages, confidence=confidence.on(base.languages.confidence)),
+        )
 
     def check(self, embedder: str) -> None:
         """Raise InvalidConfig when another embedder is in use than the one it was fitted with."""

@@ -132,7 +132,7 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     vectors = embedder.embed(texts)
     if isinstance(embedder, StaticEmbedder | OpenAIEmbedder):
         return vectors
-    found = _checked(np.asarray(vectors, np.float32), len(texts), f"embedder {embedder.id!r}")
+    found = checked(np.asarray(vectors, np.float32), len(texts), f"embedder {embedder.id!r}")
     if found.shape[1] != embedder.dimension:
         raise InvalidConfig(
             f"embedder {embedder.id!r} returned vectors of length {found.shape[1]}, but its dimension is "
@@ -141,7 +141,8 @@ def vectors_of(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     return unit(found)
 
 
-def _checked(vectors: Vectors, expected: int, who: str) -> Vectors:
+def checked(vectors: Vectors, expected: int, who: str) -> Vectors:
+    """Return the vectors. Raises EmbedderUnavailable for other than one row of finite numbers per text."""
     if vectors.ndim != 2 or len(vectors) != expected:
         shape = f"the shape {vectors.shape} for {expected} texts"
         raise EmbedderUnavailable(f"{who} returned {shape}: it must return one row per text")
@@ -364,7 +365,7 @@ class OpenAIEmbedder:
             status = getattr(error, "status_code", None)
             reason = f"HTTP {status}{complaint(error, secrets)}" if status else unanswered(error)
             raise EmbedderUnavailable(f"{where} did not answer: {reason}") from None
-        vectors = _checked(vectors, len(texts), f"embedding model {self.model!r}")
+        vectors = checked(vectors, len(texts), f"embedding model {self.model!r}")
         if self.dimension and vectors.shape[1] != self.dimension:
             raise EmbedderUnavailable(
                 f"embedding model {self.model!r} returned {vectors.shape[1]} dimensions, but {self.dimension} before: "

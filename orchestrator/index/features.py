@@ -57,6 +57,8 @@ SEMANTIC = (
     "contrast_margin",
     "contrast_in_server",
 )
+SECOND = ("second_z", "second_cos")
+"""The features of the encoder for other languages."""
 _LEAST = 1e-9
 """The least divisor, for queries whose words no tool has."""
 
@@ -217,6 +219,23 @@ def semantic_features(
         "contrast_in_server": _behind_best_of_server(index, contrast, candidates),
     }
     return _matrix(columns, SEMANTIC)
+
+
+def second_features(
+    cosines: NDArray[np.float32], candidates: CandidateSet, among: NDArray[np.bool_] | None = None
+) -> Rows:
+    """Return the SECOND features of the candidates: the cosine, also in deviations above the part's mean.
+
+    Args:
+        cosines: The second encoder's cosines, shape [parts, tools].
+        candidates: The candidates.
+        among: True for each searched tool [tools].
+    """
+    exact = cosines.astype(np.float64)
+    cosine = candidates.pick(exact, candidates.positions)
+    mean, deviation = _spread(exact, among)
+    above = (cosine - candidates.per_row(mean)) / candidates.per_row(deviation)
+    return _matrix({"second_z": above, "second_cos": cosine}, SECOND)
 
 
 def _contrast(

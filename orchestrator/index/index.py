@@ -16,7 +16,7 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.tokens import compact, count_tokens, plain_size
 from orchestrator.errors import EmbedderUnavailable
 from orchestrator.index.always import AlwaysIndex, Capability
-from orchestrator.index.embed import Embedder, SemanticIndex, embed_tools
+from orchestrator.index.embed import Cosines, Embedder, SemanticIndex, embed_tools
 from orchestrator.index.flags import mentions
 from orchestrator.index.graph import Graph
 from orchestrator.index.keyword import KeywordIndex
@@ -49,6 +49,7 @@ class Index:
         prerequisites: The values that tools require of each other.
         graph: The relations between the tools.
         always: The always-available capabilities.
+        read_second: Returns the stored vectors of the encoder for other languages, by the hash of the definition.
     """
 
     def __init__(
@@ -102,7 +103,10 @@ class Index:
         self.graph = Graph(self.tools, catalogue.positions, self.prerequisites)
         self.always = AlwaysIndex(self.catalogue, capabilities, self.keyword.named)
         self._semantic = None if vectors is None else SemanticIndex(self.tools, vectors, places)
+        self.read_second: Callable[[], Mapping[str, NDArray[np.float32]]] = dict
+        self._second: SemanticIndex | None = None
         self._embedding = threading.Lock()
+        self._encoding = threading.Lock()
         self._derived: dict[Hashable, Any] = {}
         _warn_of_dangling(self.graph.dangling)
 
@@ -131,6 +135,29 @@ class Index:
             finally:
                 self._embedding.release()
         return self._semantic
+
+    def second(self, encoder: Embedder) -> SemanticIndex:
+        """Return the semantic side for tasks in other languages. Encodes every tool that has no stored vector, once."""
+        with self._encoding:
+            if self._second is None:
+                vectors = self._encoded(encoder)
+                self._second = SemanticIndex(self.tools, vectors, self.catalogue.places)
+            return self._second
+
+    def second_cosines(self, queries: NDArray[np.float32]) -> Cosines | None:
+        """Return the cosines of every tool by that side, or None before it is there [queries, tools]."""
+        return None if self._second is None else self._second.score(queries)
+
+    def _encoded(self, encoder: Embedder) -> NDArray[np.float32]:
+        stored = self.read_second()
+        hashes = self.documents.hashes
+        missing = [row for row, hash_ in enumerate(hashes) if hash_ not in stored]
+        vectors = np.zeros((len(self.tools), encoder.dimension), np.float32)
+        vectors[missing] = embed_tools(encoder, [self.tools[row] for row in missing])
+        for row, hash_ in enumerate(hashes):
+            if hash_ in stored:
+                vectors[row] = stored[hash_]
+        return vectors
 
     @property
     def vectors(self) -> SemanticIndex | None:

@@ -4,6 +4,9 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from orchestrator.common.extras import install_command
+from orchestrator.index.encoder import EXTRA, is_installed
+from orchestrator.options import Options
 from orchestrator.pipeline.capacity import Fitted
 from orchestrator.pipeline.matches import SHOWN_WORDS, Overlap
 from orchestrator.pipeline.state import State, Task
@@ -15,17 +18,17 @@ from orchestrator.records.tool import Match, Rejected, Stage
 
 MAX_REJECTED = 20
 _MOST_COMPARED = 2_000
-LEAST_FOREIGN = 0.3
-"""The least `Search.foreign` of a task whose language the static embedder hardly knows. 13 of 11,780 tasks of the
-English sets reach it, 39 of 14,000 over catalogues of six tools (`python -m research.abroad --warnings`), and 232
-of 340 tasks of our own in ten other languages."""
+LEAST_UNKNOWN = 0.3
+"""The least share of words that no tool has, by weight, of a task for which the static embedder is needed."""
+LIKELY = 0.5
+"""The least confidence without a warning about the language, if the encoder of the extra `languages` has read the
+task."""
 LATIN_ENDS, OTHER_SCRIPT = 0x250, 0.5
 """The first letter after the Latin letters, and the least share of such letters in a task in another script than the
 tools. The tools have less than a tenth of the task's share."""
 FOREIGN = (
     "the static embedder hardly knows the language of this task, and the tools have few of its words, so expect wrong "
-    "matches; set a multilingual embedder (TOOLROUTE_EMBEDDER=openai:MODEL), or let a language model read the task "
-    "(TOOLROUTE_UNDERSTAND=model)"
+    "matches"
 )
 
 
@@ -131,7 +134,7 @@ def warnings_of(
     for part in understood.left_out:
         yield f'"{part}" was read as an exclusion and was not searched'
     if _is_foreign(state, positions):
-        yield FOREIGN
+        yield f"{FOREIGN}; {_remedy_for_languages(state.task.options)}"
     yield from _of_texts(state, positions)
     if state.recalled is not None and state.recalled.decided_alone:
         yield f"{state.recalled.decided_alone} is first because of one person's past tasks: check that it fits"
@@ -145,20 +148,37 @@ def warnings_of(
 
 
 def _is_foreign(state: State, positions: Sequence[int]) -> bool:
-    """Return True if semantic search was needed for a language that the embedder and the tools hardly know."""
-    if state.gate_open or state.candidates is None or state.task.options.embedder != "static":
+    """Return True if semantic search was needed for a language that the embedder and the tools hardly know.
+
+    The encoder of the extra `languages` knows 16 languages, and then the confidence is higher.
+    """
+    if state.gate_open or state.candidates is None:
+        return False
+    if state.second is not None and state.confidence >= LIKELY:
         return False
     search = state.candidates.search
-    if search.unfamiliar is None:
+    if state.task.options.embedder != "static" or search.unfamiliar is None:
         return False
-    if search.foreign >= LEAST_FOREIGN:
-        return True
+    if not state.task.understood.other_language or search.unknown < LEAST_UNKNOWN:
+        return False
     beyond_latin = _beyond_latin(state.task.understood.asked)
     if beyond_latin < OTHER_SCRIPT:
-        return False
+        return True
     tools = state.task.index.tools
     descriptions = " ".join(tools[position].description for position in positions)
     return _beyond_latin(descriptions) < beyond_latin / 10
+
+
+def _remedy_for_languages(options: Options) -> str:
+    others = (
+        "set a multilingual embedder (TOOLROUTE_EMBEDDER=openai:MODEL), or let a language model read the task "
+        "(TOOLROUTE_UNDERSTAND=model)"
+    )
+    if options.languages == "off":
+        return f"set TOOLROUTE_LANGUAGES=auto, {others}"
+    if is_installed():
+        return others
+    return f"install the extra `{EXTRA}` ({install_command(EXTRA)}), {others}"
 
 
 def _beyond_latin(text: str) -> float:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index import language
 from orchestrator.index.calibration import (
     UNKNOWN_NO_TOOL_SIMILARITY,
     Calibration,
@@ -29,6 +30,7 @@ from orchestrator.index.features import (
     keyword_features,
     query_features,
     rows_of,
+    second_features,
     semantic_features,
     union,
 )
@@ -39,8 +41,6 @@ from orchestrator.pipeline.understand import Understood
 
 _CLAUSE_WIDTH = 10
 """The number of a leg's candidates for each clause, and among the tools of named servers."""
-_FIRST_WORDS = 64
-"""The number of words that are looked up one by one. A task's language is visible in its first words."""
 SHORT, LONG, LEAST = 8, 20, 0.05
 """A task of up to SHORT terms asks for one thing, which several servers may do equally well. A task of LONG terms has
 several steps. LEAST is added to the probability of each server's best tool. Chosen on the development sets."""
@@ -74,6 +74,7 @@ class ClauseScores:
         semantic: The candidates' probabilities by the semantic leg [rows]. None if it did not run.
         chances: The candidates' probabilities from the legs that ran [rows].
         confidence: The probability that the best candidate is right.
+        second: The features of the encoder for other languages [rows, features]. None if it did not run.
     """
 
     positions: Positions
@@ -85,6 +86,7 @@ class ClauseScores:
     semantic: Probabilities | None
     chances: Probabilities
     confidence: float
+    second: Rows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +144,8 @@ class Candidates:
             )
         if not len(chances):
             return 0.0
+        if whole.second is not None:
+            return language.confidence(calibration, chances, whole.second[kept], whole.query)
         clauses = None
         if self.clauses:
             clauses = self.of_clauses(whole.positions, with_server_prior=False)[:, kept]
@@ -158,12 +162,14 @@ class _Meaning(NamedTuple):
         cosines: The cosine of each tool with each part [parts, tools].
         contrasted: The vectors whose products with the tools' vectors tell sister tools apart [parts, dimension].
         no_tool: The cosine of each part with requests that need no tool [parts], or None.
+        second: The cosines of the encoder for other languages [parts, tools], or None.
     """
 
     semantic: SemanticIndex
     cosines: NDArray[np.float32]
     contrasted: NDArray[np.float32]
     no_tool: NDArray[Any] | None
+    second: NDArray[np.float32] | None
 
 
 class _Evidence(NamedTuple):
@@ -174,6 +180,7 @@ class _Evidence(NamedTuple):
     keyword: Probabilities
     semantic: Probabilities | None
     chances: Probabilities
+    second: Rows | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,19 +210,10 @@ class Search:
         """The share of the task's tokens that the embedder hardly knows, or None if it does not show tokens."""
         return self.unfamiliar_to(self.understood.asked)
 
-    @cached_property
-    def foreign(self) -> float:
-        """The share of words with a token that the embedder hardly knows, multiplied by the share that no tool has.
-
-        Words are counted and not tokens, because a rare name is one word of many tokens.
-        """
-        unknown = self._queries[0][ASKED.index("unknown")]
-        # The words need not be looked up, which takes a tenth of the route of a long task.
-        if not unknown:
-            return 0.0
-        words = self.understood.asked.split()[:_FIRST_WORDS]
-        unfamiliar = [word for word in words if self.unfamiliar_to(word)]
-        return unknown * len(unfamiliar) / max(len(words), 1)
+    @property
+    def unknown(self) -> float:
+        """The share of the task's words, by weight, that no tool has."""
+        return self._queries[0][ASKED.index("unknown")]
 
     @cached_property
     def words(self) -> KeywordScores:
@@ -248,6 +246,7 @@ class Search:
         vectors: NDArray[np.float32],
         no_tool: NDArray[np.float32] | None = None,
         contrast: NDArray[np.float32] | None = None,
+        second: NDArray[np.float32] | None = None,
         *,
         words: bool = True,
     ) -> Candidates:
@@ -258,14 +257,19 @@ class Search:
             vectors: Embeddings of the whole task and its parts [1 + parts, dimension].
             no_tool: The embedding of requests that need no tool.
             contrast: The embedder's contrast matrix. Without one, cosines on the same scale take its place.
+            second: The cosines of the encoder for other languages [1 + parts, tools].
             words: Include the keyword leg.
         """
         cosines = semantic.score(vectors, self.allowed)
-        parts = self._best(cosines)
+        found = [self._best(cosines)]
+        if second is not None:
+            if self.allowed is not None:
+                second = np.where(self.allowed, second, np.float32(-1))
+            found.append(self._best(second))
         if words:
-            tools = cosines.shape[1]
-            pairs = zip(self._by_words, parts, strict=True)
-            parts = [union(tools, by_words, by_meaning) for by_words, by_meaning in pairs]
+            found.append(self._by_words)
+        tools = cosines.shape[1]
+        parts = [union(tools, *of_part) for of_part in zip(*found, strict=True)]
         if self.allowed is not None:
             parts = [positions[self.allowed[positions]] for positions in parts]
         meaning = _Meaning(
@@ -273,6 +277,7 @@ class Search:
             cosines=cosines,
             contrasted=vectors * UNCONTRASTED if contrast is None else vectors @ contrast,
             no_tool=None if no_tool is None else vectors @ no_tool,
+            second=second,
         )
         return self._describe(CandidateSet(parts, len(self.understood.parts)), meaning, words=words)
 
@@ -337,6 +342,7 @@ class Search:
         for query, rows in zip(self._queries, candidates.rows, strict=True):
             chances = evidence.chances[rows]
             features = evidence.rows[rows]
+            second = None if evidence.second is None else evidence.second[rows]
             part = ClauseScores(
                 positions=candidates.positions[rows],
                 rows=features,
@@ -347,8 +353,9 @@ class Search:
                 semantic=None if evidence.semantic is None else evidence.semantic[rows],
                 chances=chances,
                 confidence=self._part_confidence(
-                    chances, features, query, semantic=meaning is not None
+                    chances, features, query, second, semantic=meaning is not None
                 ),
+                second=second,
             )
             parts.append(part)
         no_tool = None if meaning is None else meaning.no_tool
@@ -385,13 +392,31 @@ class Search:
         if meaning.no_tool is not None:
             asking = self._asking(meaning.no_tool, meaning.cosines.max(axis=1))
             chances = supported(chances, candidates.per_row(asking))
+        second = None
+        if meaning.second is not None:
+            second = second_features(meaning.second, candidates, self.allowed)
+            semantic = language.in_other_language(calibration.languages, semantic, second)
+            chances = language.in_other_language(calibration.languages, chances, second)
         return _Evidence(
-            rows=rows, overlap=overlap, keyword=keyword, semantic=semantic, chances=chances
+            rows=rows,
+            overlap=overlap,
+            keyword=keyword,
+            semantic=semantic,
+            chances=chances,
+            second=second,
         )
 
     def _part_confidence(
-        self, chances: Probabilities, rows: Rows, query: list[float], *, semantic: bool
+        self,
+        chances: Probabilities,
+        rows: Rows,
+        query: list[float],
+        second: Rows | None,
+        *,
+        semantic: bool,
     ) -> float:
+        if second is not None:
+            return language.confidence(self.calibration, chances, second, query)
         if semantic:
             return _chance(
                 self.calibration.confidence, chances, rows, query, self.unfamiliar or 0.0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from orchestrator.experience.calls import Calls
 from orchestrator.experience.memory import Experience
 from orchestrator.index.calibration import Calibration
-from orchestrator.index.embed import Vectors
+from orchestrator.index.embed import Cosines, Vectors
 from orchestrator.index.index import Index
 from orchestrator.options import Options
 from orchestrator.pipeline.model_calls import RouteModel
@@ -29,6 +29,11 @@ from orchestrator.records.tool import Gives, Tool
 from orchestrator.records.usage import Usage
 
 R = TypeVar("R")
+
+
+async def no_encoder(_: Sequence[str]) -> tuple[Vectors | None, str]:
+    """Encode nothing, as without the extra `languages`."""
+    return None, ""
 
 
 async def at_once(work: Callable[[], R]) -> R:
@@ -57,6 +62,7 @@ class Task:
         options: The Router's settings.
         calibration: The maps from features to probabilities.
         embed: Embeds texts. Each call may go to an endpoint.
+        encode: Embeds texts in other languages. Without the extra `languages` the reason is empty.
         no_tool: Returns the embedding of requests that need no tool, or None if the embedder has none.
         contrast: Returns the embedder's matrix that tells sister tools apart, or None if the embedder has none.
         unfamiliar_to: Returns the share of a text's tokens that the embedder hardly knows, or None.
@@ -80,6 +86,7 @@ class Task:
     options: Options
     calibration: Calibration
     embed: Embed
+    encode: Embed = no_encoder
     no_tool: Callable[[], NDArray[np.float32] | None] = lambda: None
     contrast: Callable[[], NDArray[np.float32] | None] = lambda: None
     unfamiliar_to: Callable[[str], float | None] = lambda _: None
@@ -116,6 +123,7 @@ class State:
         settled: Whether the task needs no search, because `always` covers it.
         candidates: The candidates of the keyword leg, and of both legs after the semantic leg.
         vectors: The task's embeddings, shape [1 + clauses, dimension], after the semantic leg.
+        second: The cosines of the encoder for other languages, shape [1 + clauses, tools], after the semantic leg.
         near_flagged: The cosines of flagged tools. They are not searched.
         lists: The scores of further legs, by leg. The default fusion reads them as probabilities.
         recalled: The past tasks that are similar to this one.
@@ -153,6 +161,7 @@ class State:
     settled: bool = False
     candidates: Candidates | None = None
     vectors: Vectors | None = None
+    second: Cosines | None = None
     near_flagged: Mapping[int, float] = field(default_factory=dict)
     lists: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     recalled: Recalled | None = None

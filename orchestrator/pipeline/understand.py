@@ -8,6 +8,7 @@ from itertools import islice
 
 from orchestrator.index.bm25 import Pair, side_by_side
 from orchestrator.index.intent import begins_action, reads
+from orchestrator.index.language import is_other_language
 from orchestrator.index.text import corrections, spelt_out, split_words, terms, terms_and_words
 from orchestrator.pipeline.clauses import MAX_CUT, clean, masked, split_clauses, split_left_out
 
@@ -59,6 +60,7 @@ class Understood:
         earlier: The earlier texts that the task leans on, with their weights.
         corrected: Misspelt words with their corrections.
         needs: A language model's descriptions of the needed tools.
+        other_language: The task is probably not in English.
     """
 
     text: str
@@ -71,6 +73,7 @@ class Understood:
     corrected: Mapping[str, str] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     needs: tuple[Clause, ...] = ()
+    other_language: bool = False
 
     @property
     def several_clauses(self) -> tuple[Clause, ...]:
@@ -81,6 +84,11 @@ class Understood:
     def parts(self) -> tuple[Clause, ...]:
         """All that is searched by itself, besides the whole: the clauses, if there are several, and the needs."""
         return (*self.several_clauses, *self.needs)
+
+    @property
+    def earlier_weights(self) -> list[float]:
+        """The weights of the earlier texts."""
+        return [weight for _, weight in self.earlier]
 
     @property
     def reads(self) -> bool:
@@ -129,7 +137,14 @@ def understand(
         earlier = (*earlier, *((need, weight) for need in needs))
     text = clean(query)
     asked, left_out = split_left_out(text)
-    corrected = {} if known is None else corrections(_plain_words(asked), known)
+    corrected: dict[str, str] = {}
+    other_language = False
+    if known is not None:
+        unquoted = masked(asked[:MAX_CUT])
+        corrected = corrections(_plain_words(unquoted), known)
+        other_language = is_other_language(unquoted, known, corrected)
+    if other_language:
+        corrected = {}
     whole = _clause(asked, corrected, known, actions)
     words, weights, pairs = _with_earlier(whole, earlier, known)
     parts = split_clauses(asked, actions)
@@ -145,6 +160,7 @@ def understand(
         corrected=corrected,
         left_out=left_out,
         needs=tuple(replace(_clause(need, {}, known, actions), acts=True) for need in needs),
+        other_language=other_language,
     )
 
 
@@ -195,10 +211,10 @@ def _weights(text: str, terms_in_order: Sequence[str]) -> dict[str, float]:
     return weights
 
 
-def _plain_words(text: str) -> list[str]:
-    """Return the words in lower case that may be misspelt: none that is quoted or capitalised."""
-    words = masked(text[:MAX_CUT]).split()
-    return [word.strip(".,;:!?()") for word in words if word.islower() or text.startswith(word)]
+def _plain_words(unquoted: str) -> list[str]:
+    """Return the words in lower case that may be misspelt: none that is capitalised, behind the first one."""
+    words = unquoted.split()
+    return [word.strip(".,;:!?()") for word in words if word.islower() or unquoted.startswith(word)]
 
 
 def _respelt(text: str, corrected: Mapping[str, str]) -> str:

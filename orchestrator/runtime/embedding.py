@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from orchestrator.common.threads import Threads
 from orchestrator.errors import EmbedderUnavailable, StoreUnavailable, ToolrouteError, Unauthorised
-from orchestrator.index.calibration import Fit
+from orchestrator.index.calibration import Fit, LanguageMaps
 from orchestrator.index.embed import (
     Embedder,
     OpenAIEmbedder,
@@ -16,6 +16,7 @@ from orchestrator.index.embed import (
     named_embedder,
     vectors_of,
 )
+from orchestrator.index.encoder import second_encoder
 from orchestrator.index.index import Index
 from orchestrator.options import Options
 
@@ -79,6 +80,21 @@ class Embedding:
         except Exception as error:
             return None, self._reason(error)
         return vectors, ""
+
+    async def encode(
+        self, index: Index, maps: LanguageMaps, texts: Sequence[str]
+    ) -> tuple[Vectors | None, str]:
+        """Return the vectors of the encoder for other languages, as `vectors` does. Without the extra, the reason is
+        empty.
+        """
+        encoder = second_encoder(self.embedder, maps)
+        if encoder is None or self._options.languages == "off":
+            return None, ""
+        try:
+            await self._threads.run(index.second, encoder)
+            return await self._threads.run(encoder.embed, texts), ""
+        except (EmbedderUnavailable, StoreUnavailable) as error:
+            return None, str(error)
 
     async def prepare(self, index: Index) -> str:
         """Embed the tools of an index, however long it takes. Return why it failed, or ""."""

@@ -152,6 +152,7 @@ class RouteEngine:
             options=self.options,
             calibration=self.calibration if past is None else past.claims.on(self.calibration),
             embed=lambda texts: embedding.vectors(index, texts),
+            encode=lambda texts: embedding.encode(index, self.calibration.languages, texts),
             no_tool=lambda: no_tool_of(embedding.embedder),
             contrast=lambda: contrast_of(embedding.embedder),
             unfamiliar_to=lambda text: unfamiliar_to(embedding.embedder, text),

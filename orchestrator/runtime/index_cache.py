@@ -174,6 +174,8 @@ class IndexCache:
         return now.index, now.damaged
 
     def _keep(self, tenant: str, now: _Kept) -> None:
+        if self._store is not None:
+            now.index.read_second = partial(self._store.second_vectors, tenant)
         self._kept[tenant] = now
         self._kept.move_to_end(tenant)
         while len(self._kept) > self._most:

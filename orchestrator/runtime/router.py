@@ -190,6 +190,7 @@ class Router:
             timeout_s=self.options.store_timeout_s,
             change_policy=self.options.changes,
             collections=self.options.collections,
+            languages=self.options.languages == "auto",
             entries=None if self._owned_stores else entries,
         )
         self._owned_stores.append(store)

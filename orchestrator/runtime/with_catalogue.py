@@ -61,6 +61,10 @@ class StoreWithCatalogue:
         """Return True if the store certainly has this version. It never waits."""
         return self._store.is_current(tenant, version)
 
+    def second_vectors(self, tenant: str) -> dict[str, Vectors]:
+        """Return the stored vectors, as `Store.second_vectors` does. The catalogue's tools have none."""
+        return self._store.second_vectors(tenant)
+
     def _together(self, of_store: Stored) -> _Together:
         shared = self._read_catalogue()
         added = [tool for tool in shared if tool.key not in of_store.catalogue.positions]

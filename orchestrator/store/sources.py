@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -141,6 +142,14 @@ class Sources:
         """Return True if a new request would certainly give the same tools. It never waits."""
         versions = version.split("|")
         return all(self._is_current(number, tenant, part) for number, part in enumerate(versions))
+
+    def second_vectors(self, tenant: str) -> dict[str, Vectors]:
+        """Return the vectors of all sources, as `Store.second_vectors` does. A source that fails has none."""
+        vectors: dict[str, Vectors] = {}
+        for source, store in zip(self._sources, self._stores, strict=True):
+            with suppress(StoreUnavailable):
+                vectors |= store.second_vectors(source.tenant or tenant)
+        return vectors
 
     def _is_current(self, number: int, tenant: str, version: str) -> bool:
         request = self._requests.get((number, tenant))

@@ -32,12 +32,13 @@ from orchestrator.store.backend import EXPERIENCE, TOOLS, Backend, Damaged, with
 from orchestrator.store.listing_records import Failure
 from orchestrator.store.manifest import Changes, Definitions, Entries, Manifest, listing_of
 from orchestrator.store.outcomes import Outcomes
+from orchestrator.store.points import Vectors
 from orchestrator.store.qdrant.backend import QdrantBackend
 from orchestrator.store.snapshot import Snapshot, read_snapshot
 from orchestrator.store.sqlite_backend import SqliteBackend
 from orchestrator.store.stored_tools import Stored, read_stored
 from orchestrator.store.tool_records import damaged, stored_tool, tool_id
-from orchestrator.store.vectors import ToolPoints
+from orchestrator.store.vectors import SECOND, ToolPoints
 from orchestrator.store.writer import Progress, Write, Writer
 
 __all__ = ["SHARED", "Changes", "Progress", "Store", "Stored"]
@@ -78,6 +79,7 @@ class Store:
         change_policy: ChangePolicy = "safe",
         collections: str = "",
         repeat_reads: bool = False,
+        languages: bool = False,
     ) -> None:
         """Create the store. It opens on first use.
 
@@ -90,13 +92,14 @@ class Store:
             change_policy: The changed definitions that wait until somebody accepts them.
             collections: The beginning of the names of the collections on a Qdrant server.
             repeat_reads: Whether reads from a server that does not answer are repeated for a minute, as for a command.
+            languages: Whether a write also stores the tools' vectors of the extra `languages`, if it is installed.
         """
         self.change_policy = change_policy
         self.location = "" if location is None else str(location)
         self.backend = open_backend(
             self.location, timeout_s, collections=collections, repeat_reads=repeat_reads
         )
-        self._tool_points = ToolPoints(self.backend, embedder)
+        self._tool_points = ToolPoints(self.backend, embedder, languages=languages)
         self.outcomes = Outcomes(self.backend, lambda: self.embedder)
         """The Outcomes of all tenants."""
         self._entries = entries
@@ -286,6 +289,17 @@ class Store:
         records = self.backend.read(owner.tenant, lambda points: points.get(owner.collection, ids))
         tools = (stored_tool(records[point].payload) for point in ids if point in records)
         return tuple(tool for tool in tools if tool is not None)
+
+    def second_vectors(self, tenant: str) -> dict[str, Vectors]:
+        """Return the tools' vectors of the encoder for other languages, by the hash of the definition.
+
+        Tools that were written without the extra `languages` have none.
+        """
+        vectors: dict[str, Vectors] = {}
+        for owner in self._visible(tenant):
+            read = partial(self._tool_points.second, owner=owner)
+            vectors |= self.backend.read(owner.tenant, read)
+        return vectors
 
     def _visible(self, tenant: str) -> tuple[Manifest, ...]:
         check_tenant(tenant, shared=True)
@@ -552,6 +566,8 @@ class Store:
             )
         dimension = self.embedder.dimension or len(self.embedder.embed(["text"])[0])
         sizes = {manifest.CATALOGUES: 0, manifest.PARTS: 0, self._tool_points.collection: dimension}
+        if (encoder := self._tool_points.second_encoder) is not None:
+            sizes[SECOND] = encoder.dimension
         return self.backend.create_collections(
             {**sizes, **self.outcomes.collections(dimension)}, replicas
         )

@@ -6,11 +6,12 @@ import re
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidConfig
 from orchestrator.index.embed import Embedder, Vectors, embed_tools
+from orchestrator.index.encoder import LanguageEncoder, second_encoder
 from orchestrator.index.flags import cleaned, suspects
 from orchestrator.records.durable_names import COLLECTION
 from orchestrator.records.tool import Tool
@@ -25,6 +26,10 @@ _REMOTE_CHUNK = 512
 """The number of tools to embed at a time, by this process and by an endpoint."""
 
 
+SECOND = f"{COLLECTION}__{LanguageEncoder.id}"
+"""The collection of the encoder for other languages."""
+
+
 def collection_of(kind: str, embedder: Embedder) -> str:
     """Return the name of the collection for this embedder's vectors. A hash replaces characters that such a name may
     not have.
@@ -35,12 +40,34 @@ def collection_of(kind: str, embedder: Embedder) -> str:
     return f"{kind}__{plain}"
 
 
-class ToolPoints:
-    """Writes the tools' points, and follows a change of the embedder."""
+class ToolVectors(NamedTuple):
+    """The vectors of some tools.
 
-    def __init__(self, backend: Backend, embedder: Embedder | Callable[[], Embedder]) -> None:
+    Attributes:
+        first: The embedder's [tools, dimension].
+        second: Those of the encoder for other languages [tools, dimension], or None without it.
+    """
+
+    first: Vectors
+    second: Vectors | None
+
+    def of(self, rows: slice) -> "ToolVectors":
+        return ToolVectors(self.first[rows], None if self.second is None else self.second[rows])
+
+
+class ToolPoints:
+    """Writes the tools' points, and follows a change of the embedder.
+
+    The encoder for other languages has a collection of its own, with a point of the same id for each tool, so that a
+    process without that extra reads and writes the others.
+    """
+
+    def __init__(
+        self, backend: Backend, embedder: Embedder | Callable[[], Embedder], *, languages: bool
+    ) -> None:
         self._backend = backend
         self._given = embedder
+        self._languages = languages
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -60,18 +87,24 @@ class ToolPoints:
         """The collection of this embedder's vectors that is read by id."""
         return collection_of(COLLECTION, self.embedder)
 
+    @property
+    def second_encoder(self) -> LanguageEncoder | None:
+        """The encoder for other languages, if its vectors are stored and it is installed."""
+        return second_encoder(self.embedder) if self._languages else None
+
     def fits(self, collection: str) -> bool:
         """Return True if the collection has this embedder's vectors."""
         return collection == self.collection
 
-    def embed(self, tools: Sequence[Tool]) -> Vectors:
-        """Return one vector for each tool. Flagged tools are embedded without the suspicious parts of their texts, as
+    def embed(self, tools: Sequence[Tool]) -> ToolVectors:
+        """Return the vectors of each tool. Flagged tools are embedded without the suspicious parts of their texts, as
         they are searched.
         """
         flagged = suspects(tools)
-        return embed_tools(
-            self.embedder, [cleaned(tool) if tool.key in flagged else tool for tool in tools]
-        )
+        read = [cleaned(tool) if tool.key in flagged else tool for tool in tools]
+        encoder = self.second_encoder
+        second = None if encoder is None else embed_tools(encoder, read)
+        return ToolVectors(embed_tools(self.embedder, read), second)
 
     def missing(
         self,
@@ -105,10 +138,13 @@ class ToolPoints:
                 stays = is_named or record.payload.get("written", 0.0) >= young_since
                 if stays and _is_intact(record, tool, with_vector=local):
                     intact.add(point)
+        if self.second_encoder is not None:
+            encoded = points.get(SECOND, ids, payload=False)
+            intact.intersection_update(encoded)
         return [point for point in ids if point not in intact]
 
     def add(
-        self, points: Points, collection: str, tools: Mapping[str, Tool], vectors: Vectors
+        self, points: Points, collection: str, tools: Mapping[str, Tool], vectors: ToolVectors
     ) -> None:
         """Write a point for each tool. The first points create the collection.
 
@@ -116,14 +152,49 @@ class ToolPoints:
             points: The tenant's points.
             collection: The name of the collection.
             tools: The tools by point id.
-            vectors: The vectors, shape [tools, dimension].
+            vectors: The vectors of the tools.
         """
-        if (stored := points.size(collection)) not in (None, vectors.shape[1]):
-            raise InvalidConfig(self._wrong_size(stored or 0, vectors.shape[1]))
-        points.create(collection, vectors.shape[1])
-        points.put(
-            collection, {point: tool_payload(tool) for point, tool in tools.items()}, vectors
-        )
+        dimension = vectors.first.shape[1]
+        if (stored := points.size(collection)) not in (None, dimension):
+            raise InvalidConfig(self._wrong_size(stored or 0, dimension))
+        points.create(collection, dimension)
+        payloads = {point: tool_payload(tool) for point, tool in tools.items()}
+        points.put(collection, payloads, vectors.first)
+        if vectors.second is not None:
+            points.create(SECOND, vectors.second.shape[1])
+            written = {point: {"written": payloads[point]["written"]} for point in tools}
+            points.put(SECOND, written, vectors.second)
+
+    def sweep(
+        self,
+        points: Points,
+        collection: str,
+        ids: Sequence[str],
+        until: float,
+        kept: Container[str],
+    ) -> None:
+        """Remove the tools' points that were written before a time.
+
+        Args:
+            points: The tenant's points.
+            collection: The name of the collection.
+            ids: The ids of the points.
+            until: The time, in seconds since 1970.
+            kept: The ids of the tools that stay, with another embedder's vectors.
+        """
+        points.sweep(collection, ids, until)
+        if points.size(SECOND) is not None:
+            points.sweep(SECOND, [point for point in ids if point not in kept], until)
+
+    def second(self, points: Points, owner: Manifest) -> dict[str, Vectors]:
+        """Return the stored vectors of the encoder for other languages, by the hash of the tool's definition."""
+        hashes = {point: hash_ for point, hash_, _ in owner.points()}
+        records = points.get(SECOND, list(hashes), vectors=True, payload=False)
+        return {
+            hashes[point]: record.vector
+            for point, record in records.items()
+            if record.vector is not None and has_vector(record)
+        }
 
     def left_behind(self, points: Points, owner: Manifest, collection: str) -> dict[str, Tool]:
         """Return the owner's tools in another collection. Tools with damaged records are left out.

@@ -83,10 +83,9 @@ class Writer:
             vectors = self._tool_points.embed([missing[point] for point in chunk])
             with self._backend.writing(tenant) as points:
                 for first in range(0, len(chunk), _BATCH):
-                    batch = {point: missing[point] for point in chunk[first : first + _BATCH]}
-                    self._tool_points.add(
-                        points, found.collection, batch, vectors[first : first + _BATCH]
-                    )
+                    rows = slice(first, first + _BATCH)
+                    batch = {point: missing[point] for point in chunk[rows]}
+                    self._tool_points.add(points, found.collection, batch, vectors.of(rows))
                     written += len(batch)
                     if on_progress is not None:
                         on_progress(written, len(missing))
@@ -168,16 +167,17 @@ class Writer:
         before = found.before
         tenant = after.tenant
         until = time.time() - drafts.KEPT_S
+        kept = {tool_id(tenant, *definition) for definition in after.definitions()}
         if removed:
-            points.sweep(
-                before.collection, [tool_id(tenant, *definition) for definition in removed], until
-            )
+            ids = [tool_id(tenant, *definition) for definition in removed]
+            self._tool_points.sweep(points, before.collection, ids, until, kept)
         gone_parts = set(before.parts).difference(parts)
         if gone_parts:
             points.sweep(manifest.PARTS, sorted(gone_parts), until)
         old = [draft for draft in found.noted if draft.at <= until]
         for draft in old:
-            points.sweep(draft.collection, self._unnamed(points, draft, after), until)
+            unnamed = self._unnamed(points, draft, after)
+            self._tool_points.sweep(points, draft.collection, unnamed, until, kept)
         if old:
             stored = {record.id for record in points.find(manifest.PARTS, payload=False)}
             points.sweep(manifest.PARTS, sorted(stored.difference(parts)), until)

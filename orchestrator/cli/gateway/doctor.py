@@ -22,9 +22,11 @@ from orchestrator.cli.shared.output import console, counted, dim, present, progr
 from orchestrator.cli.shared.workspace import Workspace, connecting
 from orchestrator.cli.tools.sync import listings_in_words
 from orchestrator.common.endpoints import address
+from orchestrator.common.extras import install_command
 from orchestrator.common.lines import inline
 from orchestrator.errors import InvalidInput, ToolrouteError, Unauthorised
 from orchestrator.index.calibration import REMEDY, Fit
+from orchestrator.index.embed import Embedder
 from orchestrator.index.flags import suspects
 from orchestrator.mcp.config.parse import McpConfig, ServerSpec
 from orchestrator.mcp.faults import without_name
@@ -110,6 +112,7 @@ class _Installation:
         return (
             Check("environment", _misspelt_settings, "unset it"),
             Check("embedder", self._embedder, f"set TOOLROUTE_EMBEDDER to `static`, or {embedder}"),
+            Check("languages", self._languages, "or remove the package"),
             Check("store", self._store, "name a folder or a Qdrant URL with --store"),
             Check("store", self._left_over, "name a folder or a Qdrant URL with --store"),
             Check("calibration", self._calibration, "correct or unset TOOLROUTE_CALIBRATION"),
@@ -133,15 +136,19 @@ class _Installation:
         from orchestrator.index.embed import embedder_for
 
         embedder = embedder_for(self._options)
-        embedder.embed(["a first text opens the model"])
-        started = time.perf_counter()
-        embedder.embed(["find the invoice of last month and send it to the accountant"])
-        ms = (time.perf_counter() - started) * 1000
-        yield Finding(
-            "embedder",
-            "works",
-            f"{embedder.id}, {embedder.dimension} dimensions, {ms:.2f} ms a query",
-        )
+        yield Finding("embedder", "works", _tried(embedder))
+
+    def _languages(self) -> Iterator[Finding]:
+        """Try the encoder for other languages. Only the shipped embedder needs it."""
+        from orchestrator.index.encoder import EXTRA, is_installed, language_encoder
+
+        if self._options.embedder != "static" or self._options.languages == "off":
+            return
+        if is_installed():
+            yield Finding(EXTRA, "works", f"{_tried(language_encoder())}, for 16 languages")
+        else:
+            detail = "not installed. The embedder is for English; tasks in other languages find fewer tools"
+            yield Finding(EXTRA, "missing", detail, install_command(EXTRA))
 
     def _store(self) -> Iterator[Finding]:
         with closing(self._workspace.open_store(self._options)) as store:
@@ -272,6 +279,15 @@ class _Installation:
         ]
         findings = [finding for check in checks for finding in check.findings()]
         return asyncio.run(_connected(config, findings)) if connects else findings
+
+
+def _tried(embedder: Embedder) -> str:
+    """Return what an embedder is, and its time for one text."""
+    embedder.embed(["a first text opens the model"])
+    started = time.perf_counter()
+    embedder.embed(["find the invoice of last month and send it to the accountant"])
+    ms = (time.perf_counter() - started) * 1000
+    return f"{embedder.id}, {embedder.dimension} dimensions, {ms:.2f} ms a query"
 
 
 def _misspelt_settings() -> Iterator[Finding]:

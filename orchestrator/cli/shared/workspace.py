@@ -130,6 +130,7 @@ class Workspace:
             timeout_s=settings.store_timeout_s,
             change_policy=settings.changes,
             collections=settings.collections,
+            languages=settings.languages == "auto",
             repeat_reads=True,
         )
 

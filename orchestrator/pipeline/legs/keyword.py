@@ -23,7 +23,11 @@ def keyword(state: State) -> State:
     candidates = words = search.by_keyword()
     if state.vectors is not None and state.task.index.vectors is not None:
         candidates = search.by_meaning(
-            state.task.index.vectors, state.vectors, state.task.no_tool(), state.task.contrast()
+            state.task.index.vectors,
+            state.vectors,
+            state.task.no_tool(),
+            state.task.contrast(),
+            state.second,
         )
     return replace(state, candidates=candidates, gate_confidence=words.gate_confidence)
 

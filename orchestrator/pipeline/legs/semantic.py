@@ -12,6 +12,7 @@ from orchestrator.pipeline.state import State
 
 KEYWORD_ALONE = "semantic search did not run, so only keyword search was used: "
 """The start of a warning. The reason follows it."""
+LANGUAGE_ALONE = "the task is in another language, and the encoder for it did not run: "
 _NO_LEG = "semantic search did not run, and the pipeline has no keyword search: "
 MOST_FLAGGED = 100
 """The maximum number of flagged tools that are compared with a task."""
@@ -35,11 +36,18 @@ async def semantic(state: State) -> State:
     if vectors is None or index is None:
         failed = KEYWORD_ALONE if state.candidates else _NO_LEG
         return state.warned(f"{failed}{reason}")
-    of_task = leaning(vectors, [weight for _, weight in task.understood.earlier])
+    of_task = leaning(vectors, task.understood.earlier_weights)
+    state = await _with_second_encoder(state)
     search = state.candidates.search if state.candidates else search_of(state)
     words = state.candidates is not None
     by_meaning = partial(
-        search.by_meaning, index, of_task, task.no_tool(), task.contrast(), words=words
+        search.by_meaning,
+        index,
+        of_task,
+        task.no_tool(),
+        task.contrast(),
+        state.second,
+        words=words,
     )
     return replace(
         state,
@@ -48,6 +56,18 @@ async def semantic(state: State) -> State:
         near_flagged=_near_flagged(task.index.flagged, index.vectors, of_task[0]),
         warnings=(*state.warnings, task.index.note) if task.index.note else state.warnings,
     )
+
+
+async def _with_second_encoder(state: State) -> State:
+    """Return the state with the cosines of the encoder for other languages, if the task is in one."""
+    task = state.task
+    if not task.understood.other_language:
+        return state
+    vectors, reason = await task.encode(task.understood.texts)
+    if vectors is None:
+        return state.warned(f"{LANGUAGE_ALONE}{reason}") if reason else state
+    of_task = leaning(vectors, task.understood.earlier_weights)
+    return replace(state, second=task.index.second_cosines(of_task))
 
 
 def why_failed(warnings: Sequence[str]) -> str:

@@ -1,0 +1,95 @@
+"""Tasks that are not in English, which the static embedder knows: how they are noticed, and their probabilities.
+
+A task's words show its language:
+
+    "Busca las notas de mi madre"  of 6 words 4 are strange, and none is an English stop word
+    "Find the notes of my mother"  of 6 words none is strange, and 3 are English stop words
+
+The encoder of the extra `languages` (`index/encoder.py`) then adds its cosines to the tools' log-odds.
+"""
+
+import re
+from collections.abc import Container
+
+import numpy as np
+
+from orchestrator.index.calibration import (
+    Calibration,
+    LanguageMaps,
+    Probabilities,
+    language_maps,
+    log_odds,
+)
+from orchestrator.index.features import ASKED, Rows
+from orchestrator.index.text import STOP_WORDS, is_strange
+
+LEAST = 0.8
+"""The least probability of another language. 7 of 2,755 tasks of eleven English sets reach it, and most of these are
+not in English. Of 501 tasks in ten languages 493 do (`python -m research.multilingual --data FOLDER --noticed`)."""
+_LETTERS = re.compile(r"[^\W\d_]+")
+_FIRST_WORDS = 64
+"""The number of words that are read. A task's language is visible in its first words."""
+EVIDENCE = ("strange", "stop_words")
+TOP = ("best", "lead", "second_z", "second_lead", "second_cos", "log_tools")
+_LOG_TOOLS = ASKED.index("log_tools")
+
+
+def is_other_language(text: str, known: Container[str], corrected: Container[str] = ()) -> bool:
+    """Return True if a task is probably in another language than English.
+
+    Args:
+        text: The task without quotations.
+        known: The catalogue's stems.
+        corrected: The words that are misspelt if the task is in English.
+    """
+    return language_maps().other.chance(evidence(text, known, corrected)) >= LEAST
+
+
+def evidence(text: str, known: Container[str], corrected: Container[str] = ()) -> list[float]:
+    """Return EVIDENCE: the share of words that neither a tool nor the embedder has, and that of English stop words.
+
+    Names are not read: words that begin with a capital, behind the first word.
+    """
+    read = _LETTERS.findall(text)[:_FIRST_WORDS]
+    if not read:
+        return [0.0, 1.0]
+    first, *others = read
+    words = [first.lower(), *(word for word in others if word == word.lower())]
+    strange = [word for word in words if word not in corrected and is_strange(word, known)]
+    stop_words = [word for word in words if word in STOP_WORDS]
+    return [len(strange) / len(words), len(stop_words) / len(words)]
+
+
+def in_other_language(maps: LanguageMaps, chances: Probabilities, second: Rows) -> Probabilities:
+    """Return the tools' probabilities with the second encoder's cosines.
+
+    Args:
+        maps: The fitted maps.
+        chances: The probabilities without it.
+        second: Its features, SECOND.
+    """
+    return maps.chances(np.column_stack([log_odds(chances, 1e-5), second]))
+
+
+def confidence(
+    calibration: Calibration, chances: Probabilities, second: Rows, query: list[float]
+) -> float:
+    """Return the probability that the best candidate is right, 0 without candidates."""
+    if not len(chances):
+        return 0.0
+    return calibration.languages.confidence.chance(top_features(chances, second, query))
+
+
+def top_features(chances: Probabilities, second: Rows, query: list[float]) -> list[float]:
+    """Return TOP of the best candidate.
+
+    They are its log-odds, its lead over the next candidate, its cosine in deviations above the mean, the lead of that
+    over all other candidates, the cosine itself, and the size of the catalogue.
+    """
+    best = int(np.argmax(chances))
+    odds = log_odds(chances, 1e-6)
+    others = np.arange(len(chances)) != best
+    lead = odds[best] - odds[others].max(initial=log_odds(1e-3))
+    above, cosine = second[best].tolist()
+    second_lead = above - second[others, 0].max(initial=0.0)
+    return [float(odds[best]), float(lead), above, second_lead, cosine, query[_LOG_TOOLS]]

