@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 from typing import Any
 
 # From 0x2028 on: line ends, characters that change the text's direction, and halves of surrogate pairs.
@@ -45,13 +46,17 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def as_json(value: Any, *, indent: int | None = None, ascii_only: bool = False) -> str:
-    """Return JSON with every invisible character escaped.
+    """Return JSON with every invisible character escaped, and null for a number that JSON does not have (NaN).
 
     Args:
         value: The value.
         indent: The number of blanks for each level. None: one line.
         ascii_only: Whether all characters outside ASCII are escaped.
     """
-    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent, default=str)
+    dump = partial(json.dumps, ensure_ascii=ascii_only, indent=indent, default=str)
+    try:
+        text = dump(value, allow_nan=False)
+    except ValueError:
+        text = dump(json.loads(dump(value), parse_constant=lambda _: None))
     unseen = {sign for sign in set(text) if not sign.isprintable()} - {"\n"}
     return text.translate({ord(sign): json.dumps(sign)[1:-1] for sign in unseen})
