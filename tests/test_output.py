@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from orchestrator.cli.shared.output import note, progress
+from orchestrator.common.lines import as_json
 
 
 class Terminal(io.StringIO):
@@ -31,3 +32,7 @@ def test_a_note_stands_above_the_bar_of_a_terminal(monkeypatch: pytest.MonkeyPat
 
 def test_a_file_gets_notes_and_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written_to(io.StringIO(), monkeypatch) == "quick: 8 tools stored\n"
+
+
+def test_json_has_null_for_a_number_that_is_none() -> None:
+    assert as_json({"value": float("inf"), "list": [float("nan"), 1.5]}) == '{"value": null, "list": [null, 1.5]}'

@@ -127,6 +127,14 @@ async def test_an_older_client_answers_what_a_newer_server_asks(
         assert heard.questions == ["Your name?", "5 tokens"]
 
 
+async def test_a_resource_of_more_than_a_mebibyte_reaches_an_older_client(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client's library refuses events of more than 1 MiB, and reads JSON of any length."""
+    async with connected("http 2025-11-25", file, monkeypatch) as (client, _):
+        assert len(read(await client.read_resource(BY.replace("{author}", "long")))) == 1_200_000
+
+
 async def test_a_server_that_ignores_the_log_level_delays_no_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

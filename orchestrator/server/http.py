@@ -23,6 +23,7 @@ from starlette.routing import Route
 from orchestrator.errors import InvalidConfig
 from orchestrator.server import concurrency_limit
 from orchestrator.server.http_sessions import BoundedSessions
+from orchestrator.server.json_answers import JsonAnswers
 from orchestrator.server.stdio import on_signals
 from orchestrator.server.tokens import BearerTokens
 
@@ -67,7 +68,7 @@ def make_app(
         server, security_settings=_allowed(hosts, origins), session_idle_timeout=_SESSION_TIMEOUT_S
     )
     sessions = BoundedSessions(manager, most_sessions)
-    guarded = RequireAuthMiddleware(_Profiled(sessions, profiles, only), [])
+    guarded = RequireAuthMiddleware(_Profiled(JsonAnswers(sessions), profiles, only), [])
     routes = [
         Route(PATH, endpoint=guarded),
         Route(f"{PATH}/{{profile}}", endpoint=guarded),

@@ -124,6 +124,8 @@ async def list_templates(_: Context, __: Any) -> types.ListResourceTemplatesResu
 
 async def read_resource(_: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     text = f"{params.uri} of {os.environ.get('OWNER', 'nobody')} {os.environ.get('API_KEY', '')}"
+    if params.uri.endswith("/long"):
+        text = "x" * 1_200_000
     return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text)])
 
 
