@@ -282,7 +282,7 @@ async def test_a_reranker_that_refuses_is_quoted(replies: list[Any], named: str)
         ),
         (
             {"error": "the model is\x1b[31m overloaded", "error_type": "overloaded"},
-            "HTTP 404: the model is[31m overloaded",
+            "HTTP 404: the model is overloaded",
         ),
         ("missing field `texts`", "HTTP 404: missing field `texts`"),
         ("<html>Not Found</html>", "(HTTP 404)"),

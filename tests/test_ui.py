@@ -120,6 +120,10 @@ async def test_a_task_is_answered_with_the_tools_that_fit(visitor: httpx2.AsyncC
         r"Confidence of the keyword search: \d\d%. It is enough from 70% on. Keyword search was enough.", page
     )
     assert "27,9" in page
+    [matches] = re.findall(r'<ol class="matches">.*?</ol>', page, re.DOTALL)
+    assert "Give a customer their money back" in matches
+    shown = [float(number) for number in re.findall(r"<strong>probability</strong>.*?(\d\.\d\d)", matches, re.DOTALL)]
+    assert shown == sorted(shown, reverse=True)
 
 
 async def test_what_cannot_be_shown_says_why(visitor: httpx2.AsyncClient) -> None:

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from orchestrator.common.extras import install_command
+from orchestrator.common.lines import one_line
 from orchestrator.index.encoder import EXTRA, is_installed
 from orchestrator.options import Options
 from orchestrator.pipeline.capacity import Fitted
@@ -18,6 +19,7 @@ from orchestrator.records.tool import Match, Rejected, Stage
 
 MAX_REJECTED = 20
 _MOST_COMPARED = 2_000
+_SHOWN_DESCRIPTION = 180
 LEAST_UNKNOWN = 0.3
 """The least share of words that no tool has, by weight, of a task for which the static embedder is needed."""
 LIKELY = 0.5
@@ -33,9 +35,13 @@ FOREIGN = (
 
 
 def explained(decision: Decision, past: Sequence[Near] = ()) -> dict[str, Any]:
-    """Return the JSON contract of `toolroute explain -o json`: a Decision, the words, and the past tasks like it."""
+    """Return the JSON contract of `toolroute explain -o json`: a Decision, the words, and the past tasks like it.
+
+    Each match has the beginning of its tool's description.
+    """
     record = decision.to_json(definitions=False)
     for match, entry in zip(decision.matches, record["matches"], strict=True):
+        entry["description"] = one_line(match.tool.description, _SHOWN_DESCRIPTION)
         entry["words"] = {field: list(words) for field, words in match.words.items()}
     if past:
         record["past_tasks"] = [

@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+)
 
 from orchestrator.common.json_input import first_problem, read_json
 from orchestrator.errors import InvalidInput
@@ -17,13 +25,16 @@ class _Plain(BaseModel):
 
 
 class ShownMatch(_Plain):
-    """A match, with its `evidence` by leg."""
+    """A match, with its `evidence` by leg. The JSON of `route` has its description in the definition."""
 
     tool: str
     kind: str
     probability: FiniteFloat
     evidence: dict[str, FiniteFloat] = {}
     why: str = ""
+    description: str = Field(
+        "", validation_alias=AliasChoices("description", AliasPath("definition", "description"))
+    )
     source: str = ""
     for_parts: tuple[FiniteFloat, ...] = ()
 
@@ -77,6 +88,11 @@ class Shown(_Plain):
             return cls.of(read_json(text.decode("utf-8-sig")))
         except ValueError as error:
             raise InvalidInput(f"this is {error}; {_FORM}") from None
+
+    @property
+    def by_probability(self) -> list[ShownMatch]:
+        """The matches in the order of the number that the page shows."""
+        return sorted(self.matches, key=lambda match: -match.probability)
 
     @property
     def found(self) -> str:
