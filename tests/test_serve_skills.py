@@ -61,8 +61,8 @@ def skills(tmp_path: Path) -> Path:
 
 
 @asynccontextmanager
-async def connected(skills: Path) -> AsyncIterator[tuple[Client, Router]]:
-    parsed = McpConfig.parse(config(shop=entry("skilled.py", str(skills))))
+async def connected(skills: Path, **env: str) -> AsyncIterator[tuple[Client, Router]]:
+    parsed = McpConfig.parse(config(shop=entry("skilled.py", str(skills), **env)))
     router = Router(store=str(skills.parent / "store"))
     async with (
         Gateway(parsed, router) as gateway,
@@ -79,6 +79,12 @@ async def found(client: Client, query: str) -> list[dict[str, Any]]:
 async def read(client: Client, file: str = "") -> str:
     arguments = {"file": file} if file else {}
     return text_of(await client.call_tool("call_tool", {"tool": "shop:refunds", "arguments": arguments}))
+
+
+async def test_a_skill_with_a_secret_is_read_without_it(skills: Path) -> None:
+    async with connected(skills, LIMIT="30 days") as (client, _):
+        await found(client, "what is our policy for refunds")
+        assert await read(client, "references/POLICY.md") == "No refund after ***."
 
 
 async def test_a_skill_is_found_and_read(skills: Path, caplog: pytest.LogCaptureFixture) -> None:

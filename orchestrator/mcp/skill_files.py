@@ -8,6 +8,7 @@ from orchestrator.mcp.listing.skills import FILE, Skill, SkillFile
 from orchestrator.mcp.session import Session
 
 if TYPE_CHECKING:
+    from mcp import Client
     from mcp.types import CallToolResult
 
 
@@ -18,13 +19,19 @@ async def read_skill(session: Session, skill: Skill, path: str) -> "CallToolResu
         return _text(
             f"the skill has no file {path!r}; its files: {', '.join(skill.files)}", is_error=True
         )
-    read = await session.request(lambda client: client.read_resource(f"{skill.root}/{path}"))
-    content: Any = read.contents[0]
-    data = _bytes(content)
     file = skill.files.get(path)
-    if file is not None and not _is_same(file, data):
-        return None
-    return _text(data.decode("utf-8", "replace"))
+    is_same = True
+
+    async def read(client: "Client") -> "CallToolResult":
+        """Compare the file before its secrets are masked."""
+        nonlocal is_same
+        result = await client.read_resource(f"{skill.root}/{path}")
+        data = _bytes(result.contents[0])
+        is_same = file is None or _is_same(file, data)
+        return _text(data.decode("utf-8", "replace"))
+
+    answer = await session.request(read)
+    return answer if is_same else None
 
 
 def _bytes(content: Any) -> bytes:

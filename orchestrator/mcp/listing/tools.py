@@ -168,7 +168,11 @@ class Listing:
             skills = []
         records = skill_tools(self._spec.name, skills, tools, self._skip_skill)
         self.skills = {name: skill for name, (_, skill) in records.items()}
-        return [record for record, _ in records.values() if self._spec.lists(record.name)]
+        listed = [record for record, _ in records.values() if self._spec.lists(record.name)]
+        return [
+            replace(record, description=self.secrets.redact(record.description), hash="")
+            for record in listed
+        ]
 
     def _skip_skill(self, name: str, reason: str) -> None:
         problem = self.secrets.redact(f"its skill {name!r} is skipped ({reason})")
