@@ -2,16 +2,24 @@
 
 import json
 import sys
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator.catalogue.files import tool_to_json
+from orchestrator.records.durable_names import COLLECTION
+from orchestrator.store.store import Store
+from orchestrator.store.tool_records import tool_id
+from orchestrator.store.vectors import collection_of
 from orchestrator.temporal.client import devserver
 from orchestrator.testing import Fault, Raw, ScriptedModel
+from tests.catalogues import tool
 from tests.command_line import Run
 from tests.qdrant_front import qdrant_front
 from tests.servers.start import config, entry, free_port
+from tests.stores import KINDS, server_place, shipped
 
 
 def test_doctor_names_a_model_that_is_named_without_a_key(
@@ -154,3 +162,21 @@ def test_a_url_counts_as_unchecked_until_it_is_connected(toolroute: Run, tmp_pat
     assert "!! mcp gone: " in connected.stdout
     assert "cannot be reached" in connected.stdout
     assert "ok mcp quick: connected: 8 tools" in connected.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_doctor_names_a_lost_tool_that_an_import_mends(
+    kind: str, toolroute: Run, mcp_file: Path, tmp_path: Path
+) -> None:
+    tools = [tool(f"mail:send_{number}", f"Send message {number}") for number in range(1_200)]
+    file = tmp_path / "tools.jsonl"
+    file.write_text("".join(f"{json.dumps(tool_to_json(one))}\n" for one in tools))
+    with server_place(kind) if kind != "folder" else nullcontext(str(tmp_path / "store")) as place:
+        assert toolroute("tools", "import", str(file), "--store", place).exit_code == 0
+        with closing(Store(place, embedder=shipped())) as store, store.backend.writing("local") as points:
+            points.delete(collection_of(COLLECTION, shipped()), [tool_id("local", tools[7].key, tools[7].hash)])
+        found = toolroute("doctor", "--store", place)
+        assert "!! store: " in found.stdout
+        assert "'mail:send_7' are damaged" in found.stdout
+        assert toolroute("tools", "import", str(file), "--store", place).exit_code == 0
+        assert "ok store: " in toolroute("doctor", "--store", place).stdout

@@ -29,7 +29,7 @@ from orchestrator.records.tool import Kind, Stage
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
-from tests.stores import by_server, shipped
+from tests.stores import CountingEmbedder, by_server, shipped
 
 CLEAR = "refund charge ch_3PqX, the customer paid twice"
 """Settled by its words."""
@@ -482,6 +482,21 @@ async def test_other_tasks_run_between_two_routes() -> None:
         await asyncio.gather(*map(router.route, requests(50)))
         other.cancel()
     assert turns >= 50
+
+
+async def test_a_long_task_is_embedded_beside_the_event_loop() -> None:
+    class Watched(CountingEmbedder):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            threads.append(threading.current_thread())
+            return super().embed(texts)
+
+    threads: list[threading.Thread] = []
+    async with Router(sample(), embedder=Watched()) as router:
+        await router.warm()
+        threads.clear()
+        await router.route("tell the customer " * 100, route_hint="semantic")
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_a_timeout_ends_routes_that_wait_for_their_turn() -> None:

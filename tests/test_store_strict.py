@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from orchestrator import Connections
 from orchestrator.cli import cli
 from orchestrator.errors import StoreUnavailable
+from orchestrator.mcp.sync import sync
 from orchestrator.records.outcome import Outcome, Use
 from orchestrator.records.tool import Tool
 from orchestrator.store.store import Store
 from tests.catalogues import tool
 from tests.qdrant_front import QdrantFront, Strict, qdrant_front
+from tests.servers.start import config, free_port, running
 from tests.stores import FILES, MAIL, by_server, shipped
 
 TOOLS = [tool(f"s{number % 4}:do_{number}", f"Does thing {number}") for number in range(440)]
@@ -49,6 +52,18 @@ def test_an_import_of_a_change_exits_with_0(front: QdrantFront, tmp_path: Path) 
     changed = written(tmp_path, *MAIL[:1], tool("mail:search_inbox", "Look for messages"), *FILES)
     done = toolroute("tools", "import", changed, "--store", front.url)
     assert (done.exit_code, done.stderr) == (0, "")
+
+
+async def test_a_sync_of_four_servers_stores_all(front: QdrantFront) -> None:
+    port = free_port()
+    names = ("one", "two", "three", "four")
+    server = {"type": "http", "url": f"http://127.0.0.1:{port}/mcp"}
+    store = Store(front.url, embedder=shipped())
+    async with running("plain.py", port), Connections(config(**dict.fromkeys(names, server))) as servers:
+        for _ in range(2):
+            report = await sync(servers, store, "local")
+            assert report.exit_code == 0, report
+    assert store.servers("local").keys() == set(names)
 
 
 def test_a_removed_server_is_gone(front: QdrantFront, tmp_path: Path) -> None:

@@ -41,8 +41,10 @@ async def at_once(work: Callable[[], R]) -> R:
     return work()
 
 
-Embed = Callable[[Sequence[str]], Awaitable[tuple[Vectors | None, str]]]
-"""Returns one row per text, shape [texts, dimension], or None and the reason."""
+Embedded = tuple[Vectors | None, str]
+"""One row per text, shape [texts, dimension], or None and the reason."""
+Embed = Callable[[Sequence[str]], Awaitable[Embedded]]
+EmbedAtOnce = Callable[[Sequence[str]], Embedded | None]
 
 
 class Compute(Protocol):
@@ -63,6 +65,8 @@ class Task:
         calibration: The maps from features to probabilities.
         embed: Embeds texts. Each call may go to an endpoint.
         encode: Embeds texts in other languages. Without the extra `languages` the reason is empty.
+        embed_at_once: Does the same without waiting, or returns None. A stage that need not wait runs with its
+            neighbours in one part, which is faster and keeps the event loop free.
         no_tool: Returns the embedding of requests that need no tool, or None if the embedder has none.
         contrast: Returns the embedder's matrix that tells sister tools apart, or None if the embedder has none.
         unfamiliar_to: Returns the share of a text's tokens that the embedder hardly knows, or None.
@@ -87,6 +91,7 @@ class Task:
     calibration: Calibration
     embed: Embed
     encode: Embed = no_encoder
+    embed_at_once: EmbedAtOnce = lambda _: None
     no_tool: Callable[[], NDArray[np.float32] | None] = lambda: None
     contrast: Callable[[], NDArray[np.float32] | None] = lambda: None
     unfamiliar_to: Callable[[str], float | None] = lambda _: None

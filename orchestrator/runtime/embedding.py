@@ -21,6 +21,8 @@ from orchestrator.index.index import Index
 from orchestrator.options import Options
 
 _MAX_CONCURRENT = 32
+Embedded = tuple[Vectors | None, str]
+"""The vectors of texts, or None and the reason."""
 
 
 class Embedding:
@@ -72,8 +74,11 @@ class Embedding:
         if self._is_owned and isinstance(self._embedder, OpenAIEmbedder):
             self._embedder.close()
 
-    async def vectors(self, index: Index, texts: Sequence[str]) -> tuple[Vectors | None, str]:
+    async def vectors(self, index: Index, texts: Sequence[str]) -> Embedded:
         """Return one vector for each text, or None and the reason. The index then has its semantic part."""
+        embedded = self.vectors_at_once(index, texts)
+        if embedded is not None:
+            return embedded
         try:
             vectors = await self._embed(index, list(texts))
             index.semantic(self.embedder).check(vectors)
@@ -95,6 +100,18 @@ class Embedding:
             return await self._threads.run(encoder.embed, texts), ""
         except (EmbedderUnavailable, StoreUnavailable) as error:
             return None, str(error)
+
+    def vectors_at_once(self, index: Index, texts: Sequence[str]) -> Embedded | None:
+        """Return the same in this thread, or None if it would wait for an endpoint or for the tools' vectors."""
+        semantic = index.vectors
+        if self.embedder.remote or semantic is None:
+            return None
+        try:
+            vectors = vectors_of(self.embedder, list(texts))
+            semantic.check(vectors)
+        except Exception as error:
+            return None, self._reason(error)
+        return vectors, ""
 
     async def prepare(self, index: Index) -> str:
         """Embed the tools of an index, however long it takes. Return why it failed, or ""."""
@@ -119,8 +136,6 @@ class Embedding:
 
     async def _embed(self, index: Index, texts: list[str]) -> Vectors:
         """Return one vector for each text. The index then has its semantic part."""
-        if not self.embedder.remote and index.vectors is not None:
-            return vectors_of(self.embedder, texts)
         async with asyncio.timeout(
             self._options.semantic_timeout_s if self.embedder.remote else None
         ):

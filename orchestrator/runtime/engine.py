@@ -153,6 +153,7 @@ class RouteEngine:
             calibration=self.calibration if past is None else past.claims.on(self.calibration),
             embed=lambda texts: embedding.vectors(index, texts),
             encode=lambda texts: embedding.encode(index, self.calibration.languages, texts),
+            embed_at_once=lambda texts: embedding.vectors_at_once(index, texts),
             no_tool=lambda: no_tool_of(embedding.embedder),
             contrast=lambda: contrast_of(embedding.embedder),
             unfamiliar_to=lambda text: unfamiliar_to(embedding.embedder, text),

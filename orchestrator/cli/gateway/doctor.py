@@ -39,6 +39,7 @@ _MARKS = {
     "broken": ("red", "!!"),
     "flagged": ("yellow", "??"),
 }
+_MENDS = "toolroute tools import FILE, or toolroute tools sync mcp.json, writes the damaged records again"
 
 
 class Finding(NamedTuple):
@@ -153,13 +154,16 @@ class _Installation:
     def _store(self) -> Iterator[Finding]:
         with closing(self._workspace.open_store(self._options)) as store:
             store.backend.check_version()
-            catalogue = store.load(self._workspace.tenant).catalogue
+            stored = store.load(self._workspace.tenant)
             where = str(store) if store.exists else f"{store} (does not exist yet)"
+        catalogue = stored.catalogue
         servers = counted(len(catalogue.places), "server")
         detail = (
             f"{where}: {counted(len(catalogue), 'tool')} of {servers} for {self._workspace.tenant}"
         )
-        if catalogue.places:
+        if stored.damaged:
+            yield Finding("store", "broken", f"{detail}; {stored.damaged}", _MENDS)
+        elif catalogue.places:
             yield Finding("store", "works", detail)
         else:
             yield Finding(

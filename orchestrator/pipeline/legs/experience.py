@@ -1,6 +1,6 @@
 """The experience leg: past tasks like this one move its candidates, and bring the tools that they used."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ from orchestrator.experience.actors import BEHIND, behind_first
 from orchestrator.experience.memory import Experience
 from orchestrator.experience.voting import LEAST, Values, damped, with_unseen
 from orchestrator.index.calibration import log_odds
+from orchestrator.index.embed import Vectors
 from orchestrator.index.index import Index
 from orchestrator.pipeline.state import State
 from orchestrator.records.outcome import Name, Recalled
@@ -22,7 +23,7 @@ MOST_ALONE = 0.69
 nothing is called for it without a question."""
 
 
-async def experience(state: State) -> State:
+def experience(state: State) -> State | Awaitable[State]:
     """Return the state with similar past tasks, if there are any.
 
     This leg is among the first legs and the fallback legs. It runs before the semantic leg if embedding needs no call
@@ -33,14 +34,24 @@ async def experience(state: State) -> State:
         return state
     if (task.remote or task.leans) and not state.semantic_ran:
         return state
-    vectors = state.vectors
-    if vectors is None:
-        vectors, _ = await task.embed(task.understood.texts[:1])
-    if vectors is None or not len(task.experience.tasks):
+    if state.vectors is not None:
+        return _recalled(state, task.experience, state.vectors)
+    embedded = task.embed_at_once(task.understood.texts[:1])
+    if embedded is None:
+        return _recalled_after_embedding(state, task.experience)
+    return _recalled(state, task.experience, embedded[0])
+
+
+async def _recalled_after_embedding(state: State, past: Experience) -> State:
+    vectors, _ = await state.task.embed(state.task.understood.texts[:1])
+    return await state.task.compute(lambda: _recalled(state, past, vectors))
+
+
+def _recalled(state: State, past: Experience, vectors: Vectors | None) -> State:
+    if vectors is None or not len(past.tasks):
         return state
-    recalled = task.experience.recall(
-        vectors[0], lambda *name: is_allowed(state, name), task.request.actor
-    )
+    actor = state.task.request.actor
+    recalled = past.recall(vectors[0], lambda *name: is_allowed(state, name), actor)
     return replace(state, recalled=recalled) if recalled else state
 
 

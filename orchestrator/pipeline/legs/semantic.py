@@ -1,12 +1,13 @@
 """The semantic leg: cosines by one exact matrix product over the tenant's vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from orchestrator.index.embed import Vectors
 from orchestrator.pipeline.legs.keyword import search_of
 from orchestrator.pipeline.state import State
 
@@ -20,7 +21,7 @@ NO_KNOWN_WORD = "the embedder knows no word of the task"
 """The only reason that is not a failure."""
 
 
-async def semantic(state: State) -> State:
+def semantic(state: State) -> State | Awaitable[State]:
     """Return the candidates of semantic search, scored by both legs if the keyword leg ran.
 
     If embedding fails, the state is unchanged except for a warning.
@@ -28,7 +29,24 @@ async def semantic(state: State) -> State:
     task = state.task
     if not len(task.index.catalogue) or state.settled:
         return state
+    if task.understood.other_language:
+        return _after_waiting(state)
+    embedded = task.embed_at_once(task.understood.texts)
+    return _after_waiting(state) if embedded is None else _with_vectors(state, *embedded)
+
+
+async def _after_waiting(state: State) -> State:
+    """Return the state after the search, once an endpoint or the encoder for other languages has answered."""
+    task = state.task
     vectors, reason = await task.embed(task.understood.texts)
+    if vectors is not None and vectors[0].any():
+        state = await _with_second_encoder(state)
+    return await task.compute(partial(_with_vectors, state, vectors, reason))
+
+
+def _with_vectors(state: State, vectors: Vectors | None, reason: str) -> State:
+    """Return the state after the search with the vectors of the task, or without them for this reason."""
+    task = state.task
     if vectors is not None and not vectors[0].any():
         vectors = None
         reason = NO_KNOWN_WORD
@@ -37,21 +55,14 @@ async def semantic(state: State) -> State:
         failed = KEYWORD_ALONE if state.candidates else _NO_LEG
         return state.warned(f"{failed}{reason}")
     of_task = leaning(vectors, task.understood.earlier_weights)
-    state = await _with_second_encoder(state)
     search = state.candidates.search if state.candidates else search_of(state)
     words = state.candidates is not None
-    by_meaning = partial(
-        search.by_meaning,
-        index,
-        of_task,
-        task.no_tool(),
-        task.contrast(),
-        state.second,
-        words=words,
+    candidates = search.by_meaning(
+        index, of_task, task.no_tool(), task.contrast(), state.second, words=words
     )
     return replace(
         state,
-        candidates=await task.compute(by_meaning),
+        candidates=candidates,
         vectors=of_task,
         near_flagged=_near_flagged(task.index.flagged, index.vectors, of_task[0]),
         warnings=(*state.warnings, task.index.note) if task.index.note else state.warnings,
