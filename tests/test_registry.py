@@ -118,15 +118,22 @@ def test_without_a_terminal_nothing_is_written(registry: str, toolroute: Run, fi
     before = file.read_text()
     refused = toolroute("servers", "add", "io.github.acme/notes", "--registry", registry)
     assert refused.exit_code == 2
-    assert "nothing was written: run this command in a terminal, where you confirm it, or give --yes" in refused.stderr
+    assert "nothing was trusted: run this command in a terminal" in refused.stderr
     assert file.read_text() == before
+
+
+def digest_shown(*command: str) -> str:
+    """Return the digest that a terminal shows to a person who then answers no."""
+    _, shown = at_terminal("n", "[y/N]: ", "servers", "add", *command)
+    return shown.partition("--yes ")[2].split()[0]
 
 
 @pytest.mark.parametrize("source", ["io.github.acme/notes", "file", "url"])
 def test_an_entry_is_written_beside_the_others(source: str, registry: str, toolroute: Run, file: Path) -> None:
     (file.parent / "server.json").write_text(json.dumps(NOTES))
     named = {"file": "server.json", "url": f"{registry}/notes.json"}.get(source, source)
-    added = toolroute("servers", "add", named, "--registry", registry, "--yes")
+    digest = digest_shown(named, "--registry", registry)
+    added = toolroute("servers", "add", named, "--registry", registry, "--yes", digest)
     assert added.exit_code == 0, added.stderr
     assert "// mine" in file.read_text()
     servers = McpConfig.read(file).servers
@@ -136,14 +143,15 @@ def test_an_entry_is_written_beside_the_others(source: str, registry: str, toolr
 
 
 def test_a_remote_server_is_written_by_its_address(registry: str, toolroute: Run, file: Path) -> None:
-    assert toolroute("servers", "add", "com.example/docs", "--registry", registry, "--yes").exit_code == 0
+    command = ("com.example/docs", "--registry", registry)
+    assert toolroute("servers", "add", *command, "--yes", digest_shown(*command)).exit_code == 0
     spec = McpConfig.read(file).servers["docs"]
     assert (spec.url, spec.headers) == ("https://${TENANT}.example/mcp", {"Authorization": "Bearer ${TOKEN}"})
 
 
 def test_a_person_confirms_at_a_terminal(registry: str, file: Path) -> None:
     code, shown = at_terminal("n", "[y/N]: ", "servers", "add", "io.github.acme/notes", "--registry", registry)
-    assert (code, "nothing was written" in shown) == (1, True)
+    assert code == 130, shown
     assert list(McpConfig.read(file).servers) == ["other"]
 
 
@@ -151,7 +159,8 @@ def test_a_person_confirms_at_a_terminal(registry: str, file: Path) -> None:
     ("source", "options", "message"),
     [
         ("no.such/server", (), "has no such server: `toolroute servers search WORDS` finds names"),
-        ("io.github.acme/notes", ("--as", "other", "--yes"), "has a server 'other': give another name with --as"),
+        ("io.github.acme/notes", ("--as", "other"), "has a server 'other': give another name with --as"),
+        ("io.github.acme/notes", ("--yes", "0123456789ab"), "what is shown above has another digest"),
         ("missing.json", (), "missing.json: cannot be read"),
     ],
 )

@@ -1,7 +1,6 @@
 """`toolroute servers search` and `servers add`: servers of an MCP registry, and their entries in an mcpServers file."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,8 @@ from orchestrator.cli.shared.command_options import taking
 from orchestrator.cli.shared.output import note, present, print_table
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
+from orchestrator.cli.trust.consent import YES_OPTION, confirm
+from orchestrator.common.digests import COMPARED_DIGITS, digest_of
 from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidInput
 from orchestrator.mcp.config.locate import own_config
@@ -73,16 +74,16 @@ def _print_servers(servers: "list[RegistryServer]") -> None:
     metavar="NAME",
     help="The name of the entry. [default: the last part of the name]",
 )
-@click.option("--yes", is_flag=True, help="Write the entry without a question.")
+@YES_OPTION
 @taking("config", "owner", "output")
 def add(
     source: str,
     registry: str | None,
     name: str | None,
-    yes: bool,
+    digest: str | None,
     workspace: Workspace,
     output: str,
-) -> int:
+) -> None:
     """Write the entry of a registry's server into your mcpServers file.
 
     Shows what will be run and which variables it needs, and asks before it writes. Nothing is installed or started.
@@ -97,15 +98,16 @@ def add(
     record = {"name": name, "server": server.name, "config": str(config), "entry": found.entry}
     present(output, record, lambda: _print_entry(server, name, found, config))
     _require_new_name(config, name)
-    if not _confirmed(f"Write the entry {name!r} into {config}?", yes=yes):
-        note("nothing was written")
-        return 1
+    confirm(
+        f"Write the entry {name!r} into {config}?",
+        digest_of(name, found.entry, str(config)),
+        digest,
+    )
     _write(config, name, found.entry)
     audited("configuration", workspace.owner, server=name, result="added")
     note(
         f"{name} is in {config}; list its tools: toolroute tools sync --server {name} --config {config}"
     )
-    return 0
 
 
 def _print_entry(server: "RegistryServer", name: str, found: "RegistryEntry", config: Path) -> None:
@@ -135,17 +137,6 @@ def _require_new_name(config: Path, name: str) -> None:
         known = McpConfig.read(config)
         if name in known.servers or name in known.off:
             raise InvalidInput(f"{config} has a server {name!r}: give another name with --as")
-
-
-def _confirmed(question: str, *, yes: bool) -> bool:
-    """Ask at a terminal. Raises InvalidInput without one."""
-    if yes:
-        return True
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InvalidInput(
-            "nothing was written: run this command in a terminal, where you confirm it, or give --yes"
-        )
-    return click.confirm(question, err=True)
 
 
 def _write(config: Path, name: str, entry: dict[str, Any]) -> None:

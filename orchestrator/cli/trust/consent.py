@@ -32,13 +32,13 @@ def confirm(question: str, shown: str, digest: str | None) -> None:
     if digest is not None:
         if digest != shown:
             raise InvalidInput(
-                f"--yes {digest[:SHOWN_DIGITS]}: nothing was trusted, because the definitions above have another "
-                f"digest: run the command in a terminal, read them, and use the digest that it shows"
+                f"--yes {digest[:SHOWN_DIGITS]}: nothing was trusted, because what is shown above has another digest: "
+                f"run the command in a terminal, read it, and use the digest that it shows"
             )
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InvalidInput(
-            "nothing was trusted: run this command in a terminal, where you read the definitions and confirm them. "
+            "nothing was trusted: run this command in a terminal, where you read what is shown and confirm it. "
             "The terminal shows the digest that --yes takes in a script"
         )
     click.echo(f"In a script, confirm the same with --yes {shown}", err=True)
