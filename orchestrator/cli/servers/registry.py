@@ -98,11 +98,8 @@ def add(
     record = {"name": name, "server": server.name, "config": str(config), "entry": found.entry}
     present(output, record, lambda: _print_entry(server, name, found, config))
     _require_new_name(config, name)
-    confirm(
-        f"Write the entry {name!r} into {config}?",
-        digest_of(name, found.entry, str(config)),
-        digest,
-    )
+    shown = digest_of(name, found.entry, str(config), digits=COMPARED_DIGITS)
+    confirm(f"Write the entry {name!r} into {config}?", shown, digest)
     _write(config, name, found.entry)
     audited("configuration", workspace.owner, server=name, result="added")
     note(
