@@ -17,6 +17,7 @@ from mcp.types import ElicitRequestFormParams, ElicitResult
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.call import Approve
 from orchestrator.runtime.router import Router
+from orchestrator.server import initial_sync
 from orchestrator.server.gateway import Gateway
 from orchestrator.server.http import make_app
 from orchestrator.server.protocol import make_server
@@ -42,6 +43,12 @@ def changes(file: Path) -> int:
     """How many calls have reached the tool."""
     count = file.parent / "count"
     return len(count.read_text().splitlines()) if count.exists() else 0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a server may take long to be listed."""
+    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
 
 
 @asynccontextmanager

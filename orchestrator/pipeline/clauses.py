@@ -24,7 +24,9 @@ MIN_TERMS = 2
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]+")
 _BLANKS = re.compile(r"[^\S\n]{2,}")
-_GATEWAY_PREFIX = re.compile(r"\bmcp__toolroute__(?:(?:search|call_tool)\b)?")
+_GATEWAY_PREFIX = re.compile(
+    r"(?i)\bmcp__\w*?toolroute\w*?__(?:(?:search|call_tool|read_result)\b)?"
+)
 """The name by which clients call the gateway. It says nothing about the task."""
 
 QUOTE = re.compile(

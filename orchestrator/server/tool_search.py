@@ -1,6 +1,5 @@
 """The tool `search` of the gateway: the best tools for a task, and the complete definitions of named tools."""
 
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,10 +29,6 @@ _MAX_TOKENS = 8_000
 _REPEAT_AFTER_S = 600.0
 """Seconds after which a conversation is warned about the same server again."""
 _MAX_CONVERSATIONS = 1_000
-_GATEWAY_PREFIX = re.compile(
-    r"\bmcp__\w*?toolroute\w*?__(?:(?:search|call_tool|read_result)\b)?", re.IGNORECASE
-)
-"""The name under which AI clients know the gateway's own tools, such as `mcp__toolroute__call_tool`."""
 
 
 class ToolSearch:
@@ -72,7 +67,7 @@ class ToolSearch:
         unlisted = await servers.unlisted()
         decision = await self._router.route(
             RouteRequest(
-                query=_GATEWAY_PREFIX.sub("", query) or query,
+                query=query,
                 tenant=servers.tenant,
                 limit=limit,
                 route_hint=hint,
