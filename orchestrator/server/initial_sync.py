@@ -94,6 +94,8 @@ class InitialSync:
         if is_first or (is_due and not self._complete):
             if is_first or has_signed_in:
                 self._wait_until = now + _WAIT_S
+            # A caller waits until it is known what this listing is about, not what the former one was.
+            self._store_read.clear()
             self._listing = asyncio.create_task(self._list())
 
     async def _list(self) -> None:
