@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from mcp import Client
+from mcp.client import advertise
+from mcp.types import EmbeddedResource
 
 from orchestrator import Router
 from orchestrator.mcp.config.parse import McpConfig
@@ -30,11 +32,11 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def connected(folder: Path, mode: Any) -> AsyncIterator[Client]:
+async def connected(folder: Path, mode: Any, **settings: Any) -> AsyncIterator[Client]:
     parsed = McpConfig.parse(config(talking=entry("talking.py", API_KEY="s3cret-key")))
     async with (
         Gateway(parsed, Router(store=str(folder / "store"))) as gateway,
-        Client(make_server(gateway, "local", Approve.NEVER), mode=mode) as client,
+        Client(make_server(gateway, "local", Approve.NEVER), mode=mode, **settings) as client,
     ):
         yield client
 
@@ -77,3 +79,20 @@ def test_a_skill_keeps_its_scheme(uri: str) -> None:
     shown = shown_uri("my server", uri)
     assert shown.partition("://")[0] == uri.partition("://")[0]
     assert split_uri(shown) == ("my server", uri)
+
+
+@pytest.mark.parametrize("settings", [{"mimeTypes": ["text/html;profile=of-this-host"]}, None])
+async def test_servers_learn_which_apps_their_client_shows(tmp_path: Path, settings: Any) -> None:
+    extensions = [advertise("io.modelcontextprotocol/ui", settings)] if settings else []
+    async with connected(tmp_path, "auto", extensions=extensions) as client:
+        received = json.loads(text_of(await client.call_tool("call_tool", META)))
+    declared = received["io.modelcontextprotocol/clientCapabilities"]["extensions"]
+    assert declared.get("io.modelcontextprotocol/ui") == settings
+
+
+async def test_an_embedded_resource_has_an_address_that_can_be_read(tmp_path: Path) -> None:
+    async with connected(tmp_path, "auto") as client:
+        embedded = (await client.call_tool("call_tool", {"tool": "talking:link"})).content[2]
+        assert isinstance(embedded, EmbeddedResource)
+        assert embedded.resource.uri == "toolroute://talking/memo://embedded"
+        assert (await client.read_resource(embedded.resource.uri)).contents[0].uri == embedded.resource.uri

@@ -23,8 +23,8 @@ ANSWER_S = 600.0
 
 _APPS = "io.modelcontextprotocol/ui"
 _APP_TYPE = "text/html;profile=mcp-app"
-"""The extension that passes through toolroute as it is: only metadata and resources belong to it. Extensions with their
-own requests or kinds of results are not declared, because toolroute would not pass these on."""
+"""The extension that passes through toolroute as it is: only metadata and resources belong to it. Other extensions with
+requests of their own are not declared, because toolroute would not pass these on."""
 _SET_LEVEL_S = 1.0
 """Seconds that a call waits for the answer to `logging/setLevel`. Some servers never answer it."""
 
@@ -75,6 +75,7 @@ class Host:
         fallback: Returns the client to ask outside of any request, or None if there is not exactly one.
         on_offer: Receives each server's offer.
         on_updated: Receives a server's name and the URI of a resource that changed.
+        extensions: Returns the extensions that the only client declares, or None if there may be several clients.
         needs_handshake: Returns True if the clients have a protocol before 2026-07-28. Servers are then connected with
             such a protocol, because only then they may ask a client at any time.
     """
@@ -82,6 +83,7 @@ class Host:
     fallback: Callable[[], Asker | None] = lambda: None
     on_offer: OnOffer = _ignore
     on_updated: Callable[[str, str], Awaitable[None]] = _ignore
+    extensions: Callable[[], dict[str, Any] | None] = lambda: None
     needs_handshake: Callable[[], bool] = lambda: False
 
 
@@ -93,6 +95,14 @@ def only_one(askers: Iterable[Asker]) -> Asker | None:
     """
     present = [asker for asker in askers if asker.is_open]
     return present[-1] if len({asker.who for asker in present}) == 1 else None
+
+
+def _passed_on(host: Host) -> list[tuple[str, dict[str, Any]]]:
+    """Return the extensions of the clients that pass through toolroute, with their settings."""
+    declared = host.extensions()
+    if declared is None:
+        return [(_APPS, {"mimeTypes": [_APP_TYPE]})]
+    return [(_APPS, declared[_APPS])] if _APPS in declared else []
 
 
 class ServerRequests:
@@ -162,7 +172,7 @@ class ServerRequests:
             "sampling_callback": sample,
             "sampling_capabilities": tools,
             "list_roots_callback": roots,
-            "extensions": [tasks, advertise(_APPS, {"mimeTypes": [_APP_TYPE]})],
+            "extensions": [tasks, *(advertise(*extension) for extension in _passed_on(self.host))],
         }
 
     async def _ask(self, request: "InputRequest") -> "InputResponse | ErrorData":

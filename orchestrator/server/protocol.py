@@ -87,6 +87,7 @@ def make_server(
 
     def caller(context: Context) -> Conversation:
         """Return who asks, and confine the request to its profile."""
+        gateway.clients.note_extensions(context)
         profiles.enter(gateway.config, profiles.named(http_scope(context), profile))
         return conversation_of(context, tenant or token_tenant(context))
 

@@ -81,6 +81,7 @@ class TenantServers:
                 fallback=clients.over_stdio,
                 on_offer=keep_offer(store, tenant, self.entry, self._on_offer_changed),
                 on_updated=self._on_resource_updated,
+                extensions=clients.stdio_extensions,
                 needs_handshake=lambda: clients.over_stdio() is not None,
             ),
             **limits,

@@ -36,10 +36,14 @@ def split_uri(uri: str) -> tuple[str, str] | None:
 
 
 def with_shown_links(server: str, content: Any) -> Any:
-    """Return a content block whose link has a URI that the gateway can read."""
-    if content.type != "resource_link":
-        return content
-    return content.model_copy(update={"uri": shown_uri(server, content.uri)})
+    """Return a content block whose link, or whose resource, has a URI that the gateway can read."""
+    if content.type == "resource_link":
+        return content.model_copy(update={"uri": shown_uri(server, content.uri)})
+    if content.type == "resource":
+        resource = content.resource
+        shown = resource.model_copy(update={"uri": shown_uri(server, resource.uri)})
+        return content.model_copy(update={"resource": shown})
+    return content
 
 
 def with_shown_ui(server: str, meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,6 +85,8 @@ async def call_tool(context: Context, params: types.CallToolRequestParams) -> An
     structured = None
     if name == "link":
         content.append(types.ResourceLink(uri="memo://linked", name="linked"))
+        embedded = types.TextResourceContents(uri="memo://embedded", text="a memo")
+        content.append(types.EmbeddedResource(resource=embedded))
     if name == "rows":
         structured = {"rows": [{"id": number, "word": f"word {number}"} for number in range(int(text))]}
         content = [types.TextContent(text="\n".join(f"word {number}" for number in range(int(text))))]

@@ -30,6 +30,7 @@ class Clients:
             WeakKeyDictionary()
         )
         self._stdio_client: ClientAsker | None = None
+        self._stdio_extensions: dict[str, Any] | None = None
         self._buses = defaultdict[str, InMemorySubscriptionBus](InMemorySubscriptionBus)
 
     @property
@@ -52,6 +53,16 @@ class Clients:
         if self._stdio_client is not None:
             self._stdio_client.log_level = self.log_level(self._stdio_client.context)
         return self._stdio_client
+
+    def note_extensions(self, context: Context) -> None:
+        """Keep the extensions of a client over stdio, which states them with each request of 2026-07-28."""
+        if context.request is None and is_modern(context):
+            capabilities = context.session.client_capabilities
+            self._stdio_extensions = (capabilities and capabilities.extensions) or {}
+
+    def stdio_extensions(self) -> dict[str, Any] | None:
+        """Return the extensions of the client over stdio, or None if it does not state them, and over HTTP."""
+        return self._stdio_extensions
 
     def set_log_level(self, context: Context, level: str) -> None:
         self._log_levels[_connection(context)] = level
