@@ -178,7 +178,7 @@ class Workspace:
             await self.list_unknown(named, options)
         else:
             await self._note_unlisted(self.known_store())
-        servers = named.servers if named else None
+        servers = tuple(named.servers) if named else None
         return Router(stores=self.stores, options=options, servers=servers, entries=self.entries)
 
     async def _note_unlisted(self, store: "Store") -> None:
