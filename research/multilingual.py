@@ -300,7 +300,7 @@ def _found(samples: Sequence[Sample], chances: LogisticMap) -> list[object]:
 
 def _sure(samples: Sequence[Sample], chances: LogisticMap, confidence: LogisticMap) -> list[object]:
     """Return the calibration error, the share of confidences of .7 and more, and the share of these that are right."""
-    sure = np.array([confidence.chance(top(sample, chances)) for sample in samples])
+    sure = np.array([language.limited(confidence, top(sample, chances)) for sample in samples])
     right = np.array([is_right(sample, chances) for sample in samples])
     worth = metrics.confidence(sure, right, gate=Options().gate)
     precision = worth["precision"]

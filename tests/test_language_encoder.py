@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator import Catalogue, Decision, Options, Router, Store
+from orchestrator import Catalogue, Decision, Options, Router, Stage, Store
 from orchestrator.index import encoder
 from orchestrator.index.embed import Vectors, embedder_for
 from orchestrator.index.encoder import LanguageEncoder
@@ -43,6 +43,12 @@ async def test_the_encoder_finds_what_another_language_asks_for(task: str) -> No
     assert encoded.matches[0].tool.key == "stripe:refund_charge"
     assert encoded.confidence > plain.confidence
     assert not any("hardly knows the language" in warning for warning in encoded.warnings)
+
+
+@pytest.mark.parametrize("talk", ["谢谢，今天就到这里", "raconte-moi une blague", "danke, das war alles"])
+async def test_small_talk_in_another_language_gets_no_tool(talk: str) -> None:
+    async with Router(sample()) as router:
+        assert (await router.route(talk)).stage is Stage.NONE
 
 
 @pytest.mark.parametrize("task", [SPANISH, GERMAN])
