@@ -48,7 +48,7 @@ W = 1.6
 WEIGHTS = (0.0, 0.8, 1.2, 1.6, 2.0, 2.6)
 SMALL = (2, 40)
 """The sizes of the small catalogues. Each task is asked over one."""
-REMOVED = 0.3
+REMOVED = 1.0
 """How much a task without its tools weighs against the real one, for the confidence."""
 CHANCES = ("log_odds", *SECOND)
 Record = Mapping[str, Any]
