@@ -103,3 +103,9 @@ def test_a_secret_is_masked_as_a_number_and_in_base64() -> None:
     secrets = Secrets(["4711471147", "sk-abc123XYZ-456"])
     assert secrets.redact_json({"pin": 4711471147, "count": 47}) == {"pin": "***", "count": 47}
     assert secrets.redact("Authorization: c2stYWJjMTIzWFlaLTQ1Ng==") == "Authorization: ***=="
+
+
+def test_a_name_may_contain_a_value_that_is_no_key() -> None:
+    secrets = Secrets(["notes_db", "eu-west-1", "sk-abc123XYZ-456"])
+    assert not secrets.are_in("query_notes_db in eu-west-1")
+    assert secrets.are_in("query_sk-abc123XYZ-456")

@@ -69,8 +69,11 @@ class Secrets:
         return self._pattern.sub(MASK, text) if self._pattern else text
 
     def are_in(self, text: str) -> bool:
-        """Return True if a text holds one of these values. Plain words do not count, because names contain them."""
-        return any(form in text for form in self._forms if not form.isalpha())
+        """Return True if a text holds one of these values that is like a key: long, with letters and digits.
+
+        A name may well contain another value, such as that of DATABASE=notes_db.
+        """
+        return any(form in text for form in self._forms if _is_like_a_key(form))
 
     def redact_json(self, value: Any) -> Any:
         """Mask every text of a decoded JSON value, with the names, and each long number that is a secret. Short
@@ -168,6 +171,11 @@ def argument_secrets(args: Sequence[str]) -> list[str]:
 def _is_readable(name: str, value: str) -> bool:
     is_word = value.isalpha() and len(value) <= _LONGEST_WORD and not _SECRET_NAME.search(name)
     return is_word or _is_number(value) or _is_place(value)
+
+
+def _is_like_a_key(value: str) -> bool:
+    is_mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    return is_mixed and len(value) > _LONGEST_WORD
 
 
 def _is_number(value: str) -> bool:
