@@ -83,7 +83,6 @@ class Activities:
             request.validate()
             await self.resources.list_servers(request.tenant)
             decision = await (await self.resources.router()).route(request)
-            await self.resources.check_executors(request.tenant)
             return await self.resources.limited(decision)
 
     @activity.defn(name=names.PLAN)

@@ -6,7 +6,7 @@ Temporal SDK reads TEMPORAL_API_KEY, TEMPORAL_TLS and similar variables.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -155,6 +155,21 @@ _VARIABLES = {
 def _found(environ: Mapping[str, str]) -> dict[str, Any]:
     named = ((name, variable) for name, variable in _VARIABLES.items() if environ.get(variable))
     return {name: value_of(Options, name, environ[variable], variable) for name, variable in named}
+
+
+def set_in_code(options: Options) -> frozenset[str]:
+    """Return the names of the settings that have another value than their default and than the environment gives."""
+    defaults = Options()
+    try:
+        environment = Options.from_env()
+    except InvalidConfig:  # These options were not made from it.
+        environment = defaults
+    names = [setting.name for setting in fields(options)]
+    return frozenset(
+        name
+        for name in names
+        if getattr(options, name) not in (getattr(defaults, name), getattr(environment, name))
+    )
 
 
 def options_over(given: Mapping[str, Any]) -> Options:

@@ -337,10 +337,29 @@ def test_a_place_that_is_empty_as_an_unset_variable_is_refused(toolroute: Run, m
     assert "the value is empty. Is an environment variable unset?" in result.stderr
 
 
-def test_a_user_given_with_an_organization_counts_for_nothing_and_a_warning_says_so(toolroute: Run) -> None:
-    result = toolroute("route", REFUND, "--catalogue", CATALOGUE, "--user", "7", "--organization", "42")
-    assert result.exit_code == 0
-    assert "--user 7 ignored, because --organization 42 is given" in result.stderr
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        (
+            ("route", REFUND, "--user", "7", "--organization", "42"),
+            "--user 7: leave it out, or leave --organization 42",
+        ),
+        (
+            ("route", REFUND, "--fusion", "rrf", "--route-hint", "keyword"),
+            "fusion='rrf' has no effect with route_hint=",
+        ),
+        (("tools", "list", "--store", "tools"), "--catalogue with --store: leave one out"),
+        (("tools", "show", "stripe:refund_charge", "--tenant", "org:1"), "a file has the same tools for each tenant"),
+        (("tools", "graph", "--hops", "1"), "--hops counts from a TOOL: give its key, or leave it out"),
+        (("doctor", "--connect"), "a file of tools has no servers to connect"),
+        (("experience", "replay", "--from", "x", "--store", "y"), "--store has no effect with --from and --catalogue"),
+    ],
+)
+def test_an_option_without_an_effect_is_refused(toolroute: Run, command: tuple[str, ...], refused: str) -> None:
+    Path("x").write_text("")
+    result = toolroute(*command, "--catalogue", CATALOGUE)
+    assert result.exit_code == 2
+    assert refused in result.stderr
 
 
 def test_a_broken_catalogue_ends_with_2_and_a_store_that_is_away_with_1(tmp_path: Path, toolroute: Run) -> None:

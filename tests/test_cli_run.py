@@ -139,9 +139,15 @@ async def test_a_tools_name_begins_no_line_of_a_run(user: User) -> None:
         (("run", "x", "--approve", "perhaps"), 2, "'perhaps' is not one of"),
         (
             ("run", "x", "--model", "m", "--task-queue", "q", "--address", "127.0.0.1:1"),
-            1,
-            "--model not used: the workers",
+            2,
+            "--model has no effect: the workers of 'q' have their own; leave it out",
         ),
+        (
+            ("run", "x", "--start-within", "9"),
+            2,
+            "--start-within is for a run that this command follows on --task-queue",
+        ),
+        (("worker", "--check", "--warm"), 2, "--warm has no effect with --check"),
         (("run", "x", "--store", "tols", "--config", "mcp.json", "--limit", "0"), 2, "limit=0"),
         (("run", "x", "--catalogue", "tools.jsonl", "--address", "127.0.0.1:1"), 1, "(Connection refused): start one"),
         (("worker", "--calibration", "no.json", "--catalogue", "tools.jsonl"), 2, "'no.json': cannot be read"),

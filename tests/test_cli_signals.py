@@ -24,7 +24,6 @@ async def test_a_worker_serves_its_queue_and_stops_cleanly(user: User, task_queu
         code, printed, err = await user.run("What is the current time in UTC?", "--task-queue", task_queue)
         assert code == 0, err
         assert printed["steps"][0]["status"] == "done"
-        assert "--catalogue, --config not used: the workers" in err
         assert (await user.toolroute(*check))[0] == 0
         worker.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(worker.wait(), 30) == 0

@@ -222,7 +222,8 @@ def test_a_fit_that_is_worse_by_its_own_measure_is_named_with_the_figure(folder:
     ("options", "named"),
     [
         (("--write", "fit.json"), "add --fit"),
-        (("--fit", "--route-hint", "keyword"), "--fit allows only --write"),
+        (("--fit", "--route-hint", "keyword"), "--route-hint has no effect with --fit"),
+        (("--fit", "--calibration", "fit.json"), "--calibration has no effect with --fit"),
         (("--calibration", "nowhere.json"), "'nowhere.json': cannot be read"),
         (("--fit", "--write", "nowhere/fit.json"), "cannot be written"),
     ],

@@ -218,7 +218,7 @@ async def test_an_executor_for_no_tool_is_named(serve: Serve, caplog: pytest.Log
     request = RouteRequest(query="say the text 'yes'", tenant=TENANT)
     for _ in range(2):
         await (await runner.begin(names.ROUTE, request)).result()
-    assert caplog.text.count("executors: tenant 'org:1' has no tool 'crm:f': add the tool") == 1
+    assert caplog.text.count("executors: tenant 'org:1' has no 'crm:f': add it") == 1
 
 
 FIRST_CALL = """

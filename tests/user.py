@@ -82,8 +82,8 @@ class User:
                 await asyncio.sleep(0.05)
 
     def command(self, task: str, *options: str) -> tuple[str, ...]:
-        own = ("--catalogue", "tools.jsonl", "--config", "mcp.json", "--address", self.address, "-o", "json")
-        return ("run", task, *own, *options)
+        tools = () if "--task-queue" in options else ("--catalogue", "tools.jsonl", "--config", "mcp.json")
+        return ("run", task, *tools, "--address", self.address, "-o", "json", *options)
 
     async def run(self, task: str, *options: str) -> tuple[int, Any, str]:
         if "--approve" not in options:

@@ -189,6 +189,11 @@ class RouteRequest:
         check(self)
         for turn in self.conversation:
             check(turn)
+        if self.fusion is not None and self.route_hint is RouteHint.KEYWORD:
+            raise InvalidInput(
+                f"fusion={str(self.fusion)!r} has no effect with route_hint='keyword', which has one list to order by: "
+                "leave one of them out"
+            )
         check_tenant(self.tenant)
 
 

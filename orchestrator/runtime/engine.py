@@ -18,6 +18,7 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.computing import Computing
 from orchestrator.runtime.embedding import Embedding
+from orchestrator.runtime.expected_names import ExpectedNames
 from orchestrator.runtime.experience_cache import ExperienceCache
 from orchestrator.runtime.index_cache import IndexCache
 from orchestrator.runtime.needs import read_needs
@@ -37,6 +38,7 @@ class RouteEngine:
         models: The language model and the reranker.
         computing: Runs the stages.
         servers: The MCP servers that may give matches. None: all.
+        expected: The names in settings that a tenant's tools should have.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class RouteEngine:
         self.models = models
         self.computing = Computing()
         self.servers: frozenset[str] | None = None
+        self.expected = ExpectedNames()
 
     @property
     def learns(self) -> bool:
@@ -67,6 +70,7 @@ class RouteEngine:
         other = copy(self)
         other.indexes = self.indexes.over(catalogue)
         other.servers = None
+        other.expected = ExpectedNames()
         return other
 
     async def aclose(self) -> None:
@@ -114,6 +118,7 @@ class RouteEngine:
         """
         request = replace(request, actor=actor_name(request.actor))
         index, index_warning = await self.indexes.get(request.tenant)
+        self.expected.check(request.tenant, index.catalogue)
         experience_warning = await self.experience.get(request.tenant) if self.learns else ""
         clock.book("load")
         task = await self._task(request, index, needs or ())

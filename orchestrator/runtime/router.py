@@ -47,6 +47,7 @@ from orchestrator.runtime.inputs import (
 from orchestrator.runtime.recording import actor_name, masked, study, uses_with_hashes
 from orchestrator.runtime.report import report
 from orchestrator.runtime.route_models import RouteModels
+from orchestrator.runtime.unused_settings import require_effect
 from orchestrator.runtime.with_catalogue import StoreWithCatalogue
 from orchestrator.store.sources import Source, Sources
 from orchestrator.store.store import Store
@@ -79,7 +80,7 @@ class Router:
 
     Raises:
         InvalidInput: A setting has a wrong type or is unknown.
-        InvalidConfig: The catalogue lacks a server of `servers`.
+        InvalidConfig: The catalogue lacks a server of `servers`, or a setting cannot have an effect.
 
     Examples:
         >>> from orchestrator import Router
@@ -116,6 +117,17 @@ class Router:
         self.pipeline = (
             preset(pipeline or options.pipeline) if isinstance(pipeline, str) else pipeline
         )
+        arguments = {
+            "catalogue": catalogue,
+            "store": store,
+            "stores": stores or None,
+            "embedder": embedder,
+            "calibration": calibration,
+            "pipeline": pipeline or None,
+            "models": models,
+        }
+        given = {name: value for name, value in arguments.items() if value is not None}
+        require_effect(options, given, sources, self.pipeline, entries)
         self._origin = ", ".join(source.shown for source in sources) or repr(catalogue)
         fit = fit_from(calibration or options.calibration)
         first_store = sources[0].store if sources else None
@@ -142,6 +154,11 @@ class Router:
             models_of_route,
         )
         self.engine.servers = None if servers is None else frozenset(servers)
+        if capabilities is not DEFAULT_CAPABILITIES:
+            named = [capability.tool for capability in capabilities]
+            self.engine.expected.expect("capabilities", named)
+        if servers and entries is None:
+            self.engine.expected.expect("servers", servers)
 
     def __repr__(self) -> str:
         return f"Router({self._origin}, pipeline={self.pipeline.name!r})"

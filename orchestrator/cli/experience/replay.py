@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.shared.command_options import DATE, LOG, TOOLS, derived, taking, typed
+from orchestrator.cli.shared.command_options import (
+    DATE,
+    LOG,
+    TOOLS,
+    derived,
+    refuse,
+    taking,
+    typed,
+)
 from orchestrator.cli.shared.output import counted, present, print_table, progress, warn
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
@@ -63,6 +71,11 @@ async def replay(
     """
     if source is not None and since is not None:
         raise InvalidInput("--since applies to remembered tasks only: leave it out with --from")
+    if source is not None and workspace.catalogue is not None:
+        owner = ("store", "tenant", "organization", "user")
+        refuse(
+            owner, "has no effect with --from and --catalogue, which read no store: leave it out"
+        )
     if source is None and not any(map(typed, _CHANGES)):
         raise InvalidInput(
             "nothing to change: give --catalogue, --pipeline, --embedder or --calibration"

@@ -87,6 +87,10 @@ def doctor(workspace: Workspace, output: str, connects: bool) -> int:
     if workspace.catalogue is None:
         checks = _Installation(workspace, options).checks(connects=connects)
         findings = [finding for check in checks for finding in check.findings()]
+    elif connects:
+        raise InvalidInput(
+            "--connect with --catalogue: a file of tools has no servers to connect; leave one of them out"
+        )
     elif workspace == Workspace(catalogue=workspace.catalogue):
         findings = list(_catalogue_findings(workspace.catalogue, options))
     else:

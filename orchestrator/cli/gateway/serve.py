@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchestrator.cli.shared.command_options import FILE, taking, typed
+from orchestrator.cli.shared.command_options import FILE, refuse, taking
 from orchestrator.cli.shared.output import log, note
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.errors import InvalidInput
@@ -207,9 +207,7 @@ def _note_started(at: str, tenant: str, token: str) -> None:
 
 def _require_no_http_options() -> None:
     """Refuse HTTP options with stdio. A token file that is not used would give a false sense of safety."""
-    for name in ("host", "port", "tokens", "allow_host", "allow_origin"):
-        if typed(name) not in (None, ()):
-            option = name.replace("_", "-")
-            raise InvalidInput(
-                f"--{option} works with HTTP only: add --transport http, or leave it out"
-            )
+    refuse(
+        ("host", "port", "tokens", "allow_host", "allow_origin"),
+        "works with HTTP only: add --transport http, or leave it out",
+    )

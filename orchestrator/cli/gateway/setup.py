@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.command_options import refuse, taking, typed_options
 from orchestrator.cli.shared.output import note, present, print_table, warn
 from orchestrator.cli.shared.workspace import Workspace, connecting
 from orchestrator.cli.trust.audit import audited
@@ -86,6 +86,7 @@ async def setup(
     """
     clients = [client for client in CLIENTS if not only or client.name in only]
     if undo:
+        refuse(typed_options("undo", "only"), "has no effect with --undo: leave it out")
         return _undo(clients)
     files = _readable((client, _users_path(client)) for client in clients)
     of_project = _readable((client, path) for client in clients if (path := _project_path(client)))

@@ -12,7 +12,15 @@ import click
 
 from orchestrator.cli.experience.import_log import read_log, require_learning
 from orchestrator.cli.experience.stats import show_guarantees
-from orchestrator.cli.shared.command_options import FILE, LOG, PATH, derived, taking, typed
+from orchestrator.cli.shared.command_options import (
+    FILE,
+    LOG,
+    PATH,
+    derived,
+    refuse,
+    taking,
+    typed_options,
+)
 from orchestrator.cli.shared.output import (
     console,
     counted,
@@ -95,12 +103,10 @@ def evaluate(
     """
     if write is not None and not fit:
         raise InvalidInput("--write needs a fit: add --fit")
-    if fit and (
-        route_hint is not RouteHint.AUTO or per_query or log or typed("calibration") is not None
-    ):
-        raise InvalidInput(
-            "--fit allows only --write: it uses the built-in calibration and both searches; remove the other options"
-        )
+    if fit:
+        used = ("folder", "fit", "write", "output", "pipeline", "understand")
+        reason = "has no effect with --fit, which uses the built-in calibration and both searches: leave it out"
+        refuse(typed_options(*used), reason)
     if log is not None:
         require_learning(options)
     query_set = read_set(folder)

@@ -26,7 +26,7 @@ from orchestrator.cli.runs.temporal import (
     unwrap,
 )
 from orchestrator.cli.runs.worker import make_worker
-from orchestrator.cli.shared.command_options import pairs, taking, typed
+from orchestrator.cli.shared.command_options import pairs, refuse, taking
 from orchestrator.cli.shared.output import log, note, present
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.trust.audit import audited
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 
 _STOPPING_S = 30.0
 """Maximum seconds for a cancelled run to stop its calls and report how each step ended."""
-_OF_WORKERS = ("catalogue", "store", "config", "calibration", "model")
+_OF_WORKERS = (
+    *("catalogue", "store", "config", "calibration", "pipeline", "understand", "decide", "model"),
+)
 """Options that the workers of a task queue have themselves."""
 
 
@@ -138,7 +140,13 @@ async def run(
     if not (asks or detach):  # No call could be approved later.
         request = replace(request, approval_timeout_s=SHORTEST_S)
     if task_queue:
-        _note_unused_options(task_queue)
+        refuse(
+            _OF_WORKERS,
+            f"has no effect: the workers of {task_queue!r} have their own; leave it out",
+        )
+    if detach or not task_queue:
+        reason = "is for a run that this command follows on --task-queue: leave it out"
+        refuse(("start_within",), reason)
     with clean_stdout():
         async with _started(request, workspace, options, dev=dev, task_queue=task_queue) as started:
             for digest in request.approved.values():  # By --yes.
@@ -157,12 +165,6 @@ async def run(
     present(output, result.to_json(), lambda: show_run(result))
     _note_how_to_approve(result, request)
     return _exit_code(result)
-
-
-def _note_unused_options(task_queue: str) -> None:
-    unused = [f"--{name}" for name in _OF_WORKERS if typed(name)]
-    if unused:
-        note(f"{', '.join(unused)} not used: the workers of {task_queue!r} have their own")
 
 
 @asynccontextmanager

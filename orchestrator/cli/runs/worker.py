@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 import click
 
 from orchestrator.cli.runs.temporal import connect, make_plugin, target, temporal_server
-from orchestrator.cli.shared.command_options import derived, ending_signals, taking
+from orchestrator.cli.shared.command_options import (
+    derived,
+    ending_signals,
+    refuse,
+    taking,
+    typed_options,
+)
 from orchestrator.cli.shared.output import log, note
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.tenant import check_tenant
@@ -117,6 +123,12 @@ async def worker(
     if not deployment and (build_id or pinned):
         raise InvalidInput(
             "--build-id and --pinned are for Worker Versioning: give --deployment NAME, too"
+        )
+    if check:
+        asked = ("check", "task_queue", "temporal_address", "temporal_namespace")
+        refuse(
+            typed_options(*asked),
+            "has no effect with --check, which starts no worker: leave it out",
         )
     log(logging.WARNING, "%(asctime)s %(name)s: %(message)s")
     async with AsyncExitStack() as stack:

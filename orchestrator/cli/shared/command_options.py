@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 from click import option
+from click.core import ParameterSource
 
-from orchestrator.cli.shared.output import note
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.common.os_user import os_user
 from orchestrator.common.tenant import check_tenant, tenant_of
@@ -439,6 +439,26 @@ def typed(name: str) -> Any:
     return click.get_current_context().params.get(name)
 
 
+def refuse(names: Iterable[str], reason: str) -> None:
+    """Raise InvalidInput for the first of these options that the user typed.
+
+    Args:
+        names: The names of the options' parameters.
+        reason: Why the option has no effect, and what to do. The message begins with the option.
+    """
+    context = click.get_current_context()
+    spelling = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
+    for name in names:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise InvalidInput(f"{spelling[name]} {reason}")
+
+
+def typed_options(*without: str) -> list[str]:
+    """Return the parameters of the running command's options, without these."""
+    options = click.get_current_context().command.params
+    return [str(option.name) for option in options if option.name not in without]
+
+
 def _workspace(
     tenant: str | None, organization: str | None, user: str | None, **sources: Any
 ) -> Workspace:
@@ -447,7 +467,9 @@ def _workspace(
             raise InvalidInput(f"--tenant {tenant}: leave out --organization and --user")
         check_tenant(tenant, shared=True)
     elif organization is not None and user is not None:
-        note(f"--user {user} ignored, because --organization {organization} is given")
+        raise InvalidInput(
+            f"--user {user}: leave it out, or leave --organization {organization} out"
+        )
     return Workspace(given_tenant=tenant or tenant_of(organization, user), **sources)
 
 

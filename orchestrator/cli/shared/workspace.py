@@ -151,6 +151,12 @@ class Workspace:
         from orchestrator.store.sources import Source, Sources
 
         if self.catalogue:
+            self.require_one_source()
+            if self.given_tenant:
+                raise InvalidInput(
+                    f"--catalogue with tenant {self.given_tenant!r}: a file has the same tools for each tenant; "
+                    "leave the tenant out"
+                )
             return Catalogue.read(self.catalogue)
         store = self.known_store()
         if len(self.stores) == 1:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from orchestrator.cli.shared.command_options import taking
+from orchestrator.cli.shared.command_options import refuse, taking
 from orchestrator.cli.shared.output import counted, echo_json, echo_text, note, suggestion, warn
 from orchestrator.cli.shared.workspace import Workspace
 from orchestrator.cli.tools.list_tools import ALL_SHOWN
@@ -38,6 +38,8 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
     all relations of its tools. Without either: all relations. A catalogue file can state relations in its records or in
     a relations.jsonl. Other relations follow from schemas and, with a store, from the tenant's past tasks.
     """
+    if of is None:
+        refuse(("hops",), "counts from a TOOL: give its key, or leave it out")
     async with await workspace.open_router(Options.from_env()) as router:
         state = await router.engine.begin(RouteRequest(query="", tenant=workspace.tenant), Clock())
     index = state.task.index

@@ -20,6 +20,8 @@ from orchestrator.activities.activities import Activities
 from orchestrator.common.fields import named
 from orchestrator.common.json_input import check_known
 from orchestrator.errors import InvalidConfig, InvalidInput, ToolrouteError
+from orchestrator.mcp.config.parse import McpConfig
+from orchestrator.options import Options, default_store, set_in_code, stores_of
 from orchestrator.records.run import Approval, RunRequest
 from orchestrator.records.tool import Kind
 from orchestrator.temporal.worker.executors import Registered
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from orchestrator.catalogue.catalogue import Catalogue
     from orchestrator.index.embed import Embedder
     from orchestrator.llm.client import Models
-    from orchestrator.options import Options
     from orchestrator.runtime.router import Router
     from orchestrator.store.sources import Source
 
@@ -110,7 +111,7 @@ class OrchestratorPlugin(SimplePlugin):
         store: str | Path | None = None,
         stores: Sequence["Source | str | Path"] = (),
         embedder: "Embedder | None" = None,
-        options: "Options | None" = None,
+        options: Options | None = None,
         mcp_servers: ServerConfig | Callable[[str], ServerConfig | None] | None = None,
         executors: Mapping[str, Registered] | None = None,
         models: "Callable[[], Models | None] | None" = None,
@@ -122,10 +123,24 @@ class OrchestratorPlugin(SimplePlugin):
         free_slots: int | None = None,
     ) -> None:
         """Make a plugin. The documentation of the class describes the parameters."""
+        arguments = {
+            "catalogue": catalogue,
+            "store": store,
+            "stores": stores,
+            "embedder": embedder,
+            "options": options,
+            "mcp_servers": mcp_servers,
+            "executors": executors,
+            "models": models,
+            "only_servers": only_servers,
+            "entries": entries,
+            "warm": warm,
+            "nexus": nexus,
+        }
+        arguments["free_slots"] = free_slots is not None
+        _check_together({name for name, value in arguments.items() if value}, register=register)
         if isinstance(nexus, str):
             raise InvalidConfig(f"nexus={nexus!r}: give True, or a list of tenants")
-        if store is not None and stores:
-            raise InvalidConfig("both store and stores were given: give only one of them")
         if (
             isinstance(catalogue, str | Path)
             and (executors or only_servers)
@@ -141,7 +156,15 @@ class OrchestratorPlugin(SimplePlugin):
             executors = _executors_for(catalogue, executors or {}, has_store)
             if not has_store:
                 check_known("only_servers", only_servers or (), catalogue.places)
+                _require_common_server(catalogue, mcp_servers)
+        if entries is not None and not has_store:
+            raise InvalidConfig(
+                "entries has no effect without a store: give store=... or leave it out"
+            )
         settings = _Settings(options, [store] if store else stores)
+        settings.require_effect(
+            has_store=has_store, embedder=embedder is not None, models=models is not None
+        )
 
         def make_router() -> "Router":
             from orchestrator.runtime.router import Router
@@ -150,7 +173,7 @@ class OrchestratorPlugin(SimplePlugin):
                 catalogue,
                 stores=settings.stores if has_store else (),
                 embedder=embedder,
-                options=settings.options,
+                options=settings.of_router,
                 servers=only_servers,
                 entries=entries,
                 models=self.resources.models,
@@ -249,21 +272,42 @@ class OrchestratorPlugin(SimplePlugin):
 class _Settings:
     """The options and stores of a worker, read when an activity first needs them: a client may not have them."""
 
-    def __init__(self, options: "Options | None", stores: Sequence["Source | str | Path"]) -> None:
+    def __init__(self, options: Options | None, stores: Sequence["Source | str | Path"]) -> None:
         self._options, self._stores = options, stores
 
     @property
-    def options(self) -> "Options":
-        from orchestrator.options import Options
-
+    def options(self) -> Options:
         return self._options or Options.from_env()
 
     @property
     def stores(self) -> Sequence["Source | str | Path"]:
         """The given stores, by default those of the options, or the user's own store."""
-        from orchestrator.options import default_store, stores_of
-
         return self._stores or stores_of(self.options.store or default_store())
+
+    @property
+    def of_router(self) -> Options:
+        """The options without the settings that the plugin itself carries out."""
+        names = ("store", "model", "model_route", "model_plan")
+        defaults = {name: getattr(Options(), name) for name in names}
+        return replace(self.options, **defaults)
+
+    def require_effect(self, *, has_store: bool, embedder: bool, models: bool) -> None:
+        """Raise InvalidConfig for a given option that the plugin would not read."""
+        if self._options is None:
+            return
+        given = set_in_code(self._options)
+        if "store" in given and (self._stores or not has_store):
+            remedy = "give store=... to the plugin, without stores"
+            raise InvalidConfig(
+                f"Options(store=...) has no effect beside these arguments: {remedy}"
+            )
+        replaced = {"models": ("model", "model_route", "model_plan"), "embedder": ("embedder",)}
+        for argument, is_given in (("models", models), ("embedder", embedder)):
+            for name in replaced[argument]:
+                if is_given and name in given:
+                    raise InvalidConfig(
+                        f"Options({name}=...) has no effect beside {argument}: leave one of them out"
+                    )
 
     def models(self) -> "Models | None":
         """Return the models that the options name."""
@@ -273,11 +317,23 @@ class _Settings:
 
     def results_in(self) -> str | Path:
         """Return the first store's folder. If it is a URL or in memory, return the user's own store."""
-        from orchestrator.options import default_store, stores_of
         from orchestrator.store.sources import Source
 
         first = next((str(Source.of(place).store) for place in self.stores), "http")
         return stores_of(default_store())[0] if first.startswith(("http", ":memory:")) else first
+
+
+def _check_together(given: Collection[str], *, register: bool) -> None:
+    """Raise InvalidConfig for arguments that contradict each other, or that cannot have an effect together."""
+    if given and not register:
+        raise InvalidConfig(
+            f"{', '.join(sorted(given))}: no effect with register=False; give the plugin of the workers with the "
+            "activities these arguments"
+        )
+    if {"store", "stores"} <= set(given):
+        raise InvalidConfig("both store and stores were given: give only one of them")
+    if "warm" in given and "mcp_servers" not in given:
+        raise InvalidConfig("warm has no effect: give mcp_servers, which it connects")
 
 
 def _catalogue_of(path: str | Path) -> "Catalogue":
@@ -292,6 +348,18 @@ def _require_catalogue(catalogue: object) -> None:
     if not isinstance(catalogue, Catalogue):
         raise InvalidInput(
             f"catalogue={catalogue!r:.80}: give a Catalogue, e.g. Catalogue.of(function), or the path of a file"
+        )
+
+
+def _require_common_server(catalogue: "Catalogue", mcp_servers: object) -> None:
+    """Raise InvalidConfig if no tool of the catalogue belongs to a server of the configuration."""
+    if not isinstance(mcp_servers, McpConfig | Mapping):
+        return  # A path or a function: it is read on the worker.
+    config = McpConfig.of(mcp_servers)
+    if config.servers and not any(server in catalogue.places for server in config.servers):
+        named = ", ".join(config.servers)
+        raise InvalidConfig(
+            f"mcp_servers has no effect: the catalogue has no tool of {named}; give store=..., too"
         )
 
 

@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.common.json_input import meant
 from orchestrator.common.threads import Threads
 from orchestrator.errors import (
     FAULTS,
@@ -106,9 +105,6 @@ class Resources:
         self._turns: dict[str, Turns] = {}
         self._lists_servers = lists_servers
         self._listed: set[str] = set()
-        self._unused_executors = {
-            name for name in self._registered if ":" in name and not name.endswith(":*")
-        }
         self._limits: dict[str, _Limits] = {}
         self._limits_read = 0.0
         self._warm, self._warming = warm, set[asyncio.Task[None]]()
@@ -165,6 +161,8 @@ class Resources:
         async with self._opening:
             if self._router is None:
                 self._router = await self._open.enter_async_context(self._make_router())
+                by_name = [name for name in self._registered if name not in tuple(Kind)]
+                self._router.engine.expected.expect("executors", by_name)
             return self._router
 
     def models(self) -> "Models | None":
@@ -256,20 +254,6 @@ class Resources:
         except ToolrouteError as error:
             self._listed.discard(tenant)
             logger.warning("the servers of tenant %r could not be listed: %s", tenant, error)
-
-    async def check_executors(self, tenant: str) -> None:
-        """Warn once about each executor for a tool that the tenant's catalogue does not have."""
-        if not self._unused_executors:
-            return
-        known = (await (await self.router()).engine.catalogue(tenant)).positions
-        for name in sorted(self._unused_executors):
-            if name not in known:
-                remedy = (
-                    meant(name, known)
-                    or ": add the tool, for example with catalogue=Catalogue.of(function)"
-                )
-                logger.warning("executors: tenant %r has no tool %r%s", tenant, name, remedy)
-        self._unused_executors = set()
 
     async def limited(self, decision: "Decision") -> "Decision":
         """Return the Decision with its servers' limits as labels of its tools. A tool's own labels take precedence.

@@ -1,0 +1,108 @@
+"""Settings of a Router that cannot have an effect beside its others. Each is an error that says what to do.
+
+    Router(catalogue, options=Options(store="tools"))     the store would never be read
+    Router("tools", pipeline="koi", options=Options(gate=.9))     koi has no gate
+
+Settings of the environment are not checked: they are for all programs of a user.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from orchestrator.errors import InvalidConfig
+from orchestrator.options import Options, set_in_code
+from orchestrator.pipeline.legs.keyword import never
+from orchestrator.pipeline.pipeline import Pipeline
+from orchestrator.store.sources import Source
+from orchestrator.store.store import Store
+
+_OF_STORE = ("changes", "collections", "store_timeout_s")
+_MODELS = ("model", "model_route", "model_plan")
+
+
+def require_effect(
+    options: Options,
+    given: Mapping[str, Any],
+    sources: Sequence[Source],
+    pipeline: Pipeline,
+    entries: Mapping[str, str] | None,
+) -> None:
+    """Raise InvalidConfig for a setting without an effect.
+
+    Args:
+        options: The options.
+        given: The other arguments of the Router that are given, by name.
+        sources: The stores to read.
+        pipeline: The pipeline.
+        entries: The entries of a configuration.
+    """
+    opened = [source for source in sources if not isinstance(source.store, Store)]
+    if entries is not None and not opened:
+        raise InvalidConfig(
+            "entries has no effect: only a store that the Router opens has tools of a configuration; "
+            "give its folder or URL, or give the entries to your Store"
+        )
+    settings = set_in_code(options)
+    for name, why in _unused(options, settings, given, sources, pipeline):
+        if name in settings:
+            raise InvalidConfig(f"Options({name}=...) has no effect: {why}")
+
+
+def _unused(
+    options: Options,
+    settings: frozenset[str],
+    given: Mapping[str, Any],
+    sources: Sequence[Source],
+    pipeline: Pipeline,
+) -> Iterator[tuple[str, str]]:
+    """Yield the options that these arguments leave without an effect, and why."""
+    if "catalogue" in given and not sources:
+        yield "store", "beside a catalogue, give it as Router(catalogue, store=...)"
+    yield from _given_twice(given)
+    yield from _unused_of_stores(sources)
+    yield from _unused_of_pipeline(pipeline)
+    yield from _unused_of_models(options, settings, given)
+    if options.experience == "off":
+        yield "experience_days", "experience is off"
+
+
+def _given_twice(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the options that an argument of the Router replaces."""
+    replaced = {"stores": ("store",), "models": _MODELS}
+    for argument in ("store", "stores", "embedder", "pipeline", "calibration", "models"):
+        if argument in given:
+            for name in replaced.get(argument, (argument,)):
+                yield name, f"the Router was given {argument}; leave one of them out"
+
+
+def _unused_of_stores(sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
+    made = [source for source in sources if isinstance(source.store, Store)]
+    if made and made[0] is sources[0]:
+        yield "embedder", "the given Store has its own embedder"
+    if len(made) == len(sources):
+        owner = "the given Store has its own settings" if made else "the Router has no store"
+        for name in _OF_STORE:
+            # Several stores are read together, within this time.
+            if name != "store_timeout_s" or len(sources) < 2:
+                yield name, owner
+
+
+def _unused_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
+    if pipeline.gate is never:
+        yield "gate", f"the pipeline {pipeline.name!r} has no gate"
+    if "lift_named" not in pipeline.stages:
+        yield "explicit_floor", f"the pipeline {pipeline.name!r} does not lift named servers"
+
+
+def _unused_of_models(
+    options: Options, settings: frozenset[str], given: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    if options.decide != "rerank":
+        for name in ("rerank_url", "rerank_model"):
+            yield name, "only decide='rerank' asks a reranker"
+    asks_endpoint = options.embedder.startswith("openai:")
+    if not asks_endpoint and "models" not in given and settings.isdisjoint(_MODELS):
+        for name in ("model_url", "model_timeout_s"):
+            yield name, "no model is named: give Options(model=...)"
+    if not getattr(given.get("embedder"), "remote", asks_endpoint):
+        yield "semantic_timeout_s", "only an embedder that calls an endpoint has this limit"
