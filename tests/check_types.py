@@ -19,19 +19,42 @@ from tests.pages import python_of
 ROOT = Path(__file__).parents[1]
 PAGES = [f"docs/how-to/{name}.md" for name in ("models", "functions", "second-stage", "model-plan", "scripted-model")]
 USER = """
+from datetime import timedelta
+
+from temporalio.client import Client
+
 from orchestrator import Misspelt  # type: ignore[attr-defined]
-from orchestrator import Catalogue, Router, RouteRequest, ToolRouter
+from orchestrator import Catalogue, Decision, HttpExecutor, Limits, Models, Options, OrchestratorPlugin, Outcome
+from orchestrator import RouteRequest, Router, RunRequest, Tool, ToolRouter, Use, schedule_sync
 from orchestrator.integrations.langchain import ToolRouterMiddleware
 
-async def main(router: Router) -> str:
+RunRequest(task="refund", approve="never")
+RouteRequest(query="refund", route_hint="keyword", fusion="rrf")
+
+async def main(router: Router, client: Client, decision: Decision) -> str:
     RouteRequest(qurey="refund")  # type: ignore[call-arg]
+    RouteRequest(query="refund", route_hint="keywords")  # type: ignore[arg-type]
+    RunRequest(task="refund", approve="sometimes")  # type: ignore[arg-type]
+    RunRequest(task="refund", limits=20_000)  # type: ignore[arg-type]
+    Limits(max_tokens=20_000)  # type: ignore[call-arg]
     await router.route("refund", limt=3)  # type: ignore[call-arg]
     router.route_sync("refund", limt=3)  # type: ignore[call-arg]
     router.route_sync("refund", limit="three")  # type: ignore[arg-type]
+    await router.record(decision, use=["a:b"])  # type: ignore[call-arg]
+    await router.warm(["local"])  # type: ignore[arg-type]
     Router("tools.jsonl", pipline="koi")  # type: ignore[call-arg]
+    Router(options={"gate": 0.9})  # type: ignore[arg-type]
+    Options(gate="high")  # type: ignore[arg-type]
+    Models(model="gpt-5")  # type: ignore[call-arg]
+    OrchestratorPlugin(mcp_server="mcp.json")  # type: ignore[call-arg]
+    OrchestratorPlugin(executors=[main])  # type: ignore[arg-type]
     ToolRouter(tenent="org:1")  # type: ignore[call-arg]
     await ToolRouter("org:1").run("refund", aprove="never")  # type: ignore[call-arg]
+    await ToolRouter("org:1").call(decision, "a:b", ["x"])  # type: ignore[arg-type]
+    await schedule_sync(client, "org:1", evry=timedelta(hours=1))  # type: ignore[call-arg]
     Catalogue.of(main, readonly=[main])  # type: ignore[call-arg]
+    HttpExecutor("https://example.com", header={})  # type: ignore[call-arg]
+    Tool(server="a", name="b", read_only=True)  # type: ignore[call-arg]
     ToolRouterMiddleware(limt=3)  # type: ignore[call-arg]
     return (await router.route("refund")).nothing  # type: ignore[attr-defined, no-any-return]
 """
