@@ -72,12 +72,11 @@ async def first_right(catalogue: Catalogue) -> str:
     return "\n".join([f"{len(TASKS) - len(wrong)} of {len(TASKS)}", *wrong])
 
 
-async def main(path: Path) -> None:
-    document = json.loads(path.read_text())
+async def main(document: Mapping[str, Any]) -> None:
     for field in ("title", "description"):
         print(field, await first_right(with_words_in(field, document)))
     print("as imported", await first_right(Catalogue.from_openapi(document, "github")))
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1])))
+    asyncio.run(main(json.loads(Path(sys.argv[1]).read_text())))
