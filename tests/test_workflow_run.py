@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowFailureError, WorkflowHandle, WorkflowHistory
 from temporalio.exceptions import CancelledError
 
@@ -87,6 +88,14 @@ async def test_a_tools_own_error_ends_its_step_as_failed(runner: Runner) -> None
     assert "Nowhere/Land" in result.steps[0].reason
 
 
+async def _asks_to_cancel_the_call(handle: WorkflowHandle[Any, RunResult]) -> None:
+    """Return once the workflow has passed its cancellation on. A call that fails before is tried again."""
+    asked = EventType.EVENT_TYPE_ACTIVITY_TASK_CANCEL_REQUESTED
+    async with asyncio.timeout(60):
+        while all(event.event_type != asked for event in (await handle.fetch_history()).events):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
 async def _cancelled(handle: WorkflowHandle[Any, RunResult]) -> Progress:
     """Return the progress of a cancelled run once it has ended."""
     with pytest.raises(WorkflowFailureError) as failure:
@@ -125,9 +134,10 @@ async def test_a_call_that_fails_after_the_cancellation_is_not_tried_again(serve
     handle = await runner.start("Add a note titled 'x'", heartbeat_s=30.0)
     await asyncio.wait_for(under_way.wait(), 30)
     await handle.cancel()
+    await _asks_to_cancel_the_call(handle)
     release.set()
     progress = await _cancelled(handle)
-    assert [str(step.status) for step in progress.steps] == ["outcome_unknown"]
+    assert [str(step.status) for step in progress.steps] == ["failed"]
     assert calls == ["x"]
 
 
