@@ -14,7 +14,6 @@ from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options, misspelt, options_over
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
-from tests.catalogues import sample
 from tests.stores import MAIL
 
 
@@ -74,14 +73,12 @@ def test_a_tilde_is_the_home_folder_wherever_a_setting_names_a_file(
     assert Options(store="~nobody-at-all/x").store == "~nobody-at-all/x"
 
 
-async def test_the_store_that_the_options_name_is_a_routers_unless_it_is_given_another_place(tmp_path: Path) -> None:
+async def test_the_store_that_the_options_name_is_a_routers(tmp_path: Path) -> None:
     options = Options(store=str(tmp_path))
     Store(tmp_path, embedder=lambda: embedder_for(options)).replace_server("local", "mail", MAIL)
     async with Router(options=options) as router:
         decision = await router.route("send an email")
     assert decision.catalogue.tools == len(MAIL)
-    assert Router(sample(), options=options).store is None
-    assert str(Router(store=tmp_path / "other", options=options).store) == str(tmp_path / "other")
     with pytest.raises(InvalidInput, match="a Router needs tools"):
         Router()
 

@@ -23,6 +23,7 @@ _WORDS: dict[Any, str] = {
     float: "a number",
     Path: "a path",
     Mapping: "a mapping",
+    Sequence: "a list",
     Iterable: "a list",
     Callable: "a function",
 }
@@ -79,14 +80,17 @@ def _general(kind: type) -> Any:
     """Return the most general class: a list is as good as a tuple, and a whole number as good as a number."""
     if issubclass(kind, Mapping):
         return Mapping
-    if kind in (Collection, Iterable, Sequence, list, tuple, set, frozenset):
+    if kind in (Sequence, list, tuple):
+        return Sequence
+    if kind in (Collection, Iterable, set, frozenset):
         return Iterable
     return kind
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    if kind is Iterable:
-        return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+    if kind in (Sequence, Iterable):
+        other = str | bytes if kind is Iterable else str | bytes | Mapping
+        return isinstance(value, Iterable) and not isinstance(value, other)
     if kind is float:
         return isinstance(value, int | float)
     return isinstance(value, kind)

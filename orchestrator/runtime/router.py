@@ -66,7 +66,7 @@ class Router:
 
     Args:
         catalogue: A Catalogue, a file, or a folder with a file. With a store, its tools are added to each tenant's.
-        store: A folder, a URL or a Store. Default: the store of the options.
+        store: A folder, a URL or a Store. Default: the store of the options. Beside a catalogue: none.
         stores: Several stores or Sources. New tools and Outcomes go to the first one, and the others are only read.
         embedder: Default: the embedder of the store or of the options.
         options: All other settings.
