@@ -68,6 +68,6 @@ def test_the_id_of_an_embedder_is_known_before_it_is_loaded(tmp_path: Path) -> N
 
 
 def test_a_router_that_is_made_has_loaded_no_model() -> None:
-    code = "import sys; from orchestrator import *; Router(Catalogue()); print('tokenizers' in sys.modules)"
+    code = "import sys; from orchestrator import *; Router(Catalogue()); print('kitoken' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert ran.stdout == "False\n"

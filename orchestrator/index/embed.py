@@ -228,19 +228,19 @@ class StaticEmbedder:
         self.id = _static_id(model, tokenizer)
 
     def _load(self, model: bytes, tokenizer: bytes) -> None:
+        from kitoken import Kitoken
         from safetensors.numpy import load
-        from tokenizers import Tokenizer
 
         tensors = load(model)
         self._rows: NDArray[Any] = tensors["embeddings"]
         self._weights: NDArray[np.float32] | None = tensors.get("weights")
         self._mapping: NDArray[Any] | None = tensors.get("mapping")
-        self._tokenizer = Tokenizer.from_buffer(tokenizer)
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        unknown = self._tokenizer.token_to_id("[UNK]")
-        self._unknown = -1 if unknown is None else unknown
-        self._by_word = type(self._tokenizer.pre_tokenizer).__name__ == "BertPreTokenizer"
+        self._tokenizer = Kitoken.from_tokenizers(tokenizer)
+        self._definition = tokenizer
+        # A tokenizer without this token cuts its text into several.
+        unknown = self._tokenizer.encode("[UNK]", True)
+        self._unknown = unknown[0] if len(unknown) == 1 else -1
+        self._by_word = b'"BertPreTokenizer"' in tokenizer
         self._ids_of_word: dict[str, list[int]] = {}
         self.dimension = int(self._rows.shape[1])
 
@@ -255,9 +255,7 @@ class StaticEmbedder:
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text."""
         if len(texts) > _FEW:
-            encodings = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-            return [encoding.ids for encoding in encodings]
-        # Handing a few texts to the tokenizer's threads takes longer than cutting them.
+            return self._tokenizer.encode_all(texts, True)
         cut = self._words if self._by_word else self._cut
         return [cut(text) for text in texts]
 
@@ -275,14 +273,13 @@ class StaticEmbedder:
     @cached_property
     def _strange(self) -> frozenset[int]:
         """The tokens that only continue a word, and the unknown token."""
-        vocabulary = self._tokenizer.get_vocab()
-        continuing = {
-            number for token, number in vocabulary.items() if token.startswith(_CONTINUES)
-        }
+        vocabulary = json.loads(self._definition)["model"]["vocab"]
+        numbers = vocabulary.items() if isinstance(vocabulary, dict) else ()
+        continuing = {number for token, number in numbers if token.startswith(_CONTINUES)}
         return frozenset(continuing | {self._unknown})
 
     def _cut(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
+        return self._tokenizer.encode(text, True)
 
     def _words(self, text: str) -> list[int]:
         """Split a text at spaces, as the tokenizer itself does first, so that each word is tokenized only once."""

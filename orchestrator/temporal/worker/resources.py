@@ -29,7 +29,7 @@ from orchestrator.mcp.calls import Confirm
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.options import Options, default_store
 from orchestrator.records.call import ChangePolicy, SyncRequest, ToolCall, ToolResult
-from orchestrator.records.tool import Tool
+from orchestrator.records.tool import Kind, Tool
 from orchestrator.runtime.prewarm import servers_to_prewarm
 from orchestrator.temporal.worker.executors import Executors, HttpExecutor, Registered
 from orchestrator.temporal.worker.results import Results
