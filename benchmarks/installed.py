@@ -1,9 +1,9 @@
 """Measures the size of the core package's dependencies in megabytes, each with the packages that only it brings.
 
-Run: python -m benchmarks.installed. Bytecode, which Python writes on first use, and the extras are not counted.
+Run: python -m benchmarks.installed. Bytecode, which Python writes on first use, is not counted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib.metadata import distribution, requires
 
 from packaging.requirements import Requirement
@@ -13,24 +13,29 @@ LEAST_MB = 3.0
 """Dependencies that take less are one row."""
 
 
-def needed(names: Iterable[str]) -> set[str]:
-    """Return these packages and all that they need here."""
-    found, left = set[str](), list[str](names)
+def needed(requirements: Iterable[Requirement]) -> set[str]:
+    """Return the packages of these requirements and all that they need here."""
+    found = set[str]()
+    seen = set[tuple[str, frozenset[str]]]()
+    left = list(requirements)
     while left:
-        name = left.pop()
-        if name not in found:
+        requirement = left.pop()
+        name = canonicalize_name(requirement.name)
+        extras = frozenset(requirement.extras)
+        if (name, extras) not in seen:
+            seen.add((name, extras))
             found.add(name)
-            left += direct(name)
+            left += direct(name, extras)
     return found
 
 
-def direct(name: str) -> list[str]:
-    """Return the packages that one needs by itself, without extras."""
-    wanted = map(Requirement, requires(name) or ())
+def direct(name: str, extras: Iterable[str] = ()) -> list[Requirement]:
+    """Return what a package with these extras needs by itself."""
+    chosen = [{"extra": extra} for extra in ("", *extras)]
     return [
-        canonicalize_name(own.name)
-        for own in wanted
-        if own.marker is None or own.marker.evaluate({"extra": ""})
+        requirement
+        for requirement in map(Requirement, requires(name) or ())
+        if requirement.marker is None or any(map(requirement.marker.evaluate, chosen))
     ]
 
 
@@ -42,12 +47,12 @@ def megabytes(name: str) -> float:
 
 def installed_table() -> str:
     """Return the table, greatest first."""
-    own = direct("toolroute")
-    every = needed(own)
-    brought = {
-        name: {name} | needed([name]).difference(needed(other for other in own if other != name))
-        for name in own
-    }
+    own = {canonicalize_name(requirement.name): requirement for requirement in direct("toolroute")}
+    every = needed(own.values())
+    brought: dict[str, set[str]] = {}
+    for name, requirement in own.items():
+        others = [other for other in own.values() if other is not requirement]
+        brought[name] = {name} | needed([requirement]).difference(needed(others))
     sizes = {name: sum(map(megabytes, packages)) for name, packages in brought.items()}
     shown = sorted((name for name in own if sizes[name] >= LEAST_MB), key=lambda name: -sizes[name])
     rest = every.difference(*(brought[name] for name in shown))
@@ -55,10 +60,18 @@ def installed_table() -> str:
         "| a dependency, with the packages that only it brings | packages | MB |",
         "| --- | ---: | ---: |",
     ]
-    lines += [f"| {name} | {len(brought[name])} | {sizes[name]:.0f} |" for name in shown]
-    lines.append(f"| all others | {len(rest)} | {sum(map(megabytes, rest)):.0f} |")
-    lines.append(f"| **all** | {len(every)} | {sum(map(megabytes, every)):.0f} |")
+    lines += [row(name, brought[name]) for name in shown]
+    lines.append(row("all others", rest))
+    lines.append(row("**all, for a Router**", every))
+    lines.append(
+        row("**with the extra `mcp`, for a gateway**", needed(direct("toolroute", ["mcp"])))
+    )
     return "\n".join(lines)
+
+
+def row(label: str, packages: Collection[str]) -> str:
+    """Return a row of the table."""
+    return f"| {label} | {len(packages)} | {sum(map(megabytes, packages)):.0f} |"
 
 
 if __name__ == "__main__":
