@@ -255,7 +255,7 @@ class StaticEmbedder:
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text."""
         if len(texts) > _FEW:
-            return self._tokenizer.encode_all(texts, True)
+            return self._tokenizer.encode_all(list(texts), True)
         cut = self._words if self._by_word else self._cut
         return [cut(text) for text in texts]
 
