@@ -2,6 +2,8 @@
 
 They go through the client, because a worker holds heartbeats back for up to 80 % of the heartbeat timeout. So the
 server knows that the work goes on, and a cancellation arrives within a second or two, whatever the user's worker sets.
+The worker must hear of them, too: it cancels an activity by itself after the heartbeat timeout and five seconds. It
+hears of them once that time comes near. From then on a cancellation may take 80 % of the heartbeat timeout.
 
 A function that blocks the loop must not cost the other calls a second attempt, so a thread stands in for the loop. It
 stops after GIVE_UP_S. Then the server gives the calls of this worker to others, because the loop may never come back.
@@ -46,6 +48,7 @@ class _Pulse:
         handle: Sends heartbeats through the client.
         details: What each heartbeat tells the next attempt.
         every_s: Seconds between two heartbeats.
+        alone_s: Seconds for which the worker does without heartbeats.
         thread: The thread of the activity's event loop.
         looped: When the loop ran last.
         sent: When the last heartbeat was sent.
@@ -54,6 +57,8 @@ class _Pulse:
     handle: AsyncActivityHandle
     details: tuple[Any, ...]
     every_s: float
+    alone_s: float
+    began: float = field(default_factory=time.monotonic)
     thread: int = field(default_factory=threading.get_ident)
     looped: float = field(default_factory=time.monotonic)
     sent: float = field(default_factory=time.monotonic)
@@ -69,6 +74,8 @@ class _Pulse:
     async def _beat(self) -> None:
         """Send a heartbeat. If the server wants the activity to end, let the worker ask the server itself."""
         self.sent = time.monotonic()
+        if self.sent - self.began >= self.alone_s:
+            activity.heartbeat(*self.details)
         try:
             await self.handle.heartbeat(*self.details)
         except AsyncActivityCancelledError:
@@ -197,9 +204,10 @@ async def beating(details: tuple[Any, ...] = ()) -> AsyncIterator[None]:
     if info.heartbeat_timeout is None:
         yield
         return
-    every_s = min(LONGEST_S, info.heartbeat_timeout.total_seconds() / 4)
+    timeout_s = info.heartbeat_timeout.total_seconds()
+    every_s = min(LONGEST_S, timeout_s / 4)
     handle = activity.client().get_async_activity_handle(task_token=info.task_token)
-    pulse = _Pulse(handle=handle, details=details, every_s=every_s)
+    pulse = _Pulse(handle=handle, details=details, every_s=every_s, alone_s=0.8 * timeout_s)
     beats = asyncio.create_task(pulse.beat())
     _HEART.watch(pulse)
     try:

@@ -51,6 +51,17 @@ async def test_a_function_that_blocks_the_event_loop_costs_no_other_call_its_hea
     assert warning.startswith(f"wait_in_a_library ({__file__}:")
 
 
+@pytest.mark.slow
+async def test_a_call_outlasts_its_heartbeat_timeout(serve: Serve) -> None:
+    async def add_note(title: str) -> str:
+        await asyncio.sleep(8)  # The worker cancels what it hears nothing of for the timeout and five seconds.
+        return title
+
+    runner = await serve(plugin_over(executors={"notes:add_note": add_note}))
+    result, _ = await runner.run("Add a note titled 'x'", heartbeat_s=1.0)
+    assert statuses(result) == ["done"]
+
+
 def wait_in_a_library(seconds: float) -> None:
     """Block in frames of the standard library, as a client of a database does."""
     subprocess.run([sys.executable, "-c", f"import time; time.sleep({seconds})"], check=True)
