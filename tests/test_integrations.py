@@ -262,8 +262,8 @@ def test_all_integrations_take_the_same_settings(kind: Any, monkeypatch: pytest.
     ("given", "why"),
     [
         ({"limit": 0}, "limit=0"),
-        ({"keep": "send_email"}, "give a list of tool names"),
-        ({"router": "tools.jsonl"}, "router is a str"),
+        ({"keep": "send_email"}, "keep='send_email': give a list"),
+        ({"router": "tools.jsonl"}, "router='tools.jsonl': give a Router or a ToolRouter"),
         ({"tenant": "a b"}, "tenant 'a b'"),
         ({"limt": 3}, "did you mean 'limit'"),
     ],

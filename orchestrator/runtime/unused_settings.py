@@ -104,5 +104,5 @@ def _unused_of_models(
     if not asks_endpoint and "models" not in given and settings.isdisjoint(_MODELS):
         for name in ("model_url", "model_timeout_s"):
             yield name, "no model is named: give Options(model=...)"
-    if not getattr(given.get("embedder"), "remote", asks_endpoint):
+    if not asks_endpoint and "embedder" not in given:
         yield "semantic_timeout_s", "only an embedder that calls an endpoint has this limit"

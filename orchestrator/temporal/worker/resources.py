@@ -61,6 +61,7 @@ _CONNECTING = (
     "orchestrator.mcp.connections",
     "orchestrator.mcp.connection",
     "orchestrator.mcp.sync",
+    "orchestrator.mcp.tasks",
     "mcp.client",
 )
 """The modules that are otherwise imported at the first route, and at the first call of an MCP server."""
