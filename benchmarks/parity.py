@@ -3,7 +3,7 @@
 Every tool, resource, template, prompt and skill is compared, and every extension. Tools that need no argument and only
 read are called, and those that are named. The client answers questions, and its answers are compared, too:
 
-    python benchmarks/parity.py mcp.json --call everything:trigger-elicitation-request
+    python -m benchmarks.parity mcp.json --call everything:trigger-elicitation-request
     everything  stdio 2026-07-28  41 same, 0 lost
     everything  stdio 2025-11-25  41 same, 1 lost
                 lost: call get-roots-list: direct {...}; through {...}

@@ -115,7 +115,7 @@ def test_a_tool_given_twice_is_one_and_two_of_one_key_are_refused_with_both_plac
         ('{"name": ""}', "name: .*at least 1 character"),
         ('{"name": "a", "input_schema": []}', r"input_schema: .*but it is \[\]"),
         ('{"name": "a", "keywords": "refund"}', "keywords: Input should be a valid list, but it is 'refund'"),
-        ('{"name": "a", "kind": "robot"}', "kind: .*'mcp', 'agent', 'integration', 'workflow' or 'builtin'"),
+        ('{"name": "a", "kind": "robot"}', "kind: .*'mcp', 'agent', 'integration', 'workflow', 'builtin' or 'skill'"),
         (
             '{"name": "a", "annotations": {"readonlyhint": true}}',
             "annotations: unknown hint 'readonlyhint': did you mean 'read_only_hint'",
