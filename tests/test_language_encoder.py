@@ -45,6 +45,12 @@ async def test_the_encoder_finds_what_another_language_asks_for(task: str) -> No
     assert not any("hardly knows the language" in warning for warning in encoded.warnings)
 
 
+async def test_a_script_that_the_embedder_lacks_is_encoded() -> None:
+    async with Router(sample()) as router:
+        decision = await router.route("คืนเงินให้ลูกค้าที่จ่ายสองครั้ง")
+    assert "stripe:refund_charge" in [match.tool.key for match in decision.matches[:3]]
+
+
 @pytest.mark.parametrize("talk", ["谢谢，今天就到这里", "raconte-moi une blague", "danke, das war alles"])
 async def test_small_talk_in_another_language_gets_no_tool(talk: str) -> None:
     async with Router(sample()) as router:

@@ -39,7 +39,7 @@ async def _after_waiting(state: State) -> State:
     """Return the state after the search, once an endpoint or the encoder for other languages has answered."""
     task = state.task
     vectors, reason = await task.embed(task.understood.texts)
-    if vectors is not None and vectors[0].any():
+    if vectors is not None:
         state = await _with_second_encoder(state)
     return await task.compute(partial(_with_vectors, state, vectors, reason))
 
@@ -47,7 +47,7 @@ async def _after_waiting(state: State) -> State:
 def _with_vectors(state: State, vectors: Vectors | None, reason: str) -> State:
     """Return the state after the search with the vectors of the task, or without them for this reason."""
     task = state.task
-    if vectors is not None and not vectors[0].any():
+    if vectors is not None and not vectors[0].any() and state.second is None:
         vectors = None
         reason = NO_KNOWN_WORD
     index = task.index.vectors
