@@ -289,6 +289,7 @@ async def test_a_text_takes_settings_by_name_and_is_locals(router: Router) -> No
 
 
 async def test_a_query_of_100_000_characters_is_answered_in_time(router: Router) -> None:
+    await router.route("查找文件")  # The first task in another language embeds the tools, whatever its length.
     text = "refund the charge of the customer. " + "The report says that all is well in the garden. " * 2_080
     for query in (text[:100_000], "x" * 100_000, "ab, " * 25_000, "汉" * 100_000, "use " * 25_000, "," * 100_000):
         started = time.process_time()  # Of this process alone, whatever else the machine does.
