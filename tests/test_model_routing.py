@@ -315,7 +315,8 @@ async def test_a_named_server_stays_first(decide: str) -> None:
         return {"needed": [count, count - 1], "confidence": 0.9}
 
     async with ScriptedModel(backwards) as model:
-        options = Options(decide=decide, model="m", model_url=model.url, rerank_url=model.url)  # type: ignore[arg-type]
+        asked: dict[str, Any] = {"model": {"model": "m", "model_url": model.url}, "rerank": {"rerank_url": model.url}}
+        options = Options(decide=decide, **asked[decide])  # type: ignore[arg-type]
         async with Router(sample(), embedder=EMBEDDER, options=options) as router:
             found = await router.route(NAMED)
     assert (best, found.matches[0].tool.server, found.stage) == ("stripe", "stripe", "explicit")

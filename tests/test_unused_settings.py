@@ -48,7 +48,6 @@ WITH_STORE = "the given Store has its own settings"
         ({"embedder": Ones()}, {"embedder": "openai:small"}, "the Router was given embedder"),
         ({"pipeline": "koi"}, {"pipeline": "fabric"}, "the Router was given pipeline"),
         ({"calibration": Fit()}, {"calibration": "fit.json"}, "the Router was given calibration"),
-        ({"models": lambda: None}, {"model": "gpt"}, "the Router was given models"),
         ({"store": STORE}, {"embedder": "openai:small"}, "the given Store has its own embedder"),
         ({"store": STORE}, {"store_timeout_s": 3}, WITH_STORE),
         ({}, {"store_timeout_s": 3}, WITHOUT_STORE),
@@ -91,10 +90,6 @@ def test_entries_need_a_store_that_the_router_opens(store: Store | None) -> None
         ({"catalogue": "t.jsonl", "entries": {"a": "b"}}, "entries has no effect without a store"),
         ({"catalogue": "t.jsonl", "options": Options(store="x")}, r"Options\(store=...\) has no effect"),
         ({"store": "y", "options": Options(store="x")}, r"Options\(store=...\) has no effect"),
-        (
-            {"models": lambda: None, "options": Options(model="gpt")},
-            r"Options\(model=...\) has no effect beside models",
-        ),
         (
             {"embedder": Ones(), "options": Options(embedder="openai:small")},
             r"Options\(embedder=...\) has no effect beside embedder",

@@ -68,11 +68,10 @@ def _unused(
 
 def _given_twice(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the options that an argument of the Router replaces."""
-    replaced = {"stores": ("store",), "models": _MODELS}
-    for argument in ("store", "stores", "embedder", "pipeline", "calibration", "models"):
+    for argument in ("store", "stores", "embedder", "pipeline", "calibration"):
         if argument in given:
-            for name in replaced.get(argument, (argument,)):
-                yield name, f"the Router was given {argument}; leave one of them out"
+            name = argument.removesuffix("s")
+            yield name, f"the Router was given {argument}; leave one of them out"
 
 
 def _unused_of_stores(sources: Sequence[Source]) -> Iterator[tuple[str, str]]:

@@ -162,9 +162,7 @@ class OrchestratorPlugin(SimplePlugin):
                 "entries has no effect without a store: give store=... or leave it out"
             )
         settings = _Settings(options, [store] if store else stores)
-        settings.require_effect(
-            has_store=has_store, embedder=embedder is not None, models=models is not None
-        )
+        settings.require_effect(has_store=has_store, embedder=embedder is not None)
 
         def make_router() -> "Router":
             from orchestrator.runtime.router import Router
@@ -286,12 +284,10 @@ class _Settings:
 
     @property
     def of_router(self) -> Options:
-        """The options without the settings that the plugin itself carries out."""
-        names = ("store", "model", "model_route", "model_plan")
-        defaults = {name: getattr(Options(), name) for name in names}
-        return replace(self.options, **defaults)
+        """The options without the store, which the plugin itself gives to the Router."""
+        return replace(self.options, store="")
 
-    def require_effect(self, *, has_store: bool, embedder: bool, models: bool) -> None:
+    def require_effect(self, *, has_store: bool, embedder: bool) -> None:
         """Raise InvalidConfig for a given option that the plugin would not read."""
         if self._options is None:
             return
@@ -301,13 +297,10 @@ class _Settings:
             raise InvalidConfig(
                 f"Options(store=...) has no effect beside these arguments: {remedy}"
             )
-        replaced = {"models": ("model", "model_route", "model_plan"), "embedder": ("embedder",)}
-        for argument, is_given in (("models", models), ("embedder", embedder)):
-            for name in replaced[argument]:
-                if is_given and name in given:
-                    raise InvalidConfig(
-                        f"Options({name}=...) has no effect beside {argument}: leave one of them out"
-                    )
+        if embedder and "embedder" in given:
+            raise InvalidConfig(
+                "Options(embedder=...) has no effect beside embedder: leave one of them out"
+            )
 
     def models(self) -> "Models | None":
         """Return the models that the options name."""
