@@ -59,17 +59,21 @@ setup: .venv/installed .venv/typed/toolroute.pth
 pictures: setup node-servers
 	$(BIN)/python -m tests.pictures
 
-# All tables that a command writes; research.promises takes the maps of the development sets.
-bench: .venv-bench/installed
+# All tables that a command writes. The maps are fitted without the measured set, also to the servers in ../vendors.
+bench: .venv-bench/installed ../vendors
 	.venv-bench/bin/python -m benchmarks.routing --data ../shared --write docs/measured/speed.md
-	.venv-bench/bin/python -m benchmarks.quality --data ../shared --write docs/measured/quality.md --keep .venv-bench/peers.json
+	.venv-bench/bin/python -m benchmarks.quality --data ../shared --vendors ../vendors --write docs/measured/quality.md --keep .venv-bench/peers.json
 	.venv-bench/bin/python -m benchmarks.temporal --data ../shared --write docs/measured/temporal.md
 	.venv-bench/bin/python -m benchmarks.learning --data ../shared --write docs/measured/learning.md
-	.venv-bench/bin/python -m research.promises --data ../shared --write docs/measured
+	.venv-bench/bin/python -m research.promises --data ../shared --vendors ../vendors --write docs/measured
 	.venv-bench/bin/python -m benchmarks.appended --write docs/measured/prompt-cache.md
 	.venv-bench/bin/python -m benchmarks.searching --data ../shared
 	.venv-bench/bin/python -m benchmarks.calls
 	.venv-bench/bin/python -m benchmarks.connections
+
+# Starts ten servers of the npm and Python registries.
+../vendors: .venv-bench/installed
+	.venv-bench/bin/python -m research.vendors --out ../vendors
 
 .venv-bench/installed: requirements/dev.lock requirements/bench.lock
 	$(PYTHON) -m venv .venv-bench

@@ -4,7 +4,6 @@ Prints, and writes between the marks of docs/measured/quality.md: recall of each
 of the confidence, toolroute's own tasks, and how often a query that needs no tool ends in `none`.
 """
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -20,16 +19,21 @@ from benchmarks.page import write
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, read_set
-from orchestrator.index.calibration import Calibration, from_json
+from orchestrator.index.calibration import Calibration
 from orchestrator.index.embed import Embedder, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.records.tool import Stage, Tool
 from orchestrator.runtime.router import Router
-from research.confidence import fit_all, left_out_maps
-from research.examples import collect, collect_small
-from research.sources import SETS
+from research.confidence import (
+    Collection,
+    collect_all,
+    data_parser,
+    left_out_maps,
+    maps_without,
+)
+from research.sources import FURTHER, SETS
 from research.tasks import tasks
 
 MOST_QUERIES = 300
@@ -90,11 +94,11 @@ async def routed(
 
 def recalls(ranked: Sequence[Sequence[str]], queries: Sequence[Query]) -> Recalls:
     """Return the recall at 5 and at 10 of each order of keys."""
-    pairs = zip(ranked, queries, strict=True)
-    return [
-        (metrics.recall(order, q.relevant, 5), metrics.recall(order, q.relevant, 10))
-        for order, q in pairs
-    ]
+    found = []
+    for order, query in zip(ranked, queries, strict=True):
+        needed = query.needed(order, query.relevant)
+        found.append((metrics.recall(order, needed, 5), metrics.recall(order, needed, 10)))
+    return found
 
 
 def peer_recalls(
@@ -203,12 +207,9 @@ def of_sets(
     ]
 
 
-def of_tasks(data: Path, embedder: Embedder) -> list[str]:
-    """Return the table of the tasks of our own, with maps that were fitted to the sets alone."""
-    folders = [data / "bench" / name for name in SETS]
-    maps = from_json(
-        fit_all([way(folder, embedder) for way in (collect, collect_small) for folder in folders])
-    )
+def of_tasks(data: Path, collection: Collection, embedder: Embedder) -> list[str]:
+    """Return the table of the tasks of our own, with maps that were not fitted to tasks of our own."""
+    maps = maps_without(collection, "tasks", "abroad")
     rows = {}
     for one in tasks(data):
         queries = [
@@ -255,18 +256,22 @@ def of_no_tool(data: Path, maps: Calibration, embedder: Embedder) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
+    parser = data_parser(__doc__)
     parser.add_argument("--write", type=Path, help="rewrite the tables of this Markdown file")
     parser.add_argument(
         "--keep", type=Path, help="where the peers' figures are kept for the next time"
     )
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS, help="only these sets")
+    parser.add_argument(
+        "--sets", nargs="+", choices=(*SETS, *FURTHER), default=SETS, help="only these sets"
+    )
     given = parser.parse_args()
     embedder = embedder_for(Options())
-    maps = left_out_maps(given.data, embedder)
+    collection = collect_all(given.data, given.vendors, embedder)
+    maps = left_out_maps(collection)
     parts = of_sets(given.data, given.sets, maps, embedder, given.keep)
-    parts += of_tasks(given.data, embedder) + of_no_tool(given.data, maps["metatool"], embedder)
+    parts += of_tasks(given.data, collection, embedder) + of_no_tool(
+        given.data, maps["metatool"], embedder
+    )
     text = "\n\n".join(parts)
     print(text)
     if given.write:

@@ -6,7 +6,6 @@ is off; `research.multilingual` measures it. `--folder` measures your labelled q
 subfolder for each language, in the form of `toolroute eval`. `research.promises` writes the table.
 """
 
-import argparse
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,15 +17,21 @@ import numpy as np
 from benchmarks.quality import table
 from orchestrator.evaluate import metrics
 from orchestrator.evaluate.runner import Query, QuerySet, answer_all, read_set
-from orchestrator.index.calibration import Calibration, from_json, shipped
+from orchestrator.index.calibration import Calibration, shipped
 from orchestrator.index.embed import embedder_for
 from orchestrator.options import Options
 from orchestrator.pipeline.explain import FOREIGN
 from orchestrator.records.decision import Decision
 from orchestrator.runtime.router import Router
-from research.confidence import confidence_of, confidence_tops, fit_all
-from research.examples import collect, collect_abroad, collect_small, collect_tasks
-from research.sources import SETS
+from research.confidence import (
+    Collection,
+    collect_all,
+    confidence_of,
+    confidence_tops,
+    data_parser,
+    maps_without,
+    sets_of,
+)
 from research.tasks import Tasks, abroad, tasks
 
 MOST_QUERIES, SMALL = 1_500, 40
@@ -88,16 +93,12 @@ def _warns(decision: Decision) -> bool:
     return any(warning.startswith(FOREIGN) for warning in decision.warnings)
 
 
-def by_language(data: Path) -> dict[str, Answered]:
+def by_language(data: Path, collection: Collection) -> dict[str, Answered]:
     """Return the answers language by language."""
-    embedder, files = embedder_for(Options()), tasks(data)
-    folders = [data / "bench" / name for name in SETS]
-    sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
-    sets += collect_tasks(data, embedder)
-    languages, found = collect_abroad(data, embedder), dict[str, Answered]()
-    maps = from_json(fit_all([*sets, *languages]))
-    read = {own.name: confidence_tops(maps, own) for own in [*sets, *languages]}
-    for own in languages:
+    files, found = tasks(data), dict[str, Answered]()
+    maps = maps_without(collection)
+    read = {own.name: confidence_tops(maps, own) for own in sets_of(collection)}
+    for own in collection["abroad"]:
         others = [top for name, top in read.items() if name != own.name]
         maps = replace(maps, confidence=confidence_of(others))
         name = own.name.removeprefix("tasks in ")
@@ -125,14 +126,14 @@ def languages(found: Mapping[str, Answered]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
+    parser = data_parser(__doc__)
     parser.add_argument(
         "--folder", type=Path, help="labelled queries in place of our own, a subfolder a language"
     )
     given = parser.parse_args()
     if given.folder is None:
-        print(languages(by_language(given.data)))
+        collection = collect_all(given.data, given.vendors, embedder_for(Options()))
+        print(languages(by_language(given.data, collection)))
     else:
         print(
             languages(

@@ -1,8 +1,10 @@
-"""Fits the maps of `data/calibration.json`: `python -m research.confidence --data ../shared`.
+"""Fits the maps of `data/calibration.json`.
+
+    python -m research.confidence --data ../shared --vendors ../vendors
 
 Each map is a logistic regression, fitted by Newton's method with a small ridge. Every set of queries has the same
 weight, so that the largest does not dominate. Small catalogues and toolroute's own tasks have a lower weight.
-`--leave-out SET` fits on the other sets, for `benchmarks/quality.py`.
+`--leave-out SET` fits on the other sets.
 """
 
 import argparse
@@ -229,13 +231,13 @@ Collection = Mapping[str, Sequence[Collected]]
 """The collected sets by the name of their source, which is left out as a whole."""
 
 
-def collect_all(data: Path, embedder: Embedder, vendors: Path | None = None) -> Collection:
+def collect_all(data: Path, vendors: Path, embedder: Embedder) -> Collection:
     """Return everything to which the maps are fitted.
 
     Args:
         data: The folder that holds bench/.
-        embedder: The embedder.
         vendors: The folder that `research.vendors` made.
+        embedder: The embedder.
     """
     bench = data / "bench"
     collection: dict[str, list[Collected]] = {}
@@ -248,37 +250,49 @@ def collect_all(data: Path, embedder: Embedder, vendors: Path | None = None) -> 
         collect_korean(bench / KOREAN, embedder),
         collect_nothing(bench / KOREAN, embedder),
     ]
-    if vendors is not None:
-        collection["vendors"] = [collect_further(vendors / "fitted", embedder, vendors=True)]
-    collection["own"] = [*collect_tasks(data, embedder), *collect_abroad(data, embedder)]
+    collection["vendors"] = [collect_further(vendors / "fitted", embedder, vendors=True)]
+    collection["tasks"] = collect_tasks(data, embedder)
+    collection["abroad"] = collect_abroad(data, embedder)
     return collection
 
 
-def sets_of(collection: Collection, left_out: str | None = None) -> list[Collected]:
-    """Return the sets of all sources but one."""
-    kept = [several for name, several in collection.items() if name != left_out]
+def sets_of(collection: Collection, *left_out: str) -> list[Collected]:
+    """Return the sets of all sources but these."""
+    kept = [several for name, several in collection.items() if name not in left_out]
     return list(chain.from_iterable(kept))
 
 
-def left_out_maps(
-    data: Path, embedder: Embedder, vendors: Path | None = None
-) -> dict[str, Calibration]:
-    """For each set the maps that the others give, with the tasks of our own."""
-    collection = collect_all(data, embedder, vendors)
-    return {name: from_json(fit_all(sets_of(collection, name))) for name in (*SETS, *FURTHER)}
+def maps_without(collection: Collection, *left_out: str) -> Calibration:
+    """Return the maps that the other sources give."""
+    return from_json(fit_all(sets_of(collection, *left_out)))
+
+
+def left_out_maps(collection: Collection) -> dict[str, Calibration]:
+    """Return for each set the maps that the other sources give."""
+    return {name: maps_without(collection, name) for name in (*SETS, *FURTHER)}
+
+
+def data_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options of every command that fits the maps."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
+    parser.add_argument(
+        "--vendors",
+        type=Path,
+        required=True,
+        help="the folder that `python -m research.vendors` made",
+    )
+    return parser
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
-    parser.add_argument(
-        "--vendors", type=Path, help="the folder that `python -m research.vendors` made"
-    )
+    parser = data_parser(__doc__)
     parser.add_argument("--out", type=Path, default=Path("orchestrator/data/calibration.json"))
     parser.add_argument("--leave-out", choices=(*SETS, *FURTHER))
     arguments = parser.parse_args()
     embedder = embedder_for(Options())
-    sets = sets_of(collect_all(arguments.data, embedder, arguments.vendors), arguments.leave_out)
+    collection = collect_all(arguments.data, arguments.vendors, embedder)
+    sets = sets_of(collection, arguments.leave_out)
     maps = {
         **fit_all(sets),
         "about": {"embedder": embedder.id, "sets": [collected.name for collected in sets]},

@@ -1,11 +1,12 @@
-"""Measures plain tasks over a few real servers, as a newcomer has: `python -m research.newcomers --data ../shared`.
+"""Measures plain tasks over a few real servers, as a newcomer has.
+
+    python -m research.newcomers --data ../shared --vendors ../vendors
 
 The tasks are toolroute's own that need one tool (written/tasks). Each is routed over its server with five other servers
 of the same file, and over six servers of the file without its own. The maps are fitted without any task over the same
 public catalogue. A foreign server may still do a part of the task, so the share of `none` is a lower bound.
 """
 
-import argparse
 import asyncio
 import random
 from pathlib import Path
@@ -22,9 +23,7 @@ from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Stage
 from orchestrator.runtime.router import Router
-from research.confidence import fit_all
-from research.examples import collect, collect_small, collect_tasks
-from research.sources import SETS
+from research.confidence import Collection, collect_all, data_parser, fit_all, sets_of
 from research.tasks import Tasks, tasks
 
 SERVERS = 6
@@ -79,21 +78,22 @@ def figures(found: Routed) -> list[object]:
     ]
 
 
-def measured(data: Path, embedder: Embedder) -> dict[str, Routed]:
+def measured(data: Path, collection: Collection, embedder: Embedder) -> dict[str, Routed]:
     """Return the Decisions file by file, with maps fitted without the file's catalogue."""
-    folders, own = [data / "bench" / name for name in SETS], collect_tasks(data, embedder)
-    sets = [way(folder, embedder) for way in (collect, collect_small) for folder in folders]
+    sets = sets_of(collection, "tasks", "abroad")
     asked, found = tasks(data), dict[str, Routed]()
     for source in {one.source for one in asked if any(is_plain(record) for record in one.records)}:
         held_out = {one.name: one for one in asked if one.source == source}
-        maps = from_json(fit_all([*sets, *(one for one in own if one.name not in held_out)]))
+        others = [one for one in collection["tasks"] if one.name not in held_out]
+        maps = from_json(fit_all([*sets, *others]))
         found |= {name: asyncio.run(routed(one, maps, embedder)) for name, one in held_out.items()}
     return {name: answers for name, answers in sorted(found.items()) if answers}
 
 
-def newcomers(data: Path, embedder: Embedder) -> str:
+def newcomers(data: Path, vendors: Path) -> str:
     """Return the table of the files and of all together."""
-    found = measured(data, embedder)
+    embedder = embedder_for(Options())
+    found = measured(data, collect_all(data, vendors, embedder), embedder)
     pooled = [pair for own in found.values() for pair in own]
     return table(
         COLUMNS,
@@ -102,9 +102,8 @@ def newcomers(data: Path, embedder: Embedder) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
-    print(newcomers(parser.parse_args().data, embedder_for(Options())))
+    arguments = data_parser(__doc__).parse_args()
+    print(newcomers(arguments.data, arguments.vendors))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """Measures the gain of a fit to one's own queries on sets that the maps have not seen.
 
-    python -m research.promises --data ../shared [--write docs/measured]
+    python -m research.promises --data ../shared --vendors ../vendors [--write docs/measured]
 
 Each development set is one's own catalogue in turn, with maps fitted on the others. `--write` rewrites the tables of
 docs/measured/calibration.md.
 """
 
-import argparse
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ from orchestrator.index.embed import embedder_for
 from orchestrator.index.guarantee import LEVELS, guarantees
 from orchestrator.options import Options
 from research.abroad import by_language, languages
-from research.confidence import left_out_maps
+from research.confidence import collect_all, data_parser, left_out_maps
 from research.sources import SETS
 
 MOST_QUERIES = 300
@@ -76,8 +75,7 @@ def means(rows: Mapping[str, Sequence[Any]]) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that holds bench/")
+    parser = data_parser(__doc__)
     parser.add_argument(
         "--sets", nargs="+", choices=SETS, default=SETS, help="only these sets: at least two"
     )
@@ -85,11 +83,9 @@ def main() -> None:
         "--write", type=Path, metavar="DOCS", help="rewrite the tables of the pages in this folder"
     )
     given = parser.parse_args()
-    embedder = embedder_for(OPTIONS)
-    maps, folders = (
-        left_out_maps(given.data, embedder),
-        {name: given.data / "bench" / name for name in given.sets},
-    )
+    collection = collect_all(given.data, given.vendors, embedder_for(OPTIONS))
+    maps = left_out_maps(collection)
+    folders = {name: given.data / "bench" / name for name in given.sets}
     trials = {name: asyncio.run(trials_of(folder, maps[name])) for name, folder in folders.items()}
     rows = {name: fits_of(own) for name, own in trials.items()}
     columns = [f"{way}{name}" for name in FIGURES for way in ("", "fitted: ")]
@@ -107,7 +103,7 @@ def main() -> None:
             f"Thresholds from {OWN} queries, measured on the other queries ({DRAWS} draws for each set):",
             table(figures, {**promised, "**mean**": means(promised)}),
             "Tasks in other languages, with English tools. The confidence was fitted without the language of the row:",
-            languages(by_language(given.data)),
+            languages(by_language(given.data, collection)),
         ]
     )
     print(text)
