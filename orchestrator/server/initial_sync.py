@@ -105,8 +105,6 @@ class InitialSync:
             if self._missing:
                 missing = list(self._missing)
                 await sync(self._pool, self._store, self._tenant, self._on_report, missing)
-                # From here on a server is connected when one of its tools is called.
-                self._pool.release(missing)
             self._complete = not self._missing
         except ToolrouteError as error:
             self._note(f"listing the servers failed: {error}")
@@ -134,6 +132,8 @@ class InitialSync:
 
     def _on_report(self, report: ServerReport) -> None:
         server = report.server
+        # From here on it is connected when one of its tools is called.
+        self._pool.release([server])
         if not report.error:
             self._missing.discard(server)
             self.unlisted.pop(server, None)
