@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 NODE := tests/node/node_modules/.package-lock.json
 
-.PHONY: demo test test-slow lint types docs reference pictures bench lock setup node-servers temporal-server clean
+.PHONY: demo test test-slow test-all lint types docs reference pictures bench lock setup node-servers temporal-server clean
 
 demo: setup temporal-server
 	$(BIN)/python -m examples.demo
@@ -17,6 +17,10 @@ test: setup node-servers temporal-server
 # What kills processes, or takes seconds by nature.
 test-slow: setup node-servers temporal-server .venv-docs/installed
 	$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist worksteal
+
+# Both in one run, because starting the workers and reading the tests takes as long as 100 tests.
+test-all: setup node-servers temporal-server .venv-docs/installed
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .

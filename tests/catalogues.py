@@ -1,5 +1,6 @@
 """Small catalogues for tests of routing, and the sample catalogue of `examples/`."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.common.keys import split_key
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
@@ -36,3 +38,8 @@ async def router() -> AsyncIterator[Router]:
     """A router over the sample catalogue."""
     async with Router(sample()) as router:
         yield router
+
+
+def tokens_of(text: object) -> int:
+    """The size of a text, or of a value's JSON, as a model pays for it."""
+    return count_tokens(text if isinstance(text, str) else json.dumps(text))

@@ -1,10 +1,10 @@
-"""`make types`: builds the wheel and type-checks what is in it, as a user's own checkers would see it.
+"""`make types`: type-checks the package, and programs that use it as users do.
 
-The programs of the pages about models are checked against it, too, by mypy (strict) and by pyright.
+mypy (strict) reads the package that `make setup` installed. Pyright reads that and the wheel. Both check a user's
+module and the programs of the pages about models.
 """
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -77,29 +77,36 @@ def main() -> int:
         folder = Path(name)
         with zipfile.ZipFile(build_wheel(folder / "dist")) as wheel:
             wheel.extractall(folder / "site")
-        pages = list[str]()
-        for number, code in enumerate(code for page in PAGES for code in python_of(page)):
-            pages.append(f"page_{number}")
-            (folder / "site" / f"{pages[-1]}.py").write_text(code)
-        (folder / "site" / "user.py").write_text(USER)
-        options = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
-        modules = [word for module in ("user", *pages) for word in ("-m", module)]
-        command = [sys.executable, "-m", "mypy", *options, "-p", "orchestrator", *modules]
-        environment = {**os.environ, "MYPYPATH": str(folder / "site")}
-        failed = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
-        return failed or _pyright(folder / "site", pages) or _installed(folder / "outside")
+        (folder / "outside").mkdir()
+        pages = write_programs(folder / "outside")
+        write_programs(folder / "site")
+        return _mypy(folder / "outside", pages) or _pyright(folder / "site", pages) or _pyright(folder / "outside", [])
 
 
-def _installed(folder: Path) -> int:
-    """Have mypy and pyright check the user's module outside the clone, with what `make setup` installed."""
-    folder.mkdir()
+def write_programs(folder: Path) -> list[str]:
+    """Write a user's module and the programs of the pages. Return the names of these programs."""
     (folder / "user.py").write_text(USER)
-    failed = subprocess.run([sys.executable, "-m", "mypy", "--strict", "user.py"], cwd=folder, check=False).returncode
-    return failed or _pyright(folder, [])
+    names = list[str]()
+    for page in PAGES:
+        for code in python_of(page):
+            names.append(f"page_{len(names)}")
+            (folder / f"{names[-1]}.py").write_text(code)
+    return names
+
+
+def _mypy(folder: Path, pages: Sequence[str]) -> int:
+    """Have mypy check the package that `make setup` installed, and the programs that import it from outside the clone.
+
+    This is the one run of mypy, because each new place of the package costs a minute. Pyright reads both places.
+    """
+    options = ["--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(ROOT / ".mypy_cache")]
+    modules = [word for module in ("user", *pages) for word in ("-m", module)]
+    command = [sys.executable, "-m", "mypy", *options, "-p", "orchestrator", *modules]
+    return subprocess.run(command, cwd=folder, check=False).returncode
 
 
 def _pyright(site: Path, pages: Sequence[str]) -> int:
-    """Have pyright check the pages, and a user's module of which it must refuse every marked line."""
+    """Have pyright check the programs of the pages, and a user's module of which it must refuse every marked line."""
     if not PYRIGHT.exists():
         raise SystemExit("pyright is not installed: run `make node-servers`")
     (site / "user.py").write_text(re.sub(r"  # type: ignore\[.*", "  # pyright: ignore", USER))

@@ -159,7 +159,7 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
 ) -> None:
     monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / "settings" / name)
     answers: Any = [("decline", {}), ("accept", {"allow": "this tool"})]
-    async with asking(tmp_path, "auto", *answers, audit=log) as (client, _, _):
+    async with asking(tmp_path, "auto", *answers, audit=log.folder) as (client, _, _):
         await client.call_tool("search", {"query": "add 471104711 and two numbers"})
         call = {"tool": "quick:add", "arguments": {"a": 471104711, "b": 471104722}}
         for _ in range(3):
@@ -188,7 +188,7 @@ async def test_serve_writes_searches_calls_and_approvals_without_values(
 
 
 async def test_serve_writes_what_was_read_without_values(log: Audit, tmp_path: Path) -> None:
-    async with served(tmp_path, audit=log) as client:
+    async with served(tmp_path, audit=log.folder) as client:
         await client.call_tool("search", {"query": "", "describe": ["talking:rows"]})
         await client.read_resource(FIRST)
         await client.get_prompt("talking:write", {"topic": "471104711"})

@@ -15,27 +15,31 @@ from tests.runner import Serve
 from tests.running import plugin_over
 
 SLOTS = 8
-NAP_S = 2.0
 READ = ("org:1", "files:read_file", {"path": "a.txt"})
 NOTE = ("org:2", "notes:add_note", {"title": "x"})
 
 
 class Nap:
-    """A slow function, and the most calls of it at the same time."""
+    """A slow function, and the most calls of it at the same time. Each call ends when a test wakes it."""
 
     def __init__(self) -> None:
         self.running = self.most_running = self.done = 0
         self.is_full = asyncio.Event()
+        self._woken = asyncio.Semaphore(0)
 
     async def __call__(self, path: str) -> str:
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         if self.running >= SLOTS - 1:
             self.is_full.set()
-        await asyncio.sleep(NAP_S)
+        await self._woken.acquire()
         self.running -= 1
         self.done += 1
         return path
+
+    def wake(self, calls: int) -> None:
+        for _ in range(calls):
+            self._woken.release()
 
 
 def note(title: str) -> str:
@@ -55,19 +59,22 @@ async def test_a_burst_loses_no_call_and_logs_nothing(serve: Serve, nap: Nap, ca
     caplog.set_level(logging.INFO, "temporalio")
     runner = await serve(plugin_with(nap), Burst, max_concurrent_activities=SLOTS)
     burst = await runner.begin(Burst, *READ, 40)
+    await asyncio.wait_for(nap.is_full.wait(), 120)
+    await asyncio.sleep(2)  # So long further calls wait for their turn.
+    nap.wake(40)
     await asyncio.wait_for(burst.result(), 120)
     assert nap.done == 40
     assert nap.most_running == SLOTS - 1
     assert not [record for record in caplog.records if record.levelno >= logging.INFO]
 
 
-async def test_a_second_tenant_waits_a_few_turns(serve: Serve, nap: Nap) -> None:
+async def test_a_second_tenant_does_not_wait_for_the_firsts_calls(serve: Serve, nap: Nap) -> None:
     runner = await serve(plugin_with(nap), Burst, max_concurrent_activities=SLOTS)
     burst = await runner.begin(Burst, *READ, 40)
-    await asyncio.wait_for(nap.is_full.wait(), 60)
-    seconds = await asyncio.wait_for((await runner.begin(Burst, *NOTE, 5)).result(), 60)
-    assert nap.done < 40
-    assert seconds < 3 * NAP_S
+    await asyncio.wait_for(nap.is_full.wait(), 120)
+    await asyncio.wait_for((await runner.begin(Burst, *NOTE, 5)).result(), 120)
+    assert nap.done == 0
+    nap.wake(40)
     await asyncio.wait_for(burst.result(), 120)
 
 
@@ -88,11 +95,15 @@ async def test_a_server_with_fairness_serves_the_tenants_in_turns(
     client = await Client.connect(temporal_with_fairness, plugins=[plugin_with(nap, free_slots=0)])
     async with working(client, task_queue, workflows=[Burst], max_concurrent_activities=SLOTS):
         burst = await client.start_workflow(Burst.run, args=[*READ, 40], id="first", task_queue=task_queue)
-        await asyncio.wait_for(nap.is_full.wait(), 60)
+        await asyncio.wait_for(nap.is_full.wait(), 120)
         second = await client.start_workflow(Burst.run, args=[*NOTE, 5], id="second", task_queue=task_queue)
-        seconds = await asyncio.wait_for(second.result(), 60)
-        assert nap.done < 40
-        assert seconds < 3 * NAP_S
+        ended = asyncio.create_task(second.result())
+        while not ended.done():  # The first tenant's calls end one after the other.
+            if nap.running == SLOTS:
+                nap.wake(1)
+            await asyncio.wait({ended}, timeout=0.05)
+        assert nap.done < 3 * SLOTS
+        nap.wake(40)
         await asyncio.wait_for(burst.result(), 120)
     assert nap.most_running == SLOTS
 

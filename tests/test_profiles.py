@@ -18,15 +18,12 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidConfig
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.config.watch import WatchedConfig
+from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteRequest, within
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
-from orchestrator.server import initial_sync
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.http import make_app
-from orchestrator.server.protocol import make_server
-from orchestrator.server.tokens import BearerTokens
 from tests.catalogues import sample
+from tests.gateway import call_over_http, serving
 from tests.servers.start import HERE, text_of
 
 SENDER = "support-desk@example.com"
@@ -56,15 +53,17 @@ PROFILES: dict[str, Any] = {
 }
 
 
+def two_servers(**more: Any) -> dict[str, Any]:
+    return {"mcpServers": {"desk": DESK, "quick": QUICK}, "profiles": {**PROFILES, **more}}
+
+
 def configured(**more: Any) -> McpConfig:
-    return McpConfig.parse({"mcpServers": {"desk": DESK, "quick": QUICK}, "profiles": {**PROFILES, **more}})
+    return McpConfig.parse(two_servers(**more))
 
 
 @pytest.fixture(autouse=True)
 def _settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platformdirs.user_config_path", lambda name: tmp_path / "settings" / name)
-    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
-    monkeypatch.setattr(initial_sync, "_GRACE_S", 150.0)
     monkeypatch.setenv("SENDER_ADDRESS", SENDER)
 
 
@@ -80,10 +79,12 @@ async def connected(folder: Path, profile: str, mode: str = "auto") -> AsyncIter
     async def log(params: LoggingMessageNotificationParams) -> None:
         shown.append(str(params))
 
-    async with Gateway(configured(), Router(store=str(folder / "store"))) as served:
-        server: Any = make_server(served, "org:1", profile=profile)
-        async with Client(server, mode=mode, elicitation_callback=ask, logging_callback=log) as client:  # type: ignore[arg-type]
-            yield client, shown
+    answers: Any = {"elicitation_callback": ask, "logging_callback": log}
+    async with (
+        serving(folder, two_servers()) as served,
+        served.client("org:1", Approve.CHANGES, mode, {"profile": profile}, **answers) as client,
+    ):
+        yield client, shown
 
 
 async def found(client: Client, query: str) -> dict[str, Any]:
@@ -182,16 +183,15 @@ async def test_a_pinned_or_changed_tool_that_its_server_does_not_have_is_named_o
         "pinned": ["desk:list_mails", "desk:list_emails"],
         "overrides": {"desk:send_mail": {"parameters": {"sender": {"fixed": SENDER}}}},
     }
-    noted = list[str]()
-    router = Router(store=str(tmp_path / "store"))
-    async with Gateway(configured(misspelt=misspelt), router, note=noted.append) as served:
-        server: Any = make_server(served, "org:1", profile="misspelt")
-        async with Client(server) as client:
-            await found(client, "list the mails")
-            for _ in range(2):
-                tools = {tool.name for tool in (await client.list_tools()).tools}
+    async with (
+        serving(tmp_path, two_servers(misspelt=misspelt)) as served,
+        served.client(server={"profile": "misspelt"}) as client,
+    ):
+        await found(client, "list the mails")
+        for _ in range(2):
+            tools = {tool.name for tool in (await client.list_tools()).tools}
     assert "desk__list_emails" in tools
-    lines = [line for line in noted if "its server has no tool" in line]
+    lines = [line for line in served.notes if "its server has no tool" in line]
     assert [line.rpartition("no tool ")[2] for line in lines] == [
         "'desk:list_mails': correct the name",
         "'desk:send_mail': correct the name",
@@ -352,36 +352,12 @@ async def over_http(folder: Path, only: str = "", **more: Any) -> AsyncIterator[
     support = {"token": TOKENS["support"], "profile": "support"}
     slow = {"token": TOKENS["slow"], "calls_per_minute": 2}
     path.write_text(json.dumps({"org:1": [TOKENS["whole"], support, slow]}))
-    async with Gateway(configured(), Router(store=str(folder / "store"))) as served:
-        profiles: Any = lambda: served.config.profiles  # noqa: E731
-        known = BearerTokens.read(path)
-        app = make_app(
-            make_server(served, profile=only), known, profiles=profiles, only=only, ready=served.ready, **more
-        )
-        async with (
-            app.router.lifespan_context(app),
-            httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1", timeout=150) as web,
-        ):
-            yield web
+    async with serving(folder, two_servers()) as served, served.over_http(path, only, **more) as web:
+        yield web
 
 
 async def post(web: httpx2.AsyncClient, token: str, path: str, name: str, **arguments: Any) -> tuple[int, str]:
-    headers = {
-        "authorization": f"Bearer {TOKENS[token]}",
-        "accept": "application/json, text/event-stream",
-        "mcp-protocol-version": "2025-11-25",
-    }
-    about = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "raw", "version": "1"}, "capabilities": {}}
-    first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
-    opened = await web.post(path, json=first, headers=headers)
-    if opened.status_code != 200:
-        return opened.status_code, opened.text
-    headers["mcp-session-id"] = opened.headers["mcp-session-id"]
-    params = {"name": name, "arguments": arguments}
-    answer = await web.post(
-        path, json={"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}, headers=headers
-    )
-    return answer.status_code, answer.text
+    return await call_over_http(web, TOKENS[token], name, arguments, path)
 
 
 async def test_a_profile_is_chosen_by_path_or_token_and_no_token_leaves_its_own(tmp_path: Path) -> None:
@@ -414,9 +390,7 @@ async def test_a_token_calls_no_more_often_than_it_may(tmp_path: Path) -> None:
         assert "Busy" not in (await post(web, "whole", "/mcp", "search", query="add"))[1], "another token is free"
 
 
-async def test_health_needs_no_token_and_says_nothing_of_tenants(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_health_needs_no_token_and_says_nothing_of_tenants(tmp_path: Path) -> None:
     async with over_http(tmp_path) as web:
         healthy = [await web.get(path) for path in ("/healthz", "/readyz")]
         assert [(one.status_code, one.text) for one in healthy] == [(200, "ok\n"), (200, "ready\n")]
@@ -424,8 +398,7 @@ async def test_health_needs_no_token_and_says_nothing_of_tenants(
     async def away() -> bool:
         return False
 
-    monkeypatch.setattr(Gateway, "ready", lambda _: away())
-    async with over_http(tmp_path) as web:
+    async with over_http(tmp_path, ready=away) as web:
         assert (await web.get("/readyz")).status_code == 503
         assert (await web.get("/healthz")).status_code == 200
 

@@ -12,10 +12,9 @@ from orchestrator import Catalogue, Connections, Router, RouteRequest
 from orchestrator.cli import cli
 from orchestrator.errors import InvalidCatalogue, UnknownTool
 from orchestrator.index.index import Index
-from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Tool
-from orchestrator.server.gateway import Gateway
+from tests.gateway import serving
 from tests.servers.start import config, entry, text_of
 
 RECORDS: list[dict[str, Any]] = [
@@ -126,12 +125,10 @@ async def test_a_server_speaks_for_its_own_tools_and_a_call_of_a_former_name_war
 
 
 async def test_serve_calls_a_tool_by_its_former_name_and_says_so(tmp_path: Path) -> None:
-    notes = list[str]()
-    router = Router(store=str(tmp_path / "store"))
-    async with Gateway(McpConfig.parse(config(web=entry("related.py"))), router, note=notes.append) as served:
-        result = await served.call("org:1", "web:sign_in", {})
+    async with serving(tmp_path, config(web=entry("related.py"))) as served:
+        result = await served.call("web:sign_in")
     assert text_of(result) == "did log_in"
-    assert notes[-1].startswith("the tool web:sign_in was renamed to web:log_in")
+    assert served.notes[-1].startswith("the tool web:sign_in was renamed to web:log_in")
 
 
 def test_the_graph_is_shown_of_a_tool_a_server_and_all(tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import os
+import re
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,24 +14,12 @@ import pytest
 from mcp import Client
 from mcp.types import ElicitRequestFormParams, ElicitResult, Implementation
 
-from orchestrator import Router
-from orchestrator.catalogue.tokens import count_tokens
+from orchestrator import Approve, Router, Tool
 from orchestrator.common.os_user import os_user
-from orchestrator.errors import InvalidArguments, ServerUnavailable, UnknownTool
-from orchestrator.index.embed import embedder_for
-from orchestrator.mcp.config.parse import McpConfig, ServerSpec
-from orchestrator.mcp.config.watch import WatchedConfig
-from orchestrator.options import Options
-from orchestrator.records.call import Approve
-from orchestrator.records.request import RouteHint
-from orchestrator.records.tool import Kind, Tool
-from orchestrator.server import initial_sync
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
-from orchestrator.store.store import Store
+from orchestrator.records.tool import Kind
 from orchestrator.trust.approvals import Approvals, mark
-from orchestrator.trust.audit import Audit
-from tests.catalogues import taking, tool
+from tests.catalogues import taking, tokens_of, tool
+from tests.gateway import Served, call_over_http, keys, serving
 from tests.servers.real import python_entry
 from tests.servers.start import alive, config, entry, free_port, owners, running, text_of, until
 
@@ -42,96 +29,57 @@ STILL_LISTED = ["the tools of server 'silent' were not searched: it is still bei
 SUM = {"a": 1, "b": 2}
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a server may take long to be listed."""
-    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
-    monkeypatch.setattr(initial_sync, "_GRACE_S", 150.0)
+TIME = python_entry("mcp_server_time")
 
 
-@asynccontextmanager
-async def gateway(folder: Path, servers: dict[str, Any] | None = None, **limits: Any) -> AsyncIterator[Gateway]:
-    parsed = McpConfig.parse(servers or config(quick=QUICK, time=python_entry("mcp_server_time")))
-    async with Gateway(parsed, Router(store=str(folder / "store")), **limits) as made:
-        yield made
-
-
-async def search(
-    served: Gateway, query: str = "add two numbers", limit: int = 20, tenant: str = "org:1", actor: str = ""
-) -> Any:
-    return await served.search(tenant, query, limit, RouteHint.SEMANTIC, actor)
-
-
-def keys(found: dict[str, Any]) -> set[str]:
-    return {match["tool"] for match in found["matches"]}
-
-
-async def stored(served: Gateway, tenant: str, **servers: list[Tool]) -> None:
-    await asyncio.to_thread(served.store.replace_servers, tenant, servers)
+def gateway(folder: Path, servers: dict[str, Any] | None = None, **settings: Any) -> Any:
+    return serving(folder, servers or config(quick=QUICK), **settings)
 
 
 async def test_a_tenant_calls_only_what_it_has_now(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
-        await search(served)
-        await stored(served, "org:1", quick=[])
-        with pytest.raises(UnknownTool, match="unknown tool 'quick:add'"):
-            await served.call("org:1", "quick:add", SUM)
-        assert text_of(await served.call("org:2", "quick:add", SUM)) == "3"
+        await served.search()
+        await served.replace("org:1", quick=[])
+        assert "unknown tool 'quick:add'" in await served.refusal("quick:add", SUM)
+        assert text_of(await served.call("quick:add", SUM, tenant="org:2")) == "3"
     assert owners() == []
 
 
 async def test_a_tool_that_a_call_has_just_added_is_callable_at_once(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(library=PLAIN)) as served:
-        await search(served)
-        with pytest.raises(UnknownTool, match="unknown tool 'library:extended'"):
-            await served.call("org:1", "library:extended", {"text": "a"})
-        await served.call("org:1", "library:extend", {})
-        assert text_of(await served.call("org:1", "library:extended", {"text": "a"})) == "a"
-        assert "library:extended" in keys(await search(served, "a tool that was not there before"))
+        await served.search()
+        assert "unknown tool 'library:extended'" in await served.refusal("library:extended", {"text": "a"})
+        await served.call("library:extend")
+        assert text_of(await served.call("library:extended", {"text": "a"})) == "a"
+        assert "library:extended" in keys(await served.search("a tool that was not there before"))
 
 
 async def test_one_tenants_tool_is_unknown_to_another(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served:
+    async with gateway(tmp_path, config(quick=QUICK, time=TIME)) as served:
         for tenant in ("org:1", "user:1"):
-            await search(served, tenant=tenant)
-        await stored(served, "org:1", time=[tool("time:payroll", "Show the payroll of the company")])
-        assert (await search(served, "show the payroll"))["matches"][0]["tool"] == "time:payroll"
-        assert "time:payroll" not in keys(await search(served, "show the payroll", 50, "user:1"))
-        with pytest.raises(UnknownTool, match="unknown tool 'time:payroll'") as error:
-            await served.call("user:1", "time:payroll", {})
-        assert "did you mean" not in str(error.value)
+            await served.search(tenant=tenant)
+        await served.replace("org:1", time=[tool("time:payroll", "Show the payroll of the company")])
+        assert (await served.search("show the payroll"))["matches"][0]["tool"] == "time:payroll"
+        assert "time:payroll" not in keys(await served.search("show the payroll", 50, tenant="user:1"))
+        refused = await served.refusal("time:payroll", tenant="user:1")
+        assert "unknown tool 'time:payroll'" in refused
+        assert "did you mean" not in refused
 
 
 async def test_tools_that_cannot_be_called_here_are_not_offered_and_crowd_out_none_that_can(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
         agents = [tool(f"agent{n}:add_{n}", "add two numbers", kind=Kind.AGENT) for n in range(5)]
         foreign = tool("elsewhere:add", "add two numbers")
-        await stored(served, "org:1", **{one.server: [one] for one in (*agents, foreign)})
-        assert "quick:add" in keys(await search(served, limit=3))
-        assert {key.partition(":")[0] for key in keys(await search(served, limit=50))} <= {"quick", "time"}
-        with pytest.raises(UnknownTool, match="cannot be called through the gateway"):
-            await served.call("org:1", "agent1:add_1", {})
-
-
-async def test_a_search_looks_at_its_matches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked = Counter[str]()
-
-    def counting(where: Any, name: str) -> None:
-        real = getattr(where, name)
-        monkeypatch.setattr(where, name, lambda *given: (looked.update([name]), real(*given))[1])
-
-    async with gateway(tmp_path, config(quick=QUICK)) as served:
-        await search(served)
-        await stored(served, "org:1", quick=[tool(f"quick:add_{n}", f"Add {n} to a number") for n in range(500)])
-        counting(ServerSpec, "lists")
-        assert len((await search(served, "add 7 to a number", 5))["matches"]) == 5
-    assert looked["lists"] <= 10, "each tool of the catalogue is looked at"
+        await served.replace("org:1", **{one.server: [one] for one in (*agents, foreign)})
+        assert "quick:add" in keys(await served.search(limit=3))
+        assert {key.partition(":")[0] for key in keys(await served.search(limit=50))} <= {"quick", "time"}
+        assert "cannot be called through the gateway" in await served.refusal("agent1:add_1")
 
 
 async def test_the_gateways_own_prefix_is_no_word_of_a_task(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(quick=QUICK)) as served:
-        plain = await search(served, "add two numbers")
-        prefixed = await search(served, "mcp__toolroute__call_tool add two numbers")
+        plain = await served.search("add two numbers")
+        prefixed = await served.search("mcp__toolroute__call_tool add two numbers")
     assert prefixed["matches"] == plain["matches"]
 
 
@@ -140,34 +88,30 @@ async def test_a_search_shows_no_more_than_a_call_names_the_rest_and_calls_the_w
     form = tool("quick:add", "Fill in the form", input_schema=taking("a", **{f"p{n}": words for n in range(100)}))
     needed = {f"{'long_' * 10}{n}": "what stands in this field" for n in range(200)}
     long = tool("time:form", "Fill in the long form", input_schema=taking(*needed, **needed))
-    async with gateway(tmp_path) as served:
-        await search(served)
+    async with gateway(tmp_path, config(quick=QUICK, time=TIME)) as served:
+        await served.search()
         agent = tool("agent:clerk", "Files letters", kind=Kind.AGENT)
-        await stored(served, "org:1", quick=[], time=[long], agent=[agent])
-        found = await search(served, "fill in the form", 1)
-        assert (keys(found), "time:form: the definition has more than" in str(found["warnings"])) == (
-            {"time:form"},
-            True,
-        )
-        assert count_tokens(json.dumps(found)) <= 1_000
-        await stored(served, "org:1", quick=[form], time=[])
-        found = await search(served, "fill in the form", 3)
+        await served.replace("org:1", quick=[], time=[long], agent=[agent])
+        found = await served.search("fill in the form", 1)
+        assert keys(found) == {"time:form"}
+        assert "time:form: the definition has more than" in str(found["warnings"])
+        assert tokens_of(found) <= 1_000
+        await served.replace("org:1", quick=[form], time=[])
+        found = await served.search("fill in the form", 3)
         assert keys(found) == {"quick:add"}
-        assert count_tokens(json.dumps(found)) <= 8_500
-        with pytest.raises(InvalidArguments, match="p99: 5 is not of type 'string'"):
-            await served.call("org:1", "quick:add", {"a": "1", "p99": 5})
+        assert tokens_of(found) <= 8_500
+        assert "p99: 5 is not of type 'string'" in await served.refusal("quick:add", {"a": "1", "p99": 5})
 
 
 @pytest.mark.parametrize("called", ["add", "quik:add", "quick:ad"])
 async def test_an_unknown_tool_is_answered_with_the_one_that_may_be_meant(tmp_path: Path, called: str) -> None:
     async with gateway(tmp_path, config(quick=QUICK)) as served:
-        await search(served)
-        with pytest.raises(UnknownTool, match=r"did you mean (?:.* or )?quick:add\b"):
-            await served.call("org:1", called, {})
+        await served.search()
+        assert re.search(r"did you mean (?:.* or )?quick:add\b", await served.refusal(called))
 
 
 async def test_arguments_may_be_the_json_text_of_an_object_or_null(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served, Client(make_server(served, "org:1", Approve.NEVER)) as client:
+    async with gateway(tmp_path) as served, served.client() as client:
         for given, answer in (
             ('{"a": 1, "b": 2}', "3"),
             ("[1, 2]", "InvalidArguments: call_tool: arguments are list, not an object"),
@@ -192,9 +136,9 @@ async def asking(
     mode: str,
     *answers: Answer | Callable[[], Answer],
     policy: Approve = Approve.CHANGES,
-    audit: Audit | None = None,
+    audit: Path | None = None,
     **servers: Any,
-) -> AsyncIterator[tuple[Client, list[ElicitRequestFormParams], Gateway]]:
+) -> AsyncIterator[tuple[Client, list[ElicitRequestFormParams], Served]]:
     """Return a client whose user gives these answers one after the other, and the questions to its user."""
     asked, left = list[ElicitRequestFormParams](), [*answers]
 
@@ -205,9 +149,9 @@ async def asking(
         return ElicitResult(action=action, content=content)  # type: ignore[arg-type]
 
     async with gateway(folder, config(**servers) if servers else None, audit=audit) as served:
-        server = make_server(served, "org:1", policy, options=["--config", "mcp.json"])
-        callback: Any = ask if answers else None
-        async with Client(server, mode=mode, elicitation_callback=callback) as client:  # type: ignore[arg-type]
+        options = {"options": ["--config", "mcp.json"]}
+        callback = ask if answers else None
+        async with served.client("org:1", policy, mode, options, elicitation_callback=callback) as client:
             yield client, asked, served
 
 
@@ -222,7 +166,8 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_change_is_called_once_the_clients_user_says_yes(tmp_path: Path, mode: str) -> None:
-    async with asking(tmp_path, mode, ("decline", {}), ("accept", {})) as (client, asked, _):
+    servers = {"quick": QUICK, "time": TIME}
+    async with asking(tmp_path, mode, ("decline", {}), ("accept", {}), **servers) as (client, asked, _):
         refused = await client.call_tool(**add())
         assert (refused.is_error, text_of(refused)[:14]) == (True, "NeedsApproval:")
         assert text_of(await client.call_tool(**add())) == "3"
@@ -332,7 +277,7 @@ async def test_always_asks_about_each_call_whatever_was_allowed(tmp_path: Path) 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_tool_that_its_server_defines_otherwise_by_now_is_asked_about(tmp_path: Path, mode: str) -> None:
     async with gateway(tmp_path, config(library=PLAIN)) as served:
-        await search(served)
+        await served.search()
         known, store = served.store.of_server("org:1", "library"), served.store
         only_reads = [replace(own, annotations=replace(own.annotations, read_only=True), hash="") for own in known]
         await asyncio.to_thread(store.replace_servers, "org:1", {"library": only_reads}, listed=served.config.entries)
@@ -364,104 +309,92 @@ async def test_where_the_client_cannot_ask_the_user_is_told_how_to_allow_the_too
 
 async def test_a_tool_that_changed_after_the_search_says_so(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(library=PLAIN)) as served:
-        await search(served)
+        await served.search()
         for change in ("library:change", "library:grow"):
-            await served.call("org:1", change, {})
+            await served.call(change)
         await until(lambda: "library:grown" in {tool.key for tool in served.store.load("org:1").tools})
-        with pytest.raises(InvalidArguments, match="has changed since it was chosen"):
-            await served.call("org:1", "library:add", SUM)
-        result = await served.call("org:1", "library:add", {"first": 1, "second": 2})
+        assert "has changed since it was chosen" in await served.refusal("library:add", SUM)
+        result = await served.call("library:add", {"first": 1, "second": 2})
         assert (text_of(result), text_of(result, -1)[:34]) == ("3", "Warning: library:add has changed s")
-        assert "library:grown" in keys(await search(served, "grown: a tool that was not there before"))
+        assert "library:grown" in keys(await served.search("grown: a tool that was not there before"))
 
 
 async def test_warming_connects_the_server_that_is_probably_needed_and_no_other(tmp_path: Path) -> None:
-    async with gateway(tmp_path) as served:
-        await search(served)
-    async with gateway(tmp_path, warm=2) as served:
-        await search(served, "convert a time between time zones", 1)
-        pool = served.servers("org:1").pool
-        await until(lambda: [str(state.state) for state in pool.states()] == ["known", "ready"])
+    async with gateway(tmp_path, config(quick=QUICK, time=TIME)) as served:
+        await served.search()
+    async with gateway(tmp_path, config(quick=QUICK, time=TIME), warm=2) as served:
+        await served.search("convert a time between time zones", 1)
+        while [state["state"] for state in await served.states()] != ["known", "ready"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 # --- servers that the store does not hold yet
 
 
-async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_then_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(initial_sync, "_RETRY_AFTER_S", 0.0)
-    port, notes = free_port(), list[str]()
+async def test_a_server_that_comes_up_late_is_named_until_then_and_found_from_then_on(tmp_path: Path) -> None:
+    port = free_port()
     web = {"url": f"http://127.0.0.1:{port}/mcp"}
-    async with gateway(tmp_path, config(quick=QUICK, web=web), note=notes.append, backoff_s=0.01) as served:
+    async with gateway(tmp_path, config(quick=QUICK, web=web), retry_after_s=0.0, backoff_s=0.01) as served:
         for number in range(3):
-            found = await search(served)
+            found = await served.search()
             assert "quick:add" in keys(found)
             assert ["server 'web'" in warning for warning in found["warnings"]] == ([] if number else [True])
-            with pytest.raises(
-                ServerUnavailable,
-                match=r"server 'web' has not been listed yet: listing it failed .*cannot be reached",
-            ):
-                await served.call("org:1", "web:add", SUM)
-        assert len([note for note in notes if note.startswith("web")]) == 1
+            refused = await served.refusal("web:add", SUM)
+            assert re.search("server 'web' has not been listed yet: listing it failed .*cannot be reached", refused)
+        assert len([note for note in served.notes if note.startswith("web")]) == 1
         async with running("plain.py", port):
-            while "web:add" not in keys(await search(served)):  # noqa: ASYNC110
+            while "web:add" not in keys(await served.search()):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
-            assert text_of(await served.call("org:1", "web:add", SUM)) == "3"
+            assert text_of(await served.call("web:add", SUM)) == "3"
 
 
-async def test_a_server_that_hangs_delays_no_search_once_a_server_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with gateway(tmp_path, config(quick=QUICK, silent=SILENT)) as served:
-        monkeypatch.setattr(initial_sync, "_GRACE_S", 0.0)
-        first = await search(served)
+async def test_a_server_that_hangs_delays_no_search_once_a_server_is_known(tmp_path: Path) -> None:
+    servers = config(quick=QUICK, silent=SILENT)
+    async with gateway(tmp_path, servers, grace_s=0.0) as served:
+        first = await served.search()
         assert "quick:add" in keys(first)
         assert first["warnings"] == STILL_LISTED
-    # From here on a wait would last as long as the server hangs.
-    monkeypatch.setattr(initial_sync, "_WAIT_S", 1_000.0)
-    monkeypatch.setattr(initial_sync, "_GRACE_S", 1_000.0)
-    async with gateway(tmp_path, config(quick=QUICK, silent=SILENT)) as served:
+    async with gateway(tmp_path, servers) as served:  # Here a wait would last as long as the server hangs.
         async with asyncio.timeout(60):
-            assert text_of(await served.call("org:1", "quick:add", SUM)) == "3"
-            assert (await search(served))["warnings"] == STILL_LISTED
+            assert text_of(await served.call("quick:add", SUM)) == "3"
+            assert (await served.search())["warnings"] == STILL_LISTED
 
 
 async def test_a_call_waits_for_its_own_server_alone(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(quick=QUICK)) as served:
-        await search(served)
+        await served.search()
     async with gateway(tmp_path, config(quick=QUICK, more=QUICK, silent=SILENT)) as served:
         async with asyncio.timeout(60):
-            assert text_of(await served.call("org:1", "more:add", SUM)) == "3"
+            assert text_of(await served.call("more:add", SUM)) == "3"
 
 
 async def test_another_projects_server_of_the_same_name_is_listed_again(tmp_path: Path) -> None:
     async with gateway(tmp_path, config(db=QUICK, quick=QUICK)) as served:
-        assert {"db:pid", "db:crash_once"} <= keys(await search(served))
+        assert {"db:pid", "db:crash_once"} <= keys(await served.search())
     async with gateway(tmp_path, config(db=entry("faulty.py", "restart"), quick=QUICK)) as served:
-        with pytest.raises(UnknownTool):
-            await served.call("org:1", "db:pid", {})
-        found = await search(served, "the other tool")
+        assert "UnknownTool" in await served.refusal("db:pid")
+        found = await served.search("the other tool")
         assert {key for key in keys(found) if key.startswith("db:")} == {"db:it", "db:other"}
     async with gateway(tmp_path, config(db={"command": "false"}, quick=QUICK)) as served:
-        found = await search(served, "the other tool")
+        found = await served.search("the other tool")
         assert not any(key.startswith("db:") for key in keys(found))
         assert any("server 'db'" in warning for warning in found["warnings"])
 
 
 async def test_what_cannot_be_called_here_neither_fills_a_search_nor_makes_it_sure(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store", embedder=lambda: embedder_for(Options()))
+    store = Router(store=tmp_path / "store").store
+    assert store is not None
     texts = ["Add two numbers", "Add a pair of numbers", "Add numbers", "Sum two numbers"]
     agents = [Tool(server="team", name=f"add_{n}", description=text, kind=Kind.AGENT) for n, text in enumerate(texts)]
     store.replace_server("org:1", "team", agents)
     others = [Tool(server="quick", name=f"add_numbers_{n}", description=text) for n, text in enumerate(texts)]
     store.replace_server("org:1", "quick", others, entry="0" * 24, file="/elsewhere/mcp.json")
     async with gateway(tmp_path, config(quick=QUICK)) as served:
-        found = await served.search("org:1", "add two numbers", 2, RouteHint.AUTO)
+        found = await served.search("add two numbers", 2, "auto")
         assert found["matches"][0]["tool"] == "quick:add"
         assert not [match for match in found["matches"] if "add_" in match["tool"]]
     async with gateway(tmp_path, config(time=python_entry("mcp_server_time"))) as served:
-        found = await served.search("org:1", "add two numbers", 2, RouteHint.AUTO)
+        found = await served.search("add two numbers", 2, "auto")
         assert (found["confidence"] < 0.5, len(found["matches"])) == (True, 2)
 
 
@@ -477,17 +410,16 @@ def write(file: Path, **servers: Any) -> Path:
 
 async def test_what_the_file_names_now_is_searched_and_called_and_nothing_else(tmp_path: Path) -> None:
     file = write(tmp_path / "mcp.json", quick=QUICK)
-    async with gateway(tmp_path, config(quick=QUICK), changed=WatchedConfig(file).changed) as served:
-        await search(served)
-        pid = text_of(await served.call("org:1", "quick:pid", {}))
+    async with gateway(tmp_path, config(quick=QUICK), file=file) as served:
+        await served.search()
+        pid = text_of(await served.call("quick:pid"))
         write(file, quick=QUICK, library=PLAIN)
-        await served.call("org:1", "library:add", SUM)
-        assert {"library:add", "quick:add"} <= keys(await search(served))
-        assert text_of(await served.call("org:1", "quick:pid", {})) == pid
+        await served.call("library:add", SUM)
+        assert {"library:add", "quick:add"} <= keys(await served.search())
+        assert text_of(await served.call("quick:pid")) == pid
         write(file, library=PLAIN)
-        with pytest.raises(UnknownTool, match="unknown tool 'quick:add'"):
-            await served.call("org:1", "quick:add", SUM)
-        assert [state["server"] for state in await served.states("org:1")] == ["library"]
+        assert "unknown tool 'quick:add'" in await served.refusal("quick:add", SUM)
+        assert [state["server"] for state in await served.states()] == ["library"]
         await until(lambda: not alive(pid))
 
 
@@ -495,39 +427,30 @@ async def test_the_file_is_looked_at_beside_the_event_loop(tmp_path: Path) -> No
     threads = list[str]()
     looked: Any = lambda: threads.append(threading.current_thread().name)  # noqa: E731
     async with gateway(tmp_path, config(quick=QUICK), changed=looked) as served:
-        await served.states("org:1")
+        await served.states()
     assert threads
     assert threading.main_thread().name not in threads
 
 
 async def test_a_file_that_cannot_be_read_takes_nothing_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = write(tmp_path / "mcp.json", quick=QUICK)
-    async with gateway(tmp_path, config(quick=QUICK), changed=WatchedConfig(file).changed) as served:
+    async with gateway(tmp_path, config(quick=QUICK), file=file) as served:
         file.write_text('{"mcpServers": {', encoding="utf-8")
         for _ in range(2):
-            assert text_of(await served.call("org:1", "quick:add", SUM)) == "3"
+            assert text_of(await served.call("quick:add", SUM)) == "3"
         assert [message.rpartition("; ")[2] for message in caplog.messages] == [
             "the previous configuration stays in use"
         ]
         write(file, quick=PLAIN)
-        assert not (await served.call("org:1", "quick:change", {})).is_error
-
-
-def test_a_pipe_is_read_once() -> None:
-    read, written = os.pipe()
-    with os.fdopen(written, "w", encoding="utf-8") as pipe:
-        json.dump(config(quick=QUICK), pipe)
-    watched = WatchedConfig(Path(f"/dev/fd/{read}"))
-    assert (list(watched.config.servers), watched.changed()) == (["quick"], None)
-    os.close(read)
+        assert not (await served.call("quick:change")).is_error
 
 
 async def test_calls_that_follow_a_clients_search_are_remembered_as_its_outcome(tmp_path: Path) -> None:
     desk = Implementation(name="desk", version="1")
     async with gateway(tmp_path) as served:
-        async with Client(make_server(served, "org:1", Approve.NEVER), client_info=desk) as client:
+        async with served.client(client_info=desk) as client:
             await client.call_tool("search", {"query": "how much is one and two"})
-            await served.call("org:1", "quick:add", SUM, actor="another client")
+            await served.call("quick:add", SUM, tenant="user:1")
             for _ in range(2):
                 await client.call_tool("call_tool", {"tool": "quick:add", "arguments": SUM})
             await client.call_tool("search", {"query": "which zones are there"})  # No call follows it.
@@ -539,15 +462,15 @@ async def test_calls_that_follow_a_clients_search_are_remembered_as_its_outcome(
     assert store.outcomes.read("user:1").outcomes == ()
 
 
-async def _booked(folder: Path, steps: list[tuple[str, str, str]]) -> dict[str, list[str]]:
-    """The tools that are booked on each task, after these searches (`?`) and calls (`!`) of sessions."""
-    async with gateway(folder) as served:
-        for session, kind, words in steps:
+async def _booked(folder: Path, steps: list[tuple[str, str]]) -> dict[str, list[str]]:
+    """The tools that are booked on each task, after these searches (`?`) and calls (`!`)."""
+    async with gateway(folder, config(quick=QUICK, time=TIME)) as served:
+        for kind, words in steps:
             if kind == "?":
-                await served.search("org:1", words, 1, RouteHint.AUTO, "desk", session)
+                await served.search(words, 1, "auto")
             else:
                 given = {"quick:add": SUM, "time:get_current_time": {"timezone": "UTC"}}[words]
-                await served.call("org:1", words, given, actor="desk", session=session)
+                await served.call(words, given)
         store = served.store
     return {task.query: [use.tool for use in task.used] for task in store.outcomes.read("org:1").outcomes}
 
@@ -560,38 +483,49 @@ ADD, NOW = "add two numbers", "get the current time"
     [
         # Two parts of one task, searched together.
         (
-            [("", "?", ADD), ("", "?", NOW), ("", "!", "quick:add"), ("", "!", "time:get_current_time")],
+            [("?", ADD), ("?", NOW), ("!", "quick:add"), ("!", "time:get_current_time")],
             {ADD: ["quick:add"], NOW: ["time:get_current_time"]},
         ),
         # Other work has begun: another search follows the call.
         (
-            [("", "?", ADD), ("", "!", "quick:add"), ("", "?", NOW), ("", "!", "quick:add")],
+            [("?", ADD), ("!", "quick:add"), ("?", NOW), ("!", "quick:add")],
             {ADD: ["quick:add"]},
         ),
         # Both searches returned the tool: the later one has it.
         (
-            [("", "?", ADD), ("", "!", "quick:add"), ("", "?", f"{ADD} again"), ("", "!", "quick:add")],
+            [("?", ADD), ("!", "quick:add"), ("?", f"{ADD} again"), ("!", "quick:add")],
             {ADD: ["quick:add"], f"{ADD} again": ["quick:add"]},
         ),
-        # Another conversation of the same client.
-        ([("1", "?", ADD), ("2", "!", "quick:add")], {}),
         # It was a match, and was not returned.
-        ([("", "?", ADD), ("", "!", "time:get_current_time")], {}),
+        ([("?", ADD), ("!", "time:get_current_time")], {}),
     ],
 )
 async def test_a_call_belongs_to_the_search_that_returned_its_tool_until_other_work(
-    tmp_path: Path, steps: list[tuple[str, str, str]], booked: dict[str, list[str]]
+    tmp_path: Path, steps: list[tuple[str, str]], booked: dict[str, list[str]]
 ) -> None:
     assert await _booked(tmp_path, steps) == booked
 
 
+async def test_a_call_of_another_session_belongs_to_no_search(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps({"org:1": "a" * 16}))
+    async with gateway(tmp_path) as served:
+        async with served.over_http(tokens) as web:
+            _, found = await call_over_http(web, "a" * 16, "search", {"query": ADD})
+            _, answer = await call_over_http(web, "a" * 16, "call_tool", {"tool": "quick:add", "arguments": SUM})
+        store = served.store
+    assert "quick:add" in found
+    assert "3" in answer
+    assert store.outcomes.read("org:1").outcomes == ()
+
+
 async def test_a_call_under_way_belongs_to_its_search_though_another_follows(tmp_path: Path) -> None:
     async with gateway(tmp_path) as served:
-        await served.search("org:1", "wait some seconds", 1, RouteHint.AUTO)
-        waiting = asyncio.create_task(served.call("org:1", "quick:wait", {"seconds": 1}))
-        while not any(state["calls_in_flight"] for state in await served.states("org:1")):  # noqa: ASYNC110
+        await served.search("wait some seconds", 1, "auto")
+        waiting = asyncio.create_task(served.call("quick:wait", {"seconds": 1}))
+        while not any(state["calls_in_flight"] for state in await served.states()):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        await served.search("org:1", NOW, 1, RouteHint.AUTO)
+        await served.search(NOW, 1, "auto")
         await waiting
         store = served.store
     [outcome] = store.outcomes.read("org:1").outcomes

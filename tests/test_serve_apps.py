@@ -10,23 +10,12 @@ import pytest
 from mcp import Client, MCPError
 from mcp.types import TextResourceContents
 
-from orchestrator import Router
-from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.records.call import Approve
-from orchestrator.server import initial_sync
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
+from tests.gateway import serving
 from tests.servers.start import entry, text_of
 
 SHOWN = "ui://watch/clock/app.html"
 """The app of `clock.py`, whose entry is called `watch`."""
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a server may take long to be listed."""
-    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
-    monkeypatch.setattr(initial_sync, "_GRACE_S", 150.0)
 
 
 @asynccontextmanager
@@ -34,10 +23,9 @@ async def host(folder: Path, mode: Any = "auto", approve: Approve = Approve.NEVE
     """Return a client of a gateway before two servers. The profile pins the tool that has an interface."""
     profiles = {"screen": {"pinned": ["watch:show_time"]}}
     servers = {"watch": entry("clock.py"), "quick": entry("quick.py")}
-    parsed = McpConfig.parse({"mcpServers": servers, "profiles": profiles})
     async with (
-        Gateway(parsed, Router(store=str(folder / "store"))) as gateway,
-        Client(make_server(gateway, "local", approve, profile="screen"), mode=mode) as client,
+        serving(folder, {"mcpServers": servers, "profiles": profiles}) as served,
+        served.client("local", approve, mode, {"profile": "screen"}) as client,
     ):
         yield client
 

@@ -14,14 +14,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestFormParams, ElicitResult
 
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.records.call import Approve
-from orchestrator.runtime.router import Router
-from orchestrator.server import initial_sync
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.http import make_app
-from orchestrator.server.protocol import make_server
-from orchestrator.server.tokens import BearerTokens
+from tests.gateway import serving
 from tests.servers.real import node, node_servers_installed
 from tests.servers.start import config, entry, text_of, until
 from tests.test_serve_process import SERVE, TOKENS, name, over_http, states_of
@@ -43,12 +36,6 @@ def changes(file: Path) -> int:
     """How many calls have reached the tool."""
     count = file.parent / "count"
     return len(count.read_text().splitlines()) if count.exists() else 0
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a server may take long to be listed."""
-    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
 
 
 @asynccontextmanager
@@ -119,18 +106,19 @@ async def test_a_cancelled_call_leaves_its_tenants_place_to_the_next(tmp_path: P
     async def on_progress(*_: object) -> None:
         begun.set()
 
-    parsed = McpConfig.parse(config(plain=entry("plain.py", COUNT_FILE=str(notes))))
-    async with Gateway(parsed, Router(store=str(tmp_path / "store"))) as served:
-        server = make_server(served, "org:1", Approve.NEVER, most_calls=1)
-        async with Client(server, mode="legacy") as client:
-            wait = {"tool": "plain:wait", "arguments": {"seconds": 600}}
-            calling = asyncio.create_task(client.call_tool("call_tool", wait, progress_callback=on_progress))
-            await begun.wait()
-            add = {"tool": "plain:add", "arguments": {"a": 1, "b": 2}}
-            assert "Busy" in text_of(await client.call_tool("call_tool", add))
-            calling.cancel()
-            await until(lambda: notes.read_text() == "wait\nended early\n")
-            assert text_of(await client.call_tool("call_tool", add)) == "3"
+    plain = entry("plain.py", COUNT_FILE=str(notes))
+    async with (
+        serving(tmp_path, config(plain=plain)) as served,
+        served.client(mode="legacy", server={"most_calls": 1}) as client,
+    ):
+        wait = {"tool": "plain:wait", "arguments": {"seconds": 600}}
+        calling = asyncio.create_task(client.call_tool("call_tool", wait, progress_callback=on_progress))
+        await begun.wait()
+        add = {"tool": "plain:add", "arguments": {"a": 1, "b": 2}}
+        assert "Busy" in text_of(await client.call_tool("call_tool", add))
+        calling.cancel()
+        await until(lambda: notes.read_text() == "wait\nended early\n")
+        assert text_of(await client.call_tool("call_tool", add)) == "3"
 
 
 @pytest.mark.slow
@@ -175,31 +163,28 @@ async def test_a_client_that_listens_does_not_delay_the_end(file: Path) -> None:
 
 
 async def test_one_session_too_many_ends_the_one_that_was_idle_for_longest(tmp_path: Path) -> None:
-    async with Gateway(McpConfig.parse(config()), Router(store=str(tmp_path / "store"))) as served:
-        app = make_app(make_server(served), BearerTokens({"a" * 16: "org:1", "b" * 16: "org:2"}), most_sessions=2)
-        async with (
-            app.router.lifespan_context(app),
-            httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as web,
-        ):
+    tokens = tmp_path / "tokens.json"
+    tokens.write_text(json.dumps({"org:1": "a" * 16, "org:2": "b" * 16}))
+    async with serving(tmp_path, config()) as served, served.over_http(tokens, most_sessions=2) as web:
 
-            async def post(token: str, **message: Any) -> httpx2.Response:
-                accept = "application/json, text/event-stream"
-                headers = {"authorization": f"Bearer {token * 16}", "accept": accept, **message.pop("headers", {})}
-                return await web.post("/mcp", json={"jsonrpc": "2.0", "id": 1, **message}, headers=headers)
+        async def post(token: str, **message: Any) -> httpx2.Response:
+            accept = "application/json, text/event-stream"
+            headers = {"authorization": f"Bearer {token * 16}", "accept": accept, **message.pop("headers", {})}
+            return await web.post("/mcp", json={"jsonrpc": "2.0", "id": 1, **message}, headers=headers)
 
-            about = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "raw", "version": "1"}, "capabilities": {}}
+        about = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "raw", "version": "1"}, "capabilities": {}}
 
-            async def opened(token: str) -> str:
-                return (await post(token, method="initialize", params=about)).headers["mcp-session-id"]
+        async def opened(token: str) -> str:
+            return (await post(token, method="initialize", params=about)).headers["mcp-session-id"]
 
-            async def answers(token: str, session: str) -> int:
-                return (await post(token, method="ping", headers={"mcp-session-id": session})).status_code
+        async def answers(token: str, session: str) -> int:
+            return (await post(token, method="ping", headers={"mcp-session-id": session})).status_code
 
-            other, first, second = await opened("b"), await opened("a"), await opened("a")
-            assert await answers("a", first) == 200
-            third = await opened("a")
-            found = [await answers("a", session) for session in (first, second, third)]
-            assert (found, await answers("b", other), await answers("b", first)) == ([200, 404, 200], 200, 404)
+        other, first, second = await opened("b"), await opened("a"), await opened("a")
+        assert await answers("a", first) == 200
+        third = await opened("a")
+        found = [await answers("a", session) for session in (first, second, third)]
+        assert (found, await answers("b", other), await answers("b", first)) == ([200, 404, 200], 200, 404)
 
 
 @pytest.mark.slow

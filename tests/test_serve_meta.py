@@ -11,33 +11,18 @@ from mcp import Client
 from mcp.client import advertise
 from mcp.types import EmbeddedResource
 
-from orchestrator import Router
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.records.call import Approve
-from orchestrator.server import initial_sync
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
 from orchestrator.server.uris import shown_uri, split_uri
+from tests.gateway import serving
 from tests.servers.start import config, entry, text_of
 
 META = {"tool": "talking:meta"}
 MODES = ["auto", "legacy"]
 
 
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine a server may take long to be listed."""
-    monkeypatch.setattr(initial_sync, "_WAIT_S", 150.0)
-    monkeypatch.setattr(initial_sync, "_GRACE_S", 150.0)
-
-
 @asynccontextmanager
 async def connected(folder: Path, mode: Any, **settings: Any) -> AsyncIterator[Client]:
-    parsed = McpConfig.parse(config(talking=entry("talking.py", API_KEY="s3cret-key")))
-    async with (
-        Gateway(parsed, Router(store=str(folder / "store"))) as gateway,
-        Client(make_server(gateway, "local", Approve.NEVER), mode=mode, **settings) as client,
-    ):
+    servers = config(talking=entry("talking.py", API_KEY="s3cret-key"))
+    async with serving(folder, servers) as served, served.client("local", mode=mode, **settings) as client:
         yield client
 
 

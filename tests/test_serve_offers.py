@@ -13,11 +13,7 @@ from mcp import Client, MCPError, StdioServerParameters, stdio_client, types
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
-from orchestrator import Router
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.records.call import Approve
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
+from tests.gateway import Served, serving
 from tests.servers.real import node_entry
 from tests.servers.start import config, entry, text_of, until
 from tests.test_real_servers import needs_node
@@ -288,9 +284,8 @@ async def test_one_tenant_reads_no_other_tenants_resources(file: Path, monkeypat
 
 
 @asynccontextmanager
-async def behind(tmp_path: Path, **env: str) -> AsyncIterator[Gateway]:
-    parsed = McpConfig.parse(config(talking=entry("talking.py", **env)))
-    async with Gateway(parsed, Router(store=str(tmp_path / "store"))) as gateway:
+async def behind(tmp_path: Path, **env: str) -> AsyncIterator[Served]:
+    async with serving(tmp_path, config(talking=entry("talking.py", **env))) as gateway:
         yield gateway
 
 
@@ -303,10 +298,10 @@ async def test_a_client_that_leaves_ends_its_subscriptions(tmp_path: Path) -> No
     async with behind(tmp_path) as gateway:
 
         async def requests() -> int:
-            [state] = await gateway.states("local")
+            [state] = await gateway.states(tenant="local")
             return int(state["calls_in_flight"])
 
-        async with Client(make_server(gateway, "local"), mode="legacy") as client:
+        async with gateway.client("local", mode="legacy") as client:
             await subscribe(client)
             assert await requests() == 1
         async with asyncio.timeout(60):
@@ -318,8 +313,8 @@ async def test_a_subscription_that_failed_is_made_anew(tmp_path: Path) -> None:
     heard = Heard()
     async with (
         behind(tmp_path, REFUSED_SUBSCRIPTIONS="1") as gateway,
-        Client(make_server(gateway, "local"), mode="legacy") as first,
-        Client(make_server(gateway, "local", Approve.NEVER), mode="legacy", message_handler=heard.note) as second,
+        gateway.client("local", mode="legacy") as first,
+        gateway.client("local", mode="legacy", message_handler=heard.note) as second,
     ):
         await first.list_resources()
         refused = await asyncio.gather(subscribe(first), subscribe(second), return_exceptions=True)
@@ -340,8 +335,8 @@ async def test_one_tenants_open_questions_end_no_other_tenants(tmp_path: Path, m
 
     async with (
         behind(tmp_path) as gateway,
-        Client(make_server(gateway, "org:1", Approve.NEVER), elicitation_callback=answer) as busy,
-        Client(make_server(gateway, "org:2", Approve.NEVER), elicitation_callback=answer) as other,
+        gateway.client("org:1", elicitation_callback=answer) as busy,
+        gateway.client("org:2", elicitation_callback=answer) as other,
     ):
         calls = []
         for client in (other, busy, busy, busy):

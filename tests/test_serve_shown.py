@@ -9,27 +9,21 @@ from typing import Any
 import pytest
 from mcp import Client, MCPError, types
 
-from orchestrator import Router
-from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidArguments
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.records.run import Approve
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
 from orchestrator.server.sessions.kept_results import KeptResults, ReadArguments
-from orchestrator.trust.audit import Audit
+from tests.catalogues import tokens_of
+from tests.gateway import serving
 from tests.servers.start import config, entry, text_of
 
 LIMIT = 400
 
 
 @asynccontextmanager
-async def served(tmp_path: Path, audit: Audit | None = None) -> AsyncIterator[Client]:
-    parsed = McpConfig.parse(config(talking=entry("talking.py", API_KEY="s3cret-key")))
-    router = Router(store=str(tmp_path / "store"))
+async def served(tmp_path: Path, audit: Path | None = None) -> AsyncIterator[Client]:
+    servers = config(talking=entry("talking.py", API_KEY="s3cret-key"))
     async with (
-        Gateway(parsed, router, max_result_tokens=LIMIT, audit=audit) as gateway,
-        Client(make_server(gateway, "local", Approve.NEVER)) as client,
+        serving(tmp_path, servers, max_result_tokens=LIMIT, audit=audit) as gateway,
+        gateway.client("local") as client,
     ):
         yield client
 
@@ -143,7 +137,7 @@ def test_the_places_with_a_text_stay_within_the_limit_and_lead_on() -> None:
     seen, offset = list[str](), 0
     for _ in range(3):
         found = kept.read(who, ReadArguments(handle=handle, find="row", offset=offset))
-        assert count_tokens(found) < 300
+        assert tokens_of(found) < 300
         seen += [line.partition(":")[0] for line in found.splitlines() if line.startswith("offset ")]
         assert "to see more places, give offset " in found
         offset = int(found.rpartition("offset ")[2].rstrip("]"))

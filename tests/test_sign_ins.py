@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client
 from mcp.types import ElicitResult
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -26,19 +25,17 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from orchestrator import Connections, OrchestratorPlugin, Router
+from orchestrator import Connections, OrchestratorPlugin
 from orchestrator.activities.activities import Activities
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.signin.callback import Callback
 from orchestrator.mcp.signin.files import SignIn, SignInFile, folder
 from orchestrator.mcp.signin.oauth import login, logout
-from orchestrator.records.call import Approve, ToolCall
-from orchestrator.records.request import RouteHint
+from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
 from tests.command_line import COMMAND, Run
+from tests.gateway import serving
 from tests.loopback import served
 from tests.servers.signing import Accounts, signing
 from tests.servers.start import config, free_port, running, text_of
@@ -73,7 +70,9 @@ class Entry:
     """One entry of a file and its tenant, signed in to and called."""
 
     def __init__(self, web: str, tenant: str = "local", path: str = "/mcp", **own: Any) -> None:
-        self.tenant, self.config = tenant, McpConfig.of(config(it={"url": f"{web}{path}", **own}))
+        self.tenant = tenant
+        self.mcp_servers = config(it={"url": f"{web}{path}", **own})
+        self.config = McpConfig.parse(self.mcp_servers)
         self.spec = self.config.servers["it"]
 
     @property
@@ -455,21 +454,20 @@ async def test_a_worker_is_refused_without_a_retry_until_somebody_signs_in(web: 
 
 async def test_a_search_says_which_of_its_servers_want_a_sign_in(web: str, tmp_path: Path) -> None:
     entry = Entry(web)
-    async with Gateway(entry.config, Router(stores=[str(tmp_path / "store")])) as gateway:
+    async with serving(tmp_path, entry.mcp_servers) as gateway:
 
         async def search() -> tuple[list[str], str]:
-            found = await gateway.search("local", "who is signed in?", 5, RouteHint.AUTO)
+            found = await gateway.search("who is signed in?", 5, "auto", tenant="local")
             return [match["tool"] for match in found["matches"]], " ".join(found["warnings"])
 
         tools, warned = await search()
         assert tools == []
         assert "`toolroute login it --config FILE`" in warned
         await entry.login()
-        assert (await gateway.call("local", "it:whoami", {})).content[0].text == "ada"  # type: ignore[union-attr]
+        assert text_of(await gateway.call("it:whoami", tenant="local")) == "ada"
         assert await search() == (["it:whoami"], "")
         await entry.logout()
-        with pytest.raises(Unauthorised):
-            await gateway.call("local", "it:whoami", {})
+        assert "Unauthorised" in await gateway.refusal("it:whoami", tenant="local")
         tools, warned = await search()
         assert tools == ["it:whoami"]
         assert "`toolroute login it --config FILE`" in warned
@@ -488,12 +486,13 @@ async def test_a_client_with_url_elicitation_is_shown_the_link(web: str, tmp_pat
         return ElicitResult(action=action)
 
     entry, call = Entry(web), {"tool": "it:whoami"}
-    async with Gateway(entry.config, Router(stores=[str(tmp_path / "store")])) as gateway:
-        server = make_server(gateway, "local", approve=Approve.NEVER)
-        async with Client(server, mode=mode, elicitation_callback=ask) as client:
-            declined = await client.call_tool("call_tool", call)
-            assert "`toolroute login it" in text_of(declined)
-            assert text_of(await client.call_tool("call_tool", call)) == "ada"
+    async with (
+        serving(tmp_path, entry.mcp_servers) as gateway,
+        gateway.client("local", mode=mode, elicitation_callback=ask) as client,
+    ):
+        declined = await client.call_tool("call_tool", call)
+        assert "`toolroute login it" in text_of(declined)
+        assert text_of(await client.call_tool("call_tool", call)) == "ada"
     assert shown == 2 * ["Sign in to it, so that your agent can call its tools."]
     await asyncio.gather(*visits)
 

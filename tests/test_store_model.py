@@ -266,6 +266,8 @@ class StoreModel(RuleBasedStateMachine):
         yield store
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_a_server_of_two_replicas_loses_nothing() -> None:
     more = int(os.environ.get("TOOLROUTE_EXAMPLES", "0"))
     checked = settings(

@@ -17,16 +17,15 @@ from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.sync import ServerReport, keep_current, sync
 from orchestrator.options import Options
 from orchestrator.records.call import ToolCall
-from orchestrator.records.request import RouteHint
 from orchestrator.records.tool import Kind, Tool
 from orchestrator.store.store import SHARED, Changes, Store
 from tests.catalogues import taking, tool
 from tests.command_line import Run
+from tests.gateway import serving
 from tests.qdrant_front import qdrant_front
 from tests.running import TENANT
 from tests.servers.start import config, entry, text_of, until
 from tests.stores import shipped
-from tests.test_serve import gateway
 
 QUICK, LIBRARY, BROKEN = entry("quick.py"), entry("plain.py"), {"command": "no-such-program"}
 GIT = {"command": sys.executable, "args": ["-m", "mcp_server_git"]}
@@ -152,12 +151,12 @@ async def test_who_vouched_for_a_tool_has_not_read_what_it_became() -> None:
 
 async def test_serve_finds_what_a_server_got_and_no_more_what_it_lost(tmp_path: Path, store: Store) -> None:
     store.replace_server(TENANT, "quick", BEFORE)
-    async with gateway(tmp_path, config(quick=QUICK)) as served:
-        found = await served.search(TENANT, "go", 9, RouteHint.AUTO)
+    async with serving(tmp_path, config(quick=QUICK)) as served:
+        found = await served.search("go", 9, "auto", tenant=TENANT)
         assert found["matches"][0]["tool"] == "quick:gone"
-        assert text_of(await served.call(TENANT, "quick:add", {"a": 1, "b": 2})) == "3"
+        assert text_of(await served.call("quick:add", {"a": 1, "b": 2}, tenant=TENANT)) == "3"
         await until(lambda: names(store) == NOW)
-        found = await served.search(TENANT, "environment", 9, RouteHint.AUTO)
+        found = await served.search("environment", 9, "auto", tenant=TENANT)
         assert found["matches"][0]["tool"] == "quick:environment"
     assert [tool.labels for tool in store.load(TENANT).tools if tool.name == "add"] == [{"team": "sums"}]
 

@@ -24,13 +24,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from orchestrator import Connections, Router, telemetry
-from orchestrator.mcp.config.parse import McpConfig
-from orchestrator.records.call import Approve
 from orchestrator.records.request import RouteHint
-from orchestrator.server.gateway import Gateway
-from orchestrator.server.protocol import make_server
 from tests.catalogues import EXAMPLES, sample
 from tests.command_line import program
+from tests.gateway import serving
 from tests.imported import loaded
 from tests.loopback import served
 from tests.runner import Serve
@@ -185,11 +182,8 @@ async def test_a_run_is_one_trace(seen: Seen, serve: Serve, caplog: pytest.LogCa
 
 
 async def test_a_served_call_is_traced_to_its_server(seen: Seen, tmp_path: Path) -> None:
-    parsed = McpConfig.parse(config(quick=entry("quick.py")))
-    async with (
-        Gateway(parsed, Router(store=str(tmp_path))) as gateway,
-        Client(make_server(gateway, "local", Approve.NEVER)) as client,
-    ):
+    servers = config(quick=entry("quick.py"))
+    async with serving(tmp_path, servers) as served, served.client("local") as client:
         await client.call_tool("search", {"query": f"add two numbers {SENTINEL}"})
         await client.call_tool("call_tool", {"tool": "quick:add", "arguments": {"a": 1, "b": 2}})
     spans = seen.spans()

@@ -57,7 +57,7 @@ def _seen(store: Store, tenant: str, query: str) -> dict[str, Any]:
     return {"servers": store.servers(tenant), "decision": asyncio.run(route())}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(own=toolsets(), others=toolsets(), shared=toolsets(), query=QUERIES)
 def test_a_decision_is_the_same_whatever_other_tenants_hold(
     own: list[Tool], others: list[Tool], shared: list[Tool], query: str

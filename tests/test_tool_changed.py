@@ -17,7 +17,8 @@ from orchestrator.trust.audit import Audit
 from orchestrator.workflows.execution import RunWorkflow
 from tests.runner import Runner, Serve, result_of, statuses
 from tests.running import TENANT
-from tests.servers.start import entry
+from tests.servers.start import alive, entry
+from tests.servers.start import until as wait_until
 from tests.temporal import replays, until
 
 TASK = "Charge the card 4711"
@@ -41,6 +42,11 @@ class Server:
         part = self._file.with_suffix(".part")
         part.write_text(json.dumps(tool))
         part.replace(self._file)
+
+    @property
+    def pid(self) -> str:
+        """The process that was started last. It ends when its file changes."""
+        return self._file.with_suffix(".pid").read_text()
 
     @property
     def calls(self) -> int:
@@ -72,7 +78,7 @@ async def begun(runner: Runner, **settings: Any) -> WorkflowHandle[Any, RunResul
 
 async def asked(handle: WorkflowHandle[Any, RunResult], other_than: str = "") -> StepProgress:
     """The step as a person is shown it, once with another digest than one shown before."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             [step] = (await until(handle, "s1", StepStatus.NEEDS_APPROVAL)).steps
             if step.digest not in ("", other_than):
@@ -155,6 +161,7 @@ async def test_a_tool_that_changes_while_it_waits_is_asked_about_again(serve: Se
     first = await asked(handle)
     assert first.reason == ""
     pay.define(DESTROYS, "Delete all cards")
+    await wait_until(lambda: not alive(pay.pid))
     await handle.execute_update(names.APPROVE, Approval(step="s1", digest=first.digest))
     second = await asked(handle, other_than=first.digest)
     assert "Delete all cards" in second.reason

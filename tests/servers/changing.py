@@ -14,6 +14,7 @@ from typing import Any
 from byhand import HELLO, serve, text
 
 FILE, COUNT = Path(os.environ["DEFINITION"]), Path(os.environ["COUNT_FILE"])
+FILE.with_suffix(".pid").write_text(str(os.getpid()))
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
