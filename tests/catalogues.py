@@ -1,13 +1,14 @@
 """Small catalogues for tests of routing, and the sample catalogue of `examples/`."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.common.keys import split_key
 from orchestrator.records.tool import Tool
@@ -43,3 +44,9 @@ async def router() -> AsyncIterator[Router]:
 def tokens_of(text: object) -> int:
     """The size of a text, or of a value's JSON, as a model pays for it."""
     return count_tokens(text if isinstance(text, str) else json.dumps(text))
+
+
+def write_tools(file: Path, tools: Iterable[Tool]) -> Path:
+    """Write a catalogue file, one tool a line."""
+    file.write_text("".join(f"{json.dumps(tool_to_json(tool))}\n" for tool in tools), encoding="utf-8")
+    return file

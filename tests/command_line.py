@@ -96,3 +96,10 @@ def at_terminal(answer: str, asked: str, *words: str) -> tuple[int, str]:
     _, status = os.waitpid(process, 0)
     os.close(terminal)
     return os.waitstatus_to_exitcode(status), shown.decode()
+
+
+def audited(folder: Path, event: str = "") -> list[dict[str, Any]]:
+    """The lines of the audit log in this folder, all or those of one event."""
+    files = sorted(folder.glob("audit*.jsonl"))
+    lines = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    return [line for line in lines if event in ("", line["event"])]

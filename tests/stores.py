@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from orchestrator.common.digests import digest
 from orchestrator.index.embed import StaticEmbedder, Vectors, embedder_for
 from orchestrator.options import Options
 from orchestrator.records.tool import Tool
-from orchestrator.store.store import Store
+from orchestrator.store.backend import EXPERIENCE, TOOLS
+from orchestrator.store.store import SHARED, Store
 from tests.catalogues import taking, tool
 from tests.qdrant_front import qdrant_front
 
+__all__ = ["EXPERIENCE", "SHARED", "TOOLS"]
 SHIPPED = Path(__file__).resolve().parents[1] / "orchestrator" / "data" / "embedder"
 SERVERS = ["http", *(["url"] if os.environ.get("QDRANT_URL") else [])]
 KINDS = ["folder", *SERVERS]
@@ -111,3 +114,16 @@ def _empty(url: str) -> None:
         if collection.name.startswith("tool_"):
             client.delete_collection(collection.name)
     client.close()
+
+
+def folder_name(tenant: str) -> str:
+    """The name of a tenant's folder in a store."""
+    return digest(tenant, 32)
+
+
+def folder_of(store: Store, tenant: str) -> Path:
+    return Path(store.location) / "tenants" / folder_name(tenant)
+
+
+def file_of(store: Store, tenant: str, part: str = TOOLS) -> Path:
+    return folder_of(store, tenant) / f"{part}.sqlite"

@@ -15,8 +15,10 @@ from temporalio.worker import Replayer, Worker, WorkerDeploymentConfig
 
 from orchestrator.records import durable_names as names
 from orchestrator.records.run import Progress, StepStatus
+from orchestrator.temporal.workflow.call import why_failed
 from tests.running import plugin_over
 
+__all__ = ["why_failed"]
 DEPLOYMENT = WorkerDeploymentConfig(
     version=WorkerDeploymentVersion(deployment_name="toolroute-tests", build_id="1"), use_worker_versioning=False
 )

@@ -14,10 +14,9 @@ from typing import Any
 import click
 import pytest
 
-from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.cli import COMMANDS, cli
 from orchestrator.records.relation import Relation
-from tests.catalogues import EXAMPLES, taking, tool
+from tests.catalogues import EXAMPLES, taking, tool, write_tools
 from tests.command_line import COMMAND, Run, digest_at_terminal, program
 from tests.imported import loaded
 from tests.qdrant_front import qdrant_front
@@ -462,7 +461,7 @@ def catalogue(tmp_path: Path) -> Path:
         own = tool("ev:do", words, keywords=(words,), labels={f"a{sign}{FORGED}": words}, input_schema=taking(words))
         own = replace(own, relations=(Relation(to="stove:cook", type=f"like{sign}{FORGED}"),))
         tools.append(replace(own, server=f"ev{number}{sign}{FORGED}", name=f"wash{sign}{FORGED}"))
-    path.write_text("".join(json.dumps(tool_to_json(own)) + "\n" for own in tools))
+    write_tools(path, tools)
     return path
 
 

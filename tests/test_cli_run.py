@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.index.calibration import Correction, Fit
-from orchestrator.trust.audit import Audit
+from tests.command_line import audited
 from tests.user import User
 
 
@@ -77,7 +77,7 @@ async def test_a_user_at_a_terminal_is_asked_before_something_is_changed(
     assert """may plain:wait be called with {"seconds": 0.2}? [y/N]""" in err
     assert [step["status"] for step in json.loads(out)["steps"]] == ["done", "refused"]
     assert code == 1
-    lines = [line for line in Audit(tmp_path / "audit").read() if line["event"] == "approval"]
+    lines = audited(tmp_path / "audit", "approval")
     assert [(line["tool"], line["approval"]) for line in lines] == [
         ("plain:wait", "this call"),
         ("plain:wait", "declined"),

@@ -41,8 +41,8 @@ from orchestrator.temporal.client.run_client import (
     run_attributes,
 )
 from orchestrator.temporal.worker.metrics import metrics_runtime
-from orchestrator.trust.audit import Audit
 from orchestrator.workflows.execution import RunWorkflow
+from tests.command_line import audited
 from tests.decisions import READ, decision
 from tests.my_workflow import Assistant, OwnHandlers, Plain
 from tests.runner import Runner, Serve
@@ -162,7 +162,7 @@ async def test_an_operator_approves_refuses_and_cancels_by_command(
     assert (await user.toolroute(*approving, "--by", "ada"))[::2] == (0, "s1 approved\n")
     result = await runner.client.get_workflow_handle(run_id).result()
     assert [step["status"] for step in result["steps"]] == ["done", "refused"]
-    refused, approved = (line for line in Audit(log).read() if line["event"] == "approval")
+    refused, approved = audited(log, "approval")
     assert [(line["tenant"], line["decision"], line["approval"]) for line in (refused, approved)] == [
         ("org:1", run_id, word) for word in ("declined", "this call")
     ]

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import AnswerInvalid, ModelFailed
 from orchestrator.llm.client import Models
 from orchestrator.llm.complete import PROMPT_TOKENS, complete
@@ -12,6 +11,7 @@ from orchestrator.options import Options
 from orchestrator.records.completion import CompleteRequest, Purpose
 from orchestrator.records.usage import Usage
 from orchestrator.testing import Billed, ScriptedModel
+from tests.catalogues import tokens_of
 from tests.decisions import ADD_NOTE
 
 LONG = "".join(f"line {number}\n" for number in range(100_000)) + "the code is 4711"
@@ -83,7 +83,7 @@ async def test_long_settled_arguments_keep_within_the_tokens(max_tokens: int) ->
     )
     found, server = await completed(request, {"arguments": '{"body": "hello"}'})
     assert found.arguments == {"body": "hello"}
-    sent = sum(count_tokens(message["content"]) for message in server.asked[0].body["messages"])
+    sent = sum(tokens_of(message["content"]) for message in server.asked[0].body["messages"])
     assert sent <= max(PROMPT_TOKENS + 130, max_tokens - max_tokens // 4)
     assert "## Wanted parameters\n\nbody" in server.asked[0].text
 

@@ -11,24 +11,23 @@ from orchestrator import Connections
 from orchestrator.errors import InvalidArguments, InvalidConfig, OutcomeUnknown, ServerUnavailable, UnknownTool
 from orchestrator.mcp import pool
 from orchestrator.mcp.config.launch import passed
-from orchestrator.mcp.states import Readiness
 from tests.servers.start import alive, config, entry, owners, until
 
 PLAIN = entry("quick.py")
 LIBRARY = entry("plain.py")
 
 
-def states(servers: Connections) -> dict[str, Readiness]:
+def states(servers: Connections) -> dict[str, str]:
     return {state.server: state.state for state in servers.states()}
 
 
 async def test_a_hundred_first_calls_make_one_connection_and_the_other_server_stays_as_it_is() -> None:
     async with Connections(config(plain=PLAIN, other=PLAIN)) as servers:
-        assert states(servers) == {"plain": Readiness.CONFIGURED, "other": Readiness.CONFIGURED}
+        assert states(servers) == {"plain": "configured", "other": "configured"}
         results = await asyncio.gather(*(servers.call("plain:pid") for _ in range(100)))
         assert len({result.text for result in results}) == 1
         assert alive(results[0].text)
-        assert states(servers) == {"plain": Readiness.READY, "other": Readiness.CONFIGURED}
+        assert states(servers) == {"plain": "ready", "other": "configured"}
     assert not alive(results[0].text)
     assert owners() == []
 
@@ -36,7 +35,7 @@ async def test_a_hundred_first_calls_make_one_connection_and_the_other_server_st
 async def test_an_idle_server_is_closed_and_stays_known() -> None:
     async with Connections(config(plain=entry("quick.py", own={"idle_ttl_s": 0.3}))) as servers:
         pid = (await servers.call("plain:pid")).text
-        await until(lambda: states(servers)["plain"] is Readiness.KNOWN)
+        await until(lambda: states(servers)["plain"] == "known")
         await until(lambda: not alive(pid))
         assert servers.states()[0].tools == 8
         assert (await servers.call("plain:pid")).text != pid
@@ -45,7 +44,7 @@ async def test_an_idle_server_is_closed_and_stays_known() -> None:
 async def test_a_cancelled_caller_leaves_the_connection_to_the_others() -> None:
     async with Connections(config(plain=PLAIN)) as servers:
         first = asyncio.create_task(servers.call("plain:pid"))
-        while states(servers)["plain"] is not Readiness.CONNECTING:  # Looked at in every turn: it may last a few ms.
+        while states(servers)["plain"] != "connecting":  # Looked at in every turn: it may last a few ms.
             assert not first.done()
             await asyncio.sleep(0)
         first.cancel()
@@ -134,11 +133,11 @@ async def test_beyond_the_most_the_one_idle_for_longest_closes_and_no_call_in_fl
         busy = asyncio.create_task(servers.call("a:wait", {"seconds": 1}))
         await until(lambda: servers.states()[0].calls_in_flight == 1)
         await servers.call("c:pid")
-        assert states(servers) == {"a": Readiness.READY, "b": Readiness.KNOWN, "c": Readiness.READY}
+        assert states(servers) == {"a": "ready", "b": "known", "c": "ready"}
         assert (await busy).text == "waited"
         for key in ("c:pid", "a:pid", "b:pid"):
             await servers.call(key)
-        assert states(servers) == {"a": Readiness.READY, "b": Readiness.READY, "c": Readiness.KNOWN}
+        assert states(servers) == {"a": "ready", "b": "ready", "c": "known"}
 
 
 async def test_a_call_waits_for_no_turn_and_servers_that_hang_give_theirs_away(
@@ -150,8 +149,8 @@ async def test_a_call_waits_for_no_turn_and_servers_that_hang_give_theirs_away(
     async with Connections(config(**hanging, good=PLAIN, other=PLAIN), **limits) as servers:
         servers.warm([*hanging, "good", "other"])
         assert (await servers.call("good:add", {"a": 1, "b": 1})).text == "2"
-        await until(lambda: states(servers)["other"] is Readiness.READY)
-        assert [states(servers)[name] for name in hanging] == [Readiness.CONNECTING] * 3
+        await until(lambda: states(servers)["other"] == "ready")
+        assert [states(servers)[name] for name in hanging] == ["connecting"] * 3
 
 
 OPENED = {

@@ -19,7 +19,6 @@ from orchestrator.errors import (
     ServerUnavailable,
     ToolrouteError,
 )
-from orchestrator.mcp.states import Readiness
 from tests.servers.start import alive, config, entry, owners, until
 
 PLAIN = entry("quick.py")
@@ -59,7 +58,7 @@ async def test_a_server_that_cannot_be_used_says_why_and_the_others_go_on(
         assert message in str(bad)
         assert getattr(good, "text", good) == "fine"
         state = servers.states()[0]
-        assert state.state is Readiness.FAILED
+        assert state.state == "failed"
         assert message in state.last_error
     assert owners() == []
 
@@ -112,7 +111,7 @@ async def test_a_server_killed_while_idle_is_noticed_before_the_next_call() -> N
         pid = int((await servers.call("plain:pid")).text)
         os.kill(pid, signal.SIGKILL)
         await until(lambda: "ended the connection" in servers.states()[0].last_error)
-        assert servers.states()[0].state is Readiness.KNOWN
+        assert servers.states()[0].state == "known"
         assert int((await servers.call("plain:pid")).text) != pid
         assert servers.states()[0].last_error == ""
 
@@ -147,7 +146,7 @@ async def test_a_server_that_hangs_altogether_is_replaced() -> None:
         await servers.tools("bad")
         with pytest.raises(OutcomeUnknown):
             await servers.call("bad:it", deadline_s=0.3)
-        await until(lambda: servers.states()[0].state is not Readiness.READY)
+        await until(lambda: servers.states()[0].state != "ready")
         assert len(await servers.tools("bad")) == 1
     assert owners() == []
 
@@ -222,7 +221,7 @@ async def test_an_answer_that_is_none_is_an_error_and_no_lost_connection(fault: 
         result = await servers.call("bad:it")
         assert result.is_error
         assert said in result.text
-        assert servers.states()[0].state is Readiness.READY
+        assert servers.states()[0].state == "ready"
 
 
 async def test_arguments_that_json_cannot_carry_are_refused_and_end_no_call_under_way() -> None:

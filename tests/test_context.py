@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import InvalidInput
 from orchestrator.llm.context import Context, Part, build, for_decision
 from orchestrator.records.tool import Tool
-from tests.catalogues import sample, taking, tool
+from tests.catalogues import sample, taking, tokens_of, tool
 from tests.decisions import NOW, READ, decision
 
 MANY = sample().tools
@@ -23,7 +22,7 @@ def section(context: Context, part: Part) -> str:
 
 
 def spent(context: Context, part: Part) -> int:
-    return count_tokens(section(context, part))
+    return tokens_of(section(context, part))
 
 
 def titles(context: Context, part: Part) -> list[str]:
@@ -37,7 +36,7 @@ def definitions(context: Context) -> list[dict[str, object]]:
 def test_related_tools_get_30_percent_and_the_graph_10() -> None:
     lines = [f"s{number} files:read_file -> s{number + 1} notes:add_note" for number in range(200)]
     context = build("do it", MANY[:100], MANY[100:], graph=lines)
-    assert context.tokens == count_tokens(context.markdown) <= context.room == 6_000
+    assert context.tokens == tokens_of(context.markdown) <= context.room == 6_000
     for part, share in {Part.RELATED: 0.3, Part.GRAPH: 0.1, Part.PRIMARY: 0.6}.items():
         assert (share - 0.04) * 6_000 < spent(context, part) <= share * 6_000, part
 
@@ -75,7 +74,7 @@ def test_long_results_are_cut_and_short_ones_stay_whole() -> None:
     shown = section(context, Part.RESULT)
     assert "of 100,000 characters left out" in shown
     assert "12:00 in Tokyo\n```" in shown
-    assert 0.3 * 5_900 < count_tokens(shown) <= 0.36 * 6_000
+    assert 0.3 * 5_900 < tokens_of(shown) <= 0.36 * 6_000
     assert context.tokens <= context.room
     alone = build("sum it up", [NOW], results=results[:1])
     assert 5_000 < spent(alone, Part.RESULT) < alone.room

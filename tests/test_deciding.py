@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.errors import ModelUnavailable
 from orchestrator.llm.client import Models
 from orchestrator.llm.context import ANSWER_TOKENS, MAX_TOKENS
@@ -18,6 +17,7 @@ from orchestrator.records.plan import Plan, PlanRequest
 from orchestrator.records.request import Turn
 from orchestrator.records.usage import Usage
 from orchestrator.testing import Billed, Fault, Refusal, ScriptedModel
+from tests.catalogues import tokens_of
 from tests.decisions import CONVERT, DELETE, READ, decision
 
 TASK = "Read the file a.txt and add a note with what it says"
@@ -142,7 +142,7 @@ async def test_a_long_given_argument_reaches_its_step_whole() -> None:
     made, server = await planned(chosen("plan"), {"steps": [READ_STEP, NOTE_STEP]}, arguments={"body": body})
     assert made.steps[1].arguments["body"] == body
     for asked in server.asked:
-        assert count_tokens(asked.body["messages"][1]["content"]) <= MAX_TOKENS - ANSWER_TOKENS
+        assert tokens_of(asked.body["messages"][1]["content"]) <= MAX_TOKENS - ANSWER_TOKENS
         assert "### files:read_file" in asked.text
         assert "[cut: " in asked.text
 

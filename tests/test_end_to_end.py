@@ -18,10 +18,8 @@ import pytest
 from temporalio.client import Client
 
 from orchestrator import Connections
-from orchestrator.index.embed import embedder_for
 from orchestrator.llm.prompts import CHOOSE, FILL, PLAN
 from orchestrator.mcp.sync import sync
-from orchestrator.options import Options
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import Approve
 from orchestrator.records.run import RunRequest, RunResult
@@ -30,6 +28,7 @@ from orchestrator.testing import Fault, ModelRequest, ScriptedModel, environment
 from orchestrator.workflows.execution import RunWorkflow
 from tests.servers.real import node_entry, node_servers_installed, python_entry
 from tests.servers.start import config
+from tests.stores import shipped
 from tests.temporal import replays, scheduled
 
 ROOT = Path(__file__).parents[1]
@@ -120,7 +119,7 @@ def _repository(folder: Path) -> Path:
 
 
 async def _listed(store: str, servers: dict[str, Any]) -> None:
-    known = Store(store, embedder=lambda: embedder_for(Options()))
+    known = Store(store, embedder=shipped())
     async with Connections(servers) as connections:
         report = await sync(connections, known, TENANT)
     known.close()

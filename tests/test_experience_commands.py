@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.errors import InvalidInput
 from orchestrator.experience.logs import read_past
 from orchestrator.records.outcome import Use
 from orchestrator.runtime.recording import actor_name
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
-from tests.catalogues import sample, tool
+from tests.catalogues import sample, tool, write_tools
 from tests.command_line import COMMAND, Run
 from tests.past import JARGON, MEANT, stored
 from tests.stores import by_server, shipped
@@ -54,7 +53,7 @@ def test_eval_routes_and_records_the_past_first(
 ) -> None:
     folder = tmp_path / "set"
     folder.mkdir()
-    _write(folder / "tools.jsonl", [tool_to_json(tool) for tool in sample().tools])
+    write_tools(folder / "tools.jsonl", sample().tools)
     _write(folder / "queries.jsonl", [{"query": "friday thing for the board, now", "relevant": [MEANT]}])
     past = [{"query": task, "used": [MEANT], "at": f"2026-11-0{day}T10:00:00Z"} for day, task in enumerate(JARGON, 1)]
     _write(tmp_path / "past.jsonl", [*past, {"query": "gone", "used": ["gone:tool"], "ok": False, "actor": "ann"}])

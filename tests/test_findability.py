@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.evaluate.findability import own_words
 from orchestrator.records.tool import Tool
-from tests.catalogues import sample, tool
+from tests.catalogues import sample, tool, write_tools
 from tests.command_line import Run
 
 CROWD = [tool(f"shop{number}:find", "Find goods by their name and their price.") for number in range(30)]
@@ -18,7 +17,7 @@ GARDEN = tool("garden:water", "Water the plants in the morning.")
 
 def written(folder: Path, tools: list[Tool]) -> Path:
     path = folder / "tools.jsonl"
-    path.write_text("".join(json.dumps(tool_to_json(tool)) + "\n" for tool in tools), encoding="utf-8")
+    write_tools(path, tools)
     return path
 
 

@@ -15,7 +15,6 @@ from orchestrator.evaluate.findability import own_words
 from orchestrator.evaluate.fit import Trial, cross_validated, try_all
 from orchestrator.evaluate.runner import Query, QuerySet
 from orchestrator.index.calibration import Correction, Fit
-from orchestrator.index.embed import embedder_for
 from orchestrator.index.guarantee import guarantees
 from orchestrator.options import Options
 from orchestrator.records.request import RouteHint, RouteRequest
@@ -23,8 +22,9 @@ from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from tests.catalogues import EXAMPLES, sample, tool
 from tests.command_line import Ran, Run
+from tests.stores import shipped
 
-STATIC = embedder_for(Options(embedder="static")).id
+STATIC = shipped().id
 FIT = Fit(gate=Correction(slope=0.8, offset=-0.5), confidence=Correction(slope=1.2, offset=0.4), embedder=STATIC)
 
 
@@ -142,7 +142,7 @@ async def test_a_fit_made_with_another_embedder_is_refused_as_soon_as_that_one_i
         with pytest.raises(InvalidConfig, match=refused):
             Router(sample(), calibration=fit, options=Options(embedder=embedder))
     Router(sample(), calibration=fit, options=Options(embedder="openai:other"))
-    store = Store(embedder=lambda: embedder_for(Options()))
+    store = Store(embedder=shipped())
     store.replace_server("local", "a", [tool("a:b", "Warm a room")])
     async with Router(store=store, calibration=fit) as router:
         for _ in range(2):  # The embedder is not kept where its fit is refused.

@@ -19,10 +19,10 @@ from orchestrator.index.documents import Document
 from orchestrator.records.relation import Relation
 from orchestrator.records.request import RouteHint, RouteRequest
 from orchestrator.runtime import index_file
-from orchestrator.store.store import SHARED, Store
+from orchestrator.store.store import Store
 from tests.catalogues import sample, taking, tool
 from tests.qdrant_front import QdrantFront, qdrant_front
-from tests.stores import FILES, MAIL, by_server, shipped
+from tests.stores import FILES, MAIL, SHARED, by_server, shipped
 
 
 class Bomb:

@@ -12,8 +12,8 @@ from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import InvalidCatalogue
 from orchestrator.records.request import RouteRequest
 from orchestrator.runtime.index_cache import IndexCache
-from orchestrator.store.store import SHARED, Store, Stored
-from tests.stores import FILES, MAIL, shipped
+from orchestrator.store.store import Store, Stored
+from tests.stores import FILES, MAIL, SHARED, shipped
 
 
 class CountingStore(Store):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from orchestrator import Catalogue, Options, Router
-from orchestrator.index.embed import StaticEmbedder, embedder_for
+from orchestrator import Catalogue, Router
+from orchestrator.index.embed import StaticEmbedder
 from orchestrator.records.request import RouteHint, RouteRequest
 from tests.catalogues import sample, tool
+from tests.stores import shipped
 
 REFUNDS = {
     "ar": "أعد المال إلى العميل الذي دفع مرتين",
@@ -86,7 +87,7 @@ async def test_a_language_in_pieces_lowers_the_confidence(monkeypatch: pytest.Mo
 
 
 def test_pieces_and_unknown_tokens_are_counted_among_words() -> None:
-    embedder = embedder_for(Options())
+    embedder = shipped()
     assert isinstance(embedder, StaticEmbedder)
     assert embedder.unfamiliar(ENGLISH) == 0
     assert embedder.unfamiliar("") == embedder.unfamiliar("0x02f8 !! 77") == 0

@@ -13,7 +13,6 @@ from orchestrator.catalogue.export import export
 from orchestrator.catalogue.formats import tool_from, tool_to_json
 from orchestrator.errors import StoreUnavailable
 from orchestrator.mcp.listing import changes
-from orchestrator.mcp.states import Readiness
 from orchestrator.mcp.transports.http_client import repaired_line
 from orchestrator.mcp.transports.json_repair import repaired
 from orchestrator.records.tool import Annotations, Tool
@@ -70,7 +69,7 @@ async def test_a_server_without_tools_is_connected_and_has_none() -> None:
             connection.doubt()  # It is asked whether it is still there.
             await until(lambda: not connection.lifetime.suspect)
             assert connection.usable
-        assert (servers.states()[0].state, servers.states()[0].tools) == (Readiness.READY, 0)
+        assert (servers.states()[0].state, servers.states()[0].tools) == ("ready", 0)
 
 
 async def test_odd_forms_of_a_definition_take_no_tool_away() -> None:

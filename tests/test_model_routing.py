@@ -16,7 +16,6 @@ from starlette.routing import Route
 
 from orchestrator import Catalogue, Decision, Options, Router, RouteRequest
 from orchestrator.errors import InvalidConfig
-from orchestrator.index.embed import embedder_for
 from orchestrator.llm.client import Models
 from orchestrator.pipeline.pipeline import Pipeline
 from orchestrator.pipeline.refiners.decide import UNDECIDED
@@ -26,10 +25,11 @@ from orchestrator.testing import Billed, Fault, ModelRequest, Raw, Refusal, Scri
 from tests.catalogues import sample, tool
 from tests.loopback import served
 from tests.running import LocalTools, plugin_over
+from tests.stores import shipped
 from tests.test_staged import Stages
 
 KEY = "sk-test-never-in-a-decision"
-EMBEDDER = embedder_for(Options())
+EMBEDDER = shipped()
 TASK = "make it right for the customer who paid twice"
 MAPS = [
     tool("maps:geocode", "Convert an address to coordinates"),

@@ -15,12 +15,11 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Kind
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
-from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.trust.definition_changes import set_apart
 from tests.decisions import ADD_NOTE, DELETE, PUBLISH, READ, READS
 from tests.my_workflow import MadeUp, Publish, SameKey
 from tests.running import LocalTools, plugin_over
-from tests.temporal import replays, working
+from tests.temporal import replays, why_failed, working
 
 
 @pytest.mark.slow

@@ -8,14 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
 
-import httpx2
 import pytest
 
 from orchestrator import Connections
 from orchestrator.mcp.sync import sync
-from orchestrator.options import Options
 from orchestrator.records.run import Approve
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.runtime.router import Router
@@ -23,13 +20,12 @@ from orchestrator.store.store import Store
 from orchestrator.trust.approval_rules import needs_approval
 from orchestrator.trust.definition_changes import differences, is_quarantined, quarantined
 from orchestrator.trust.pins import accept, waiting
-from orchestrator.ui.app import make_app
-from orchestrator.ui.scope import Scope
 from tests.catalogues import taking, tool
 from tests.command_line import Run, digest_at_terminal
 from tests.servers.start import config, entry, text_of
 from tests.stores import shipped
 from tests.test_serve import asking
+from tests.ui_pages import TOKEN, pages, visiting
 
 READS = Annotations(read_only=True)
 LOOK = tool(
@@ -327,20 +323,15 @@ async def test_a_page_shows_a_change_and_accepts_it_as_it_was_shown(rug: Rug) ->
     await rug.sync()
     rug.lists(PULLED)
     await rug.sync()
-    async with Router(store=rug.store) as router:
-        scope = Scope(router=router, tenant="org:1", options=Options(), run_client=AsyncMock())
-        web = httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(app=make_app(scope, "link")), base_url="http://127.0.0.1"
-        )
-        async with web:
-            await web.get("/?token=link")
-            page = (await web.get("/tools/web:look")).text
-            assert ("Fetch the page of an address, and delete it" in page, "needs acceptance" in page) == (True, True)
-            fields = dict(re.findall(r'name="(form|definition)" value="(\w+)"', page))
-            stale = await web.post("/tools/web:look", data={**fields, "definition": "another"})
-            assert (stale.status_code, rug.waits()) == (400, ["web:look"])
-            done = await web.post("/tools/web:look", data=fields)
-            assert (done.status_code, rug.waits()) == (200, [])
+    async with Router(store=rug.store) as router, visiting(pages(router)) as web:
+        await web.get(f"/?token={TOKEN}")
+        page = (await web.get("/tools/web:look")).text
+        assert ("Fetch the page of an address, and delete it" in page, "needs acceptance" in page) == (True, True)
+        fields = dict(re.findall(r'name="(form|definition)" value="(\w+)"', page))
+        stale = await web.post("/tools/web:look", data={**fields, "definition": "another"})
+        assert (stale.status_code, rug.waits()) == (400, ["web:look"])
+        done = await web.post("/tools/web:look", data=fields)
+        assert (done.status_code, rug.waits()) == (200, [])
 
 
 async def test_a_tool_that_takes_anothers_place_is_asked_about(rug: Rug, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import Router, RouteRequest
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.index.embed import OpenAIEmbedder, embedder_for
+from orchestrator.index.embed import OpenAIEmbedder
 from orchestrator.options import Options
 from orchestrator.pipeline.legs.semantic import KEYWORD_ALONE
 from orchestrator.records.request import RouteHint
@@ -18,6 +18,7 @@ from orchestrator.testing import ScriptedModel, ToolCalls
 from tests.catalogues import sample
 from tests.decisions import READ, decision, schema
 from tests.scripted import asking
+from tests.stores import shipped
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "tools.jsonl"
 AWKWARD = [
@@ -88,7 +89,7 @@ class OwnEmbedder:
     remote = False
 
     def __init__(self, make: Callable[[Any], Any]) -> None:
-        self._model, self._make = embedder_for(Options()), make
+        self._model, self._make = shipped(), make
         self.id, self.dimension = "own", self._model.dimension
 
     def embed(self, texts: Sequence[str]) -> Any:

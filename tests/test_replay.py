@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalogue.formats import tool_to_json
 from orchestrator.records.tool import Tool
 from orchestrator.runtime.router import Router
 from orchestrator.store.store import Store
 from orchestrator.testing import Fault, ScriptedModel, environment
-from tests.catalogues import EXAMPLES, sample
+from tests.catalogues import EXAMPLES, sample, write_tools
 from tests.command_line import Run
 from tests.decisions import ALL
 from tests.stores import by_server, shipped
@@ -38,7 +37,7 @@ async def remembered(tmp_path: Path, tasks: dict[str, str] = TASKS) -> str:
 
 
 def written(path: Path, tools: list[Tool]) -> Path:
-    path.write_text("".join(json.dumps(tool_to_json(tool)) + "\n" for tool in tools))
+    write_tools(path, tools)
     return path
 
 

@@ -14,9 +14,9 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.common.redact import Secrets
 from orchestrator.mcp.results import Answered, as_mcp_result, as_tool_result
+from tests.catalogues import tokens_of
 
 SECRET = "sk-live-9a8b7c6d"
 
@@ -59,7 +59,7 @@ def test_a_long_resource_is_cut_like_a_text() -> None:
     (block,) = passed_on(resource("word " * 100_000)).content
     assert isinstance(block, EmbeddedResource)
     assert isinstance(block.resource, TextResourceContents)
-    assert count_tokens(block.resource.text) <= 200
+    assert tokens_of(block.resource.text) <= 200
     assert "[cut: " in block.resource.text
 
 

@@ -11,10 +11,9 @@ from temporalio.client import Client, ScheduleActionExecutionStartWorkflow, Sche
 
 from orchestrator import OrchestratorPlugin, Router, schedule_sync
 from orchestrator.errors import InvalidInput, UnknownTenant
-from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.workflows.services import SyncWorkflow
 from tests.running import SERVERS
-from tests.temporal import replays, working
+from tests.temporal import replays, why_failed, working
 
 HOURLY, DAILY = timedelta(hours=1), timedelta(days=1)
 

@@ -8,8 +8,7 @@ import os
 import sys
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +24,19 @@ from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from orchestrator import Connections, OrchestratorPlugin
+from orchestrator import OrchestratorPlugin
 from orchestrator.activities.activities import Activities
 from orchestrator.errors import InvalidConfig, ServerUnavailable, ToolrouteError, Unauthorised
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.signin.callback import Callback
-from orchestrator.mcp.signin.files import SignIn, SignInFile, folder
-from orchestrator.mcp.signin.oauth import login, logout
 from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Kind, Tool
 from tests.command_line import COMMAND, Run
 from tests.gateway import serving
 from tests.loopback import served
+from tests.servers.signed_in import Entry, browse, kept_folder
 from tests.servers.signing import Accounts, signing
 from tests.servers.start import config, free_port, running, text_of
-
-Show = Callable[[str, Callable[[str], str]], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
@@ -57,49 +53,6 @@ def accounts() -> Accounts:
 def web(accounts: Accounts) -> Iterator[str]:
     with signing(accounts) as web:
         yield web
-
-
-async def browse(link: str, take: Callable[[str], str]) -> None:
-    """Open the link, and go where it leads: back to the loopback address."""
-    async with httpx2.AsyncClient(follow_redirects=True) as browser:
-        page = await browser.get(link)
-    assert page.status_code == 200, page.text
-
-
-class Entry:
-    """One entry of a file and its tenant, signed in to and called."""
-
-    def __init__(self, web: str, tenant: str = "local", path: str = "/mcp", **own: Any) -> None:
-        self.tenant = tenant
-        self.mcp_servers = config(it={"url": f"{web}{path}", **own})
-        self.config = McpConfig.parse(self.mcp_servers)
-        self.spec = self.config.servers["it"]
-
-    @property
-    def file(self) -> SignInFile:
-        return SignInFile(self.tenant, self.spec, self.spec.launch())
-
-    @property
-    def kept(self) -> SignIn:
-        kept = self.file.read()
-        assert kept is not None
-        return kept
-
-    async def login(self, show: Show = browse) -> None:
-        await login(self.tenant, self.spec, self.spec.launch(), show)
-
-    async def logout(self) -> str:
-        return await logout(self.tenant, self.spec, self.spec.launch())
-
-    def servers(self) -> AbstractAsyncContextManager[Connections]:
-        return Connections(self.config, tenant=self.tenant)
-
-    async def whoami(self) -> str:
-        async with self.servers() as servers:
-            return (await servers.call("it:whoami")).text
-
-    def expire(self) -> None:
-        self.file.write(self.kept.model_copy(update={"expires_at": 1.0}))
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/sse"])
@@ -146,8 +99,8 @@ async def test_tokens_are_in_a_private_file_and_in_no_log(
     entry = Entry(web)
     await entry.login()
     assert await entry.whoami() == "ada"
-    [kept] = folder().glob("*.json")
-    assert (kept.stat().st_mode & 0o777, folder().stat().st_mode & 0o777) == (0o600, 0o700)
+    [kept] = kept_folder().glob("*.json")
+    assert (kept.stat().st_mode & 0o777, kept_folder().stat().st_mode & 0o777) == (0o600, 0o700)
     assert all(token in kept.read_text() for token in (*accounts.access, *accounts.refresh))
     assert not [token for token in (*accounts.access, *accounts.refresh) if token in caplog.text]
     assert "access-" not in f"{entry.kept!r} {entry.spec!r}"
@@ -273,7 +226,7 @@ async def test_a_refused_sign_in_says_so_and_keeps_nothing(web: str, accounts: A
     accounts.refusal = "access_denied"
     with pytest.raises(Unauthorised, match=r"^server 'it': it was refused \(access_denied\)$"):
         await Entry(web).login()
-    assert not list(folder().glob("*.json"))
+    assert not list(kept_folder().glob("*.json"))
 
 
 async def test_an_answer_of_another_issuer_is_refused(web: str, accounts: Accounts) -> None:
@@ -363,7 +316,7 @@ async def test_a_client_of_the_entry_is_used_and_its_secret_is_not_kept(
     entry.expire()
     assert await entry.whoami() == "ada"
     assert len(accounts.clients) == 2
-    assert not [file for file in folder().glob("*.json") if "s3cret" in file.read_text()]
+    assert not [file for file in kept_folder().glob("*.json") if "s3cret" in file.read_text()]
 
 
 async def test_a_server_that_registers_nobody_is_told_with_the_remedy(accounts: Accounts) -> None:
@@ -382,7 +335,7 @@ async def test_a_server_that_asks_for_no_sign_in_is_told_so() -> None:
 async def test_a_broken_file_is_named_with_the_remedy(web: str) -> None:
     entry = Entry(web)
     await entry.login()
-    [kept] = folder().glob("*.json")
+    [kept] = kept_folder().glob("*.json")
     kept.write_text("{")
     with pytest.raises(ServerUnavailable, match=r"sign-in .*\.json: .*delete it and sign in again"):
         await entry.whoami()

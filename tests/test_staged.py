@@ -23,12 +23,11 @@ from orchestrator.records.findings import Findings
 from orchestrator.records.request import Fusion, RouteHint, RouteRequest
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
 from orchestrator.temporal.workflow import payload, staged
-from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.workflows.routing import StagedRouteWorkflow
 from tests.catalogues import sample, tool
 from tests.my_workflow import Staged
 from tests.runner import Runner, Serve
-from tests.temporal import replays, scheduled
+from tests.temporal import replays, scheduled, why_failed
 from tests.test_cases import FIRST_AND_FLOOR, catalogue, read
 
 CONVERTER = DataConverter.default.payload_converter

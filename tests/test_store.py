@@ -14,9 +14,9 @@ from orchestrator.index.embed import embed_tools
 from orchestrator.records.relation import Relation
 from orchestrator.records.tool import Annotations, Kind
 from orchestrator.store.points import Points
-from orchestrator.store.store import SHARED, Changes, Store
+from orchestrator.store.store import Changes, Store
 from tests.catalogues import tool
-from tests.stores import FILES, KINDS, MAIL, shipped
+from tests.stores import FILES, KINDS, MAIL, SHARED, shipped
 
 
 def test_what_is_written_is_read_back_in_order_with_its_vectors(store: Store) -> None:

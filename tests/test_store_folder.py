@@ -21,15 +21,13 @@ from click.testing import CliRunner
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.catalogue.files import read_tools
 from orchestrator.cli import cli
-from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidCatalogue, InvalidConfig, StoreUnavailable
 from orchestrator.records.outcome import Outcome, Use
 from orchestrator.runtime import index_file
 from orchestrator.runtime.router import Router
-from orchestrator.store.backend import EXPERIENCE, TOOLS
-from orchestrator.store.store import SHARED, Store
+from orchestrator.store.store import Store
 from tests.catalogues import tool
-from tests.stores import FILES, MAIL, shipped
+from tests.stores import EXPERIENCE, FILES, MAIL, SHARED, TOOLS, file_of, folder_name, folder_of, shipped
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,14 +40,6 @@ def store(tmp_path: Path) -> Store:
     store.replace_server("org:b", "mail", MAIL)
     store.replace_server(SHARED, "web", [tool("web:search", "Search the web")])
     return store
-
-
-def folder_of(store: Store, tenant: str) -> Path:
-    return Path(store.location) / "tenants" / digest(tenant, 32)
-
-
-def file_of(store: Store, tenant: str, part: str = TOOLS) -> Path:
-    return folder_of(store, tenant) / f"{part}.sqlite"
 
 
 def test_a_folder_that_others_can_write_is_refused(store: Store) -> None:
@@ -91,7 +81,7 @@ def test_a_link_inside_a_store_is_not_followed(which: str, store: Store, tmp_pat
 
 
 def test_a_file_of_an_earlier_toolroute_is_named_with_its_remedy(tmp_path: Path) -> None:
-    old = tmp_path / "tenants" / digest("org:a", 32) / "tools"
+    old = tmp_path / "tenants" / folder_name("org:a") / "tools"
     old.mkdir(parents=True)
     (old / "head.json").write_text('{"form": 2}')
     store = Store(tmp_path, embedder=shipped())

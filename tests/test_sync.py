@@ -12,20 +12,18 @@ from benchmarks.hostile import attacked, hostile
 from orchestrator import Connections, OrchestratorPlugin
 from orchestrator.catalogue.catalogue import Catalogue
 from orchestrator.errors import Unauthorised
-from orchestrator.index.embed import embedder_for
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.mcp.sync import ServerReport, keep_current, sync
-from orchestrator.options import Options
 from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Kind, Tool
-from orchestrator.store.store import SHARED, Changes, Store
+from orchestrator.store.store import Changes, Store
 from tests.catalogues import taking, tool
 from tests.command_line import Run
 from tests.gateway import serving
 from tests.qdrant_front import qdrant_front
 from tests.running import TENANT
 from tests.servers.start import config, entry, text_of, until
-from tests.stores import shipped
+from tests.stores import SHARED, shipped
 
 QUICK, LIBRARY, BROKEN = entry("quick.py"), entry("plain.py"), {"command": "no-such-program"}
 GIT = {"command": sys.executable, "args": ["-m", "mcp_server_git"]}
@@ -39,7 +37,7 @@ OTHERS = tool("quick:add", input_schema=taking("query"))
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "store", embedder=lambda: embedder_for(Options()))
+    return Store(tmp_path / "store", embedder=shipped())
 
 
 @pytest.fixture

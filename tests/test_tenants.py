@@ -18,9 +18,9 @@ from orchestrator.errors import UnknownTenant
 from orchestrator.records.call import SyncRequest
 from orchestrator.records.request import RouteRequest
 from orchestrator.records.tool import Tool
-from orchestrator.store.store import SHARED, Store
+from orchestrator.store.store import Store
 from tests.catalogues import sample, tool
-from tests.stores import FILES, MAIL, by_server, shipped
+from tests.stores import FILES, MAIL, SHARED, by_server, shipped
 
 WORDS = "send read list email file folder invoice weather song ticket search delete".split()
 SERVERS = ("mail", "files", "acme", "billing")

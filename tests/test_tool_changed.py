@@ -13,8 +13,8 @@ from orchestrator.records import durable_names as names
 from orchestrator.records.run import Approval, RunRequest, RunResult, StepProgress, StepStatus
 from orchestrator.records.tool import Annotations, Tool
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
-from orchestrator.trust.audit import Audit
 from orchestrator.workflows.execution import RunWorkflow
+from tests.command_line import audited
 from tests.runner import Runner, Serve, result_of, statuses
 from tests.running import TENANT
 from tests.servers.start import alive, entry
@@ -149,7 +149,7 @@ async def test_a_worker_writes_its_calls_where_an_audit_log_is_named(
     pay.define(READS)
     handle = await begun(await serving(serve, pay, read_only=True))
     await ended(handle)
-    [line] = Audit(tmp_path / "audit").read()
+    [line] = audited(tmp_path / "audit")
     assert (line["event"], line["tool"], line["result"], line["tenant"]) == ("call", "pay:charge", "ok", TENANT)
     assert (line["actor"], "4711" in str(line)) == (f"run {handle.id}", False)
 

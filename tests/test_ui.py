@@ -5,7 +5,6 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,17 @@ import httpx2
 import pytest
 
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import Unavailable
-from orchestrator.options import Options
 from orchestrator.records.run import StepStatus
 from orchestrator.runtime.router import Router
-from orchestrator.temporal.client.run_client import RunClient
-from orchestrator.ui.app import make_app
 from orchestrator.ui.decision import as_file, path
 from orchestrator.ui.decision_view import Shown
-from orchestrator.ui.scope import Scope
 from tests.catalogues import EXAMPLES
 from tests.command_line import Run
 from tests.furnished import HOSTILE
 from tests.runner import Runner
 from tests.temporal import until
+from tests.ui_pages import BASE, TOKEN, pages, pages_of_runs, visiting
 
-TOKEN, BASE = "a-token-of-the-tests", "http://127.0.0.1:4000"
 GET = [
     "/",
     "/?task=weather+of+Mars",
@@ -46,31 +40,28 @@ GET = [
 POST = ["/decision", "/compare", "/catalogue", "/servers", "/runs/some-run", "/replay"]
 
 
-async def away() -> RunClient:
-    raise Unavailable("no Temporal server answers at <nowhere>")
-
-
 @pytest.fixture(scope="module")
-async def app() -> AsyncIterator[Any]:
+async def router() -> AsyncIterator[Router]:
     tools = [*Catalogue.read(EXAMPLES / "tools.jsonl").tools, HOSTILE]
     async with Router(Catalogue(tools)) as router:
-        yield make_app(Scope(router=router, tenant="org:1", options=Options(), run_client=away), TOKEN)
+        yield router
 
 
-def client(app: Any, **settings: Any) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), **{"base_url": BASE, **settings})
+@pytest.fixture
+def app(router: Router) -> Any:
+    return pages(router)
 
 
 @pytest.fixture
 async def visitor(app: Any) -> AsyncIterator[httpx2.AsyncClient]:
     """A visitor who has opened the link."""
-    async with client(app) as found:
+    async with visiting(app) as found:
         await found.get(f"/?token={TOKEN}")
         yield found
 
 
 async def test_nobody_sees_a_page_without_the_links_token(app: Any) -> None:
-    async with client(app) as stranger:
+    async with visiting(app) as stranger:
         for path in [*GET, "/static/style.css", "/?token=another", f"/tools?token={TOKEN[:-1]}"]:
             answer = await stranger.get(path)
             assert (answer.status_code, "toolroute ui" in answer.text, len(answer.cookies)) == (401, True, 0), path
@@ -79,7 +70,7 @@ async def test_nobody_sees_a_page_without_the_links_token(app: Any) -> None:
 
 
 async def test_the_token_becomes_a_cookie(app: Any) -> None:
-    async with client(app) as visitor:
+    async with visiting(app) as visitor:
         answer = await visitor.get(f"/tools?token={TOKEN}")
         assert (answer.status_code, answer.headers["location"]) == (303, "/tools")
         assert answer.headers["set-cookie"] == f"toolroute_4000={TOKEN}; HttpOnly; Path=/; SameSite=strict"
@@ -89,7 +80,7 @@ async def test_the_token_becomes_a_cookie(app: Any) -> None:
 
 
 async def test_another_host_name_gets_nothing(app: Any) -> None:
-    async with client(app, base_url="http://rebound.example:4000") as visitor:
+    async with visiting(app, base_url="http://rebound.example:4000") as visitor:
         answer = await visitor.get(f"/?token={TOKEN}")
         assert (answer.status_code, len(answer.cookies)) == (400, 0)
 
@@ -133,8 +124,8 @@ async def test_what_cannot_be_shown_says_why(visitor: httpx2.AsyncClient) -> Non
     assert (await visitor.get("/runs/some-run")).status_code == 503
 
 
-async def test_a_kept_decision_is_shown_and_no_other_file(visitor: httpx2.AsyncClient, app: Any) -> None:
-    decision = await app.state.scope.router.route("refund charge ch_3PqX")
+async def test_a_kept_decision_is_shown_and_no_other_file(visitor: httpx2.AsyncClient, router: Router) -> None:
+    decision = await router.route("refund charge ch_3PqX")
     kept = json.dumps(decision.to_json())
     [token] = re.findall(r'name="form" value="(\w+)"', (await visitor.get("/")).text)
 
@@ -157,8 +148,8 @@ async def test_a_catalogue_that_is_no_path_is_refused(visitor: httpx2.AsyncClien
         assert answer.status_code == 400, named[:10]
 
 
-async def test_rejected_tools_share_a_line_per_reason(app: Any) -> None:
-    decision = (await app.state.scope.router.route("refund charge ch_3PqX")).to_json()
+async def test_rejected_tools_share_a_line_per_reason(router: Router) -> None:
+    decision = (await router.route("refund charge ch_3PqX")).to_json()
     rejected = [{"tool": f"s:tool_{n}", "why": f"score 0.0{n}, behind the 10 matches"} for n in range(9)]
     text = as_file({**decision, "rejected": rejected}, 0.7)
     assert (text.count("behind the 10 matches"), "s:tool_8<" in text) == (1, True)
@@ -177,7 +168,7 @@ async def test_two_wordings_and_two_files_are_compared(visitor: httpx2.AsyncClie
     page = (await visitor.get("/compare", params=asked)).text
     assert ("only in the second" in page, "only in the first" in page) == (True, True)
     [token] = set(re.findall(r'name="form" value="(\w+)"', page))
-    kept = (await app.state.scope.router.route(asked["first"])).to_json()
+    kept = (await router.route(asked["first"])).to_json()
     kept["matches"] = kept["matches"][1:]
 
     async def compared(*named: str, text: str = json.dumps(kept)) -> httpx2.Response:
@@ -195,32 +186,30 @@ async def test_a_catalogue_of_thousands_is_paged_and_searched() -> None:
         {"server": f"server{n % 1_500}", "name": f"do_{n // 1_500}_{n}", "description": "It does."}
         for n in range(13_000)
     ] + [{"server": "mail", "name": "do-0-0"}]
-    async with Router(Catalogue(tools)) as router:
-        app = make_app(Scope(router=router, tenant="org:1", options=Options(), run_client=away), TOKEN)
-        async with client(app) as visitor:
-            await visitor.get(f"/?token={TOKEN}")
+    async with Router(Catalogue(tools)) as router, visiting(pages(router)) as visitor:
+        await visitor.get(f"/?token={TOKEN}")
 
-            async def shown(path: str) -> str:
-                answer = await visitor.get(path)
-                assert (answer.status_code, len(answer.content) < 60_000) == (200, True), path
-                return html.unescape(answer.text)
+        async def shown(path: str) -> str:
+            answer = await visitor.get(path)
+            assert (answer.status_code, len(answer.content) < 60_000) == (200, True), path
+            return html.unescape(answer.text)
 
-            assert "1 to 50 of 13,001 tools" in (first := await shown("/tools"))
-            assert 'href="/tools?page=2"' in first
-            assert "12,951 to 13,000 of 13,001 tools" in await shown("/tools?page=260")
-            assert "13,001 to 13,001 of 13,001 tools" in await shown("/tools?page=99999999")
-            assert "1 to 50 of 13,001 tools" in await shown("/tools?page=-1")
-            assert '/tools?q=it+does&page=2"' in await shown("/tools?q=it+does")
-            assert "9 tools" in await shown("/tools?server=server7")
-            assert "1 to 50 of 1,501 servers" in await shown("/servers")
-            assert "111 servers" in await shown("/servers?q=server12")
-            assert "1 tool" in await shown("/tools?q=do-0-0")
-            overview = await shown("/catalogue")
-            assert ("13,001" in overview, "2 tools of different servers share 1 names" in overview) == (True, True)
+        assert "1 to 50 of 13,001 tools" in (first := await shown("/tools"))
+        assert 'href="/tools?page=2"' in first
+        assert "12,951 to 13,000 of 13,001 tools" in await shown("/tools?page=260")
+        assert "13,001 to 13,001 of 13,001 tools" in await shown("/tools?page=99999999")
+        assert "1 to 50 of 13,001 tools" in await shown("/tools?page=-1")
+        assert '/tools?q=it+does&page=2"' in await shown("/tools?q=it+does")
+        assert "9 tools" in await shown("/tools?server=server7")
+        assert "1 to 50 of 1,501 servers" in await shown("/servers")
+        assert "111 servers" in await shown("/servers?q=server12")
+        assert "1 tool" in await shown("/tools?q=do-0-0")
+        overview = await shown("/catalogue")
+        assert ("13,001" in overview, "2 tools of different servers share 1 names" in overview) == (True, True)
 
 
-async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(app: Any) -> None:
-    decision = (await app.state.scope.router.route("refund charge ch_3PqX")).to_json()
+async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(router: Router) -> None:
+    decision = (await router.route("refund charge ch_3PqX")).to_json()
     endless = [{**decision["matches"][0], "tool": f"s:tool_{number}"} for number in range(20_000)]
     keys = [match["tool"] for match in endless]
     text = as_file({**decision, "matches": endless, "recommended": keys, "warnings": keys}, 0.7)
@@ -231,8 +220,8 @@ async def test_of_a_decision_with_endless_lists_the_beginning_is_shown(app: Any)
     )
 
 
-async def test_the_gate_is_shown_for_every_pipeline(app: Any) -> None:
-    decision = (await app.state.scope.router.route("refund charge ch_3PqX")).to_json()
+async def test_the_gate_is_shown_for_every_pipeline(router: Router) -> None:
+    decision = (await router.route("refund charge ch_3PqX")).to_json()
 
     def gate(**otherwise: Any) -> str:
         shown = Shown.of({**decision, **otherwise})
@@ -246,12 +235,11 @@ async def test_the_gate_is_shown_for_every_pipeline(app: Any) -> None:
     assert [one.found for one in path(others, 0.7)] == ["", "found none of the matches"]
 
 
-async def test_a_broken_page_leaves_the_others(app: Any, caplog: Any) -> None:
-    async def broken() -> RunClient:
+async def test_a_broken_page_leaves_the_others(router: Router, caplog: Any) -> None:
+    async def broken() -> Any:
         raise RuntimeError("a secret")
 
-    scope = replace(app.state.scope, run_client=broken)
-    async with client(make_app(scope, TOKEN)) as visitor:
+    async with visiting(pages(router, broken)) as visitor:
         await visitor.get(f"/?token={TOKEN}")
         answer = await visitor.get("/runs")
         assert (answer.status_code, "RuntimeError" in answer.text, "a secret" in answer.text) == (500, True, False)
@@ -259,15 +247,12 @@ async def test_a_broken_page_leaves_the_others(app: Any, caplog: Any) -> None:
         assert (await visitor.get("/tools")).status_code == 200
 
 
-async def test_a_run_shows_the_exact_call_until_it_ends(app: Any, runner: Runner) -> None:
+async def test_a_run_shows_the_exact_call_until_it_ends(router: Router, runner: Runner) -> None:
     task = "Delete the file a.txt and add a note titled 'Grüße <b>\u200b'"
     handle = await runner.start(task, name="a?b%2F<b>&amp;", approve="changes")
     await until(handle, "s2", StepStatus.NEEDS_APPROVAL)
 
-    async def run_client() -> RunClient:
-        return RunClient(runner.client, "org:1")
-
-    async with client(make_app(replace(app.state.scope, run_client=run_client), TOKEN)) as visitor:
+    async with visiting(pages_of_runs(router, runner.client)) as visitor:
         await visitor.get(f"/?token={TOKEN}")
         where = f"/runs/{quote(handle.id, safe='')}"
         page = html.unescape((await visitor.get(where)).text)

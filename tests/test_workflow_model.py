@@ -14,7 +14,6 @@ from temporalio.converter import DataConverter
 from temporalio.testing import ActivityEnvironment
 
 from orchestrator.activities.activities import Activities
-from orchestrator.catalogue.tokens import count_tokens
 from orchestrator.llm.client import Models
 from orchestrator.options import Options
 from orchestrator.records import durable_names as names
@@ -24,6 +23,7 @@ from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
 from orchestrator.testing import NO_CREDIT, Billed, Fault, ScriptedModel, Slow
 from orchestrator.workflows.execution import RunWorkflow
+from tests.catalogues import tokens_of
 from tests.decisions import decision
 from tests.my_workflow import Apart, FollowUp
 from tests.runner import Runner, Serve, statuses
@@ -272,4 +272,4 @@ async def test_a_model_is_asked_for_no_more_than_the_run_leaves_it(serve: Serve)
         limits = Limits(max_total_tokens=2_800, max_tokens_per_step=600, reserve_for_synthesis=0)
         await at.run("Read the file a.txt", limits=limits)
     [asked] = at.model.asked
-    assert count_tokens(asked.text) + asked.body["max_tokens"] <= 2_200
+    assert tokens_of(asked.text) + asked.body["max_tokens"] <= 2_200

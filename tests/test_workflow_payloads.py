@@ -21,12 +21,12 @@ from orchestrator.records.call import ToolCall, ToolResult
 from orchestrator.records.request import Turn
 from orchestrator.records.run import StepStatus
 from orchestrator.temporal.worker.executors import Executor
-from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES, MAX_RESULTS_BYTES, hold_bytes
 from tests.my_workflow import CallPublisher, Publish, SideBySide
 from tests.runner import Runner, Serve
 from tests.running import plugin_over
 from tests.servers.real import node, node_servers_installed
+from tests.temporal import why_failed
 from tests.test_workflow_route import publisher
 
 ROUTE, RUN = names.ROUTE, names.RUN

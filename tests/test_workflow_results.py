@@ -23,11 +23,11 @@ from temporalio.testing import ActivityEnvironment
 from orchestrator.common.digests import digest
 from orchestrator.errors import InvalidInput
 from orchestrator.temporal.worker.results import KEPT_S, Results
-from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.temporal.workflow.payload import MAX_RESULT_BYTES
 from tests.my_workflow import Paging
 from tests.runner import Serve
 from tests.running import LocalTools, plugin_over
+from tests.temporal import why_failed
 
 LONG = "".join(f"line {number} of a long file\n" for number in range(110_000))
 

@@ -17,14 +17,13 @@ from orchestrator.records.request import RouteRequest
 from orchestrator.records.run import StepStatus
 from orchestrator.records.tool import Tool
 from orchestrator.temporal.worker.plugin import OrchestratorPlugin
-from orchestrator.temporal.workflow.call import why_failed
 from orchestrator.workflows.execution import RunWorkflow
 from orchestrator.workflows.routing import RouteWorkflow
 from tests.decisions import ADD_NOTE, ALL, PUBLISH, READ
 from tests.my_workflow import Apart, Assistant, Direct, OwnModel, Patient, Publish, Stubborn
 from tests.runner import Runner, Serve, statuses
 from tests.running import TENANT, LocalTools, plugin_over
-from tests.temporal import activities_of, child_of, replays, until
+from tests.temporal import activities_of, child_of, replays, until, why_failed
 
 PUBLISHING = 'Publish the report titled "May"'
 
