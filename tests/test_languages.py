@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from orchestrator import Catalogue, Router
+from orchestrator import Catalogue, Options, Router
 from orchestrator.index.embed import StaticEmbedder
 from orchestrator.records.request import RouteHint, RouteRequest
 from tests.catalogues import sample, tool

@@ -154,18 +154,24 @@ def argument_secrets(args: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for before, argument in zip(("", *args), args, strict=False):
-        name, is_given, value = argument.partition("=")
-        header, _, content = (value if name in _HEADER_OPTIONS else argument).partition(":")
-        if before in _HEADER_OPTIONS or name in _HEADER_OPTIONS:
-            found += setting_secrets({header: content.strip()})
-        elif is_given and _SECRET_NAME.search(name):
+        name, equals, value = argument.partition("=")
+        is_secret_option = before.startswith("-") and _SECRET_NAME.search(before)
+        if name in _HEADER_OPTIONS:  # --header=NAME:VALUE
+            found += _header_secrets(value)
+        elif before in _HEADER_OPTIONS:  # --header NAME:VALUE
+            found += _header_secrets(argument)
+        elif equals and _SECRET_NAME.search(name):  # --token=VALUE
             found += _parts(value)
-        elif (
-            before.startswith("-") and _SECRET_NAME.search(before) and not argument.startswith("-")
-        ):
+        elif is_secret_option and not argument.startswith("-"):  # --token VALUE
             found += _parts(argument)
-        found += [*_passwords(argument), *(named for named, _ in _TYPED.findall(argument) if named)]
+        found += _passwords(argument)
+        found += [value for value, _ in _TYPED.findall(argument) if value]
     return [secret for secret in found if not _is_number(secret)]
+
+
+def _header_secrets(text: str) -> list[str]:
+    name, _, value = text.partition(":")
+    return setting_secrets({name: value.strip()})
 
 
 def _is_readable(name: str, value: str) -> bool:

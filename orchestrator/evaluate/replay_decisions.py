@@ -36,6 +36,10 @@ class ReplayedAnswer:
     servers: tuple[str, ...]
     failed: str = ""
 
+    def rank(self, key: str) -> int:
+        """Return the place of a tool, from 1. 0: it is no match."""
+        return self.tools.index(key) + 1 if key in self.tools else 0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayTask:
@@ -78,11 +82,10 @@ class Replayed:
     def moved(self) -> dict[str, tuple[int, int]]:
         moved = dict[str, tuple[int, int]]()
         for key in self.used:
-            if key in self.before.tools and key in self.after.tools:
-                place_before = self.before.tools.index(key) + 1
-                place_after = self.after.tools.index(key) + 1
-                if place_before != place_after:
-                    moved[key] = place_before, place_after
+            rank_before = self.before.rank(key)
+            rank_after = self.after.rank(key)
+            if rank_before and rank_after and rank_before != rank_after:
+                moved[key] = rank_before, rank_after
         return moved
 
     @property
@@ -124,14 +127,21 @@ async def replay_all(
 
 async def _replay(task: ReplayTask, before: Router | None, after: Router, tenant: str) -> Replayed:
     request = RouteRequest(query=task.query, tenant=tenant)
-    earlier = task.then or answered(await (before or after).route(request))
+    earlier = task.then
+    if earlier is None:
+        earlier = answered(await (before or after).route(request))
     later = answered(await after.route(request))
-    missing = [key for key in task.used if key not in {*earlier.tools, *later.tools}]
+    matched = {*earlier.tools, *later.tools}
+    missing = [key for key in task.used if key not in matched]
     if task.then is None and before is not None:
         missing = await _known(before, tenant, missing)
-    gone = set(missing).difference(await _known(after, tenant, missing))
+    still_known = await _known(after, tenant, missing)
     return Replayed(
-        query=task.query, used=task.used, before=earlier, after=later, gone=tuple(sorted(gone))
+        query=task.query,
+        used=task.used,
+        before=earlier,
+        after=later,
+        gone=tuple(sorted(set(missing).difference(still_known))),
     )
 
 

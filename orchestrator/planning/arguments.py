@@ -268,12 +268,13 @@ def unread(
     replaced = [Parameter.of(name, properties[name]) for name in given if name in properties]
     used = json.dumps(arguments, ensure_ascii=False, default=str)
     about_tool = f"{tool.key} {tool.title} {tool.description}".lower()
-    values = []
+    values = dict[str, None]()
     for piece in _pieces(text[:MAX_CUT]):
-        is_read = piece.value in used or any(parameter.takes(piece) for parameter in replaced)
-        if not is_read and piece.value.lower() not in about_tool and piece.value not in values:
-            values.append(piece.value)
-    return values
+        if piece.value in used or piece.value.lower() in about_tool:
+            continue
+        if not any(parameter.takes(piece) for parameter in replaced):
+            values[piece.value] = None
+    return list(values)
 
 
 def given_for(step: str, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:

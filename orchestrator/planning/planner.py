@@ -215,16 +215,26 @@ def _steps(request: PlanRequest, bound: Sequence[_BoundClause]) -> tuple[Step, .
     depends_on: tuple[str, ...] = ()
     end_of_last = 0
     for number, item in enumerate(bound, 1):
-        start = task.find(item.clause.texts[0], end_of_last)
-        words_between = task[end_of_last:start].strip().lower() if start >= 0 else "."
+        first_text = item.clause.texts[0]
+        last_text = item.clause.texts[-1]
+        start = task.find(first_text, end_of_last)
+        words_between = "."
+        if start >= 0:
+            words_between = task[end_of_last:start].strip().lower()
         if steps and words_between not in _SIDE_BY_SIDE:
             depends_on = tuple(step.id for step in steps)
-        last_text = item.clause.texts[-1]
-        end_of_last = max(end_of_last, task.find(last_text, max(start, 0)) + len(last_text))
+        end = task.find(last_text, max(start, 0)) + len(last_text)
+        end_of_last = max(end_of_last, end)
         step = Step(
-            id=f"s{number}", task=item.clause.text, tool="", depends_on=depends_on, why=item.why
+            id=f"s{number}",
+            task=item.clause.text,
+            tool="",
+            depends_on=depends_on,
+            why=item.why,
         )
-        steps.append(_with_tool(request, step, item.match) if item.match else step)
+        if item.match:
+            step = _with_tool(request, step, item.match)
+        steps.append(step)
     return tuple(steps)
 
 

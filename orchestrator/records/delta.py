@@ -48,13 +48,17 @@ class Delta:
             matched: The tools of the new matches, best first.
             adds: Whether to add new tools. False if the Decision recommends nothing.
         """
-        before, now = {tool.key: tool for tool in seen}, {tool.key: tool for tool in matched}
-        new = {key: tool for key, tool in now.items() if adds and key not in before}
-        known = {key: now.get(key, tool) for key, tool in before.items()}
+        seen_by_key = {tool.key: tool for tool in seen}
+        matched_by_key = {tool.key: tool for tool in matched}
+        new = []
+        if adds:
+            new = [tool for key, tool in matched_by_key.items() if key not in seen_by_key]
+        # A tool that matches again has its newest definition.
+        renewed = [matched_by_key.get(key, tool) for key, tool in seen_by_key.items()]
         return cls(
-            new=tuple(new.values()),
-            seen=tuple(before.values()),
-            current=(*known.values(), *new.values()),
+            new=tuple(new),
+            seen=tuple(seen_by_key.values()),
+            current=(*renewed, *new),
         )
 
     @property

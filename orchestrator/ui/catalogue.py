@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,13 +90,17 @@ def collisions(catalogue: Catalogue) -> list[tuple[str, list[str]]]:
     Names are equal if they have the same letters and digits: `createIssue` and `create_issue` collide.
     """
     # The first tool of each server, by the letters of its name.
-    by_letters = dict[str, dict[str, Tool]]()
+    by_letters = defaultdict[str, dict[str, Tool]](dict)
     for tool in catalogue:
         letters = _NO_LETTER.sub("", tool.name).lower()
-        by_letters.setdefault(letters, {}).setdefault(tool.server, tool)
-    groups = [list(by_server.values()) for by_server in by_letters.values() if len(by_server) > 1]
-    groups.sort(key=len, reverse=True)
-    return [(_usual_name(tools), [tool.key for tool in tools]) for tools in groups]
+        by_letters[letters].setdefault(tool.server, tool)
+    names = list[tuple[str, list[str]]]()
+    for by_server in sorted(by_letters.values(), key=len, reverse=True):
+        if len(by_server) == 1:
+            break
+        tools = list(by_server.values())
+        names.append((_usual_name(tools), [tool.key for tool in tools]))
+    return names
 
 
 def _usual_name(tools: Sequence[Tool]) -> str:

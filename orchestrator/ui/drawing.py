@@ -1,5 +1,6 @@
 """The layout of a graph of tools as an SVG drawing, in pixels."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -82,31 +83,38 @@ def _columns(edges: Sequence[Edge], hops: Mapping[str, int]) -> list[list[str]]:
 
 def _by_pair(edges: Sequence[Edge]) -> dict[tuple[str, str], list[Edge]]:
     """Group the edges by source and target. Skip an edge without a direction between tools that have another edge."""
-    pairs: dict[tuple[str, str], list[Edge]] = {}
+    pairs = defaultdict[tuple[str, str], list[Edge]](list)
     for edge in edges:
-        pair = (edge.source, edge.to)
         has_direction = edge.type not in (SIMILAR, USED_WITH)
-        is_new = pair not in pairs and pair[::-1] not in pairs
-        if has_direction or is_new:
-            pairs.setdefault(pair, []).append(edge)
+        forwards = (edge.source, edge.to)
+        backwards = (edge.to, edge.source)
+        if has_direction or (forwards not in pairs and backwards not in pairs):
+            pairs[forwards].append(edge)
     return pairs
 
 
 def _arrow(edges: Sequence[Edge], source: Node, to: Node) -> Arrow:
     """Draw an arrow from side to side, or a bow on the right within a column."""
-    start = source.y + _HEIGHT / 2
-    end = to.y + _HEIGHT / 2
-    x0 = source.x + (_WIDTH if source.x <= to.x else 0)
-    x1 = to.x + (_WIDTH if source.x >= to.x else 0)
-    bend = (x0 + x1) / 2 if source.x != to.x else x0 + 60
+    start_y = source.y + _HEIGHT / 2
+    end_y = to.y + _HEIGHT / 2
+    start_x = source.x
+    end_x = to.x
+    if source.x <= to.x:
+        start_x += _WIDTH
+    if source.x >= to.x:
+        end_x += _WIDTH
+    bend = (start_x + end_x) / 2
+    if source.x == to.x:
+        bend = start_x + 60
+    types = [edge.type.replace("_", " ") for edge in edges]
     return Arrow(
         source=source.key,
         to=to.key,
-        types=", ".join(edge.type.replace("_", " ") for edge in edges),
-        weak=all(edge.origin != "stated" and edge.type != NEEDS for edge in edges),
-        path=f"M {x0} {start} C {bend} {start} {bend} {end} {x1} {end}",
+        types=", ".join(types),
+        weak=not any(edge.origin == "stated" or edge.type == NEEDS for edge in edges),
+        path=f"M {start_x} {start_y} C {bend} {start_y} {bend} {end_y} {end_x} {end_y}",
         x=bend,
-        y=(start + end) / 2,
+        y=(start_y + end_y) / 2,
     )
 
 

@@ -1,6 +1,6 @@
 """`toolroute tools graph`: the relations between tools, as a picture or as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 import click
@@ -46,10 +46,7 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
     experience = state.task.experience
     warn(state.warnings)
     edges = _edges(index, of, hops, lambda tool: used_together(experience, index, tool))
-    catalogue = index.catalogue
-    start = [] if of is None or of in catalogue.places else [catalogue.current(of)]
-    ends = [key for edge in edges for key in (edge.source, edge.to)]
-    nodes = list(dict.fromkeys([*start, *ends]))
+    nodes = _nodes(index, of, edges)
     if output == "json":
         echo_json({"nodes": nodes, "edges": [asdict(edge) for edge in edges]})
     else:
@@ -60,14 +57,25 @@ async def graph(of: str | None, workspace: Workspace, hops: int, output: str) ->
         note(f"no relation of {of} is known" if of else "no relation is known")
 
 
+def _nodes(index: Index, of: str | None, edges: Sequence[Edge]) -> list[str]:
+    """Return the tools of the edges. The tool that the user asked about comes first."""
+    nodes = dict[str, None]()
+    if of is not None and of not in index.catalogue.places:
+        nodes[index.catalogue.current(of)] = None
+    for edge in edges:
+        nodes[edge.source] = None
+        nodes[edge.to] = None
+    return list(nodes)
+
+
 def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
     """Return the relations of all tools, of a server's tools, or around one tool."""
     catalogue = index.catalogue
     if of is None or of in catalogue.places:
-        positions = (
-            range(len(catalogue)) if of is None else range(len(catalogue))[catalogue.places[of]]
-        )
-        return [edge for position in positions for edge in index.graph.edges(position, more)]
+        positions = range(len(catalogue))
+        if of is not None:
+            positions = positions[catalogue.places[of]]
+        return _edges_from(index, positions, more)
     key = catalogue.current(of)
     if key not in catalogue.positions:
         hint = suggestion(of, [*catalogue.places, *catalogue.positions], ALL_SHOWN)
@@ -78,14 +86,18 @@ def _edges(index: Index, of: str | None, hops: int, more: More) -> list[Edge]:
 
 def _edges_to(index: Index, key: str, more: More) -> list[Edge]:
     """Return the stated relations that lead to a tool."""
-    leading = [
-        position
-        for position, tool in enumerate(index.catalogue)
-        if any(relation.to == key for relation in tool.relations)
-    ]
-    return [
-        edge for position in leading for edge in index.graph.edges(position, more) if edge.to == key
-    ]
+    leading = list[int]()
+    for position, tool in enumerate(index.catalogue):
+        if any(relation.to == key for relation in tool.relations):
+            leading.append(position)
+    return [edge for edge in _edges_from(index, leading, more) if edge.to == key]
+
+
+def _edges_from(index: Index, positions: Iterable[int], more: More) -> list[Edge]:
+    edges = list[Edge]()
+    for position in positions:
+        edges += index.graph.edges(position, more)
+    return edges
 
 
 def _mermaid(nodes: Sequence[str], edges: Sequence[Edge]) -> list[str]:

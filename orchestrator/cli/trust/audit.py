@@ -1,6 +1,7 @@
 """`toolroute audit`: list the audit log, and verify that no line is missing or changed."""
 
 from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -53,14 +54,8 @@ def audit() -> None:
 @click.option("-o", "--output", type=click.Choice(["table", "json", "jsonl"]), default="table")
 def list_lines(last: int, output: str, **filters: str | None) -> None:
     """List the newest lines."""
-    wanted = {name: filters[name] for name in _FILTERS if filters[name]}
     log = _required_log()
-    fitting = (
-        line
-        for line in log.read()
-        if all(line.get(name) == value for name, value in wanted.items())
-    )
-    newest = [*deque(fitting, last)]
+    newest = list(deque(_filtered(log.read(), filters), last))
     if output == "json":
         echo_json({"folder": str(log.folder), "lines": newest})
     elif output == "jsonl":
@@ -69,6 +64,15 @@ def list_lines(last: int, output: str, **filters: str | None) -> None:
         columns = ("when", "event", "tenant", "actor", "tool", "approval", "result", "ms")
         print_table(columns, map(_row, newest), numbers=("ms",))
         note(f"{counted(len(newest), 'line')} of the audit log in {log.folder}")
+
+
+def _filtered(
+    lines: Iterable[dict[str, Any]], filters: Mapping[str, str | None]
+) -> Iterator[dict[str, Any]]:
+    wanted = {name: filters[name] for name in _FILTERS if filters[name]}
+    for line in lines:
+        if all(line.get(name) == value for name, value in wanted.items()):
+            yield line
 
 
 def _row(line: dict[str, Any]) -> tuple[str, ...]:

@@ -51,11 +51,16 @@ def cause(lines: Iterable[str]) -> list[str]:
     lines.
     """
     plain = [_GROUP.sub("", line).rstrip() for line in lines]
-    start = max((number for number, line in enumerate(plain) if _TRACEBACK in line), default=None)
-    if start is not None:
-        plain = plain[start + 1 :]
-    said = [line for line in plain if not _NOISE.fullmatch(line)]
-    flush = [number for number, line in enumerate(said) if not line[0].isspace()]
-    wanted = flush if start is not None else [number for number in flush if is_error(said[number])]
-    shown = said[wanted[0] :][:_MOST] if wanted else said[-_MOST:]
-    return [line.strip() for line in shown]
+    tracebacks = [number for number, line in enumerate(plain) if _TRACEBACK in line]
+    if tracebacks:
+        plain = plain[tracebacks[-1] + 1 :]
+    telling = [line for line in plain if not _NOISE.fullmatch(line)]
+    start = len(telling) - _MOST
+    for number, line in enumerate(telling):
+        # A traceback ends with the first line that is not indented.
+        is_indented = line[0].isspace()
+        if not is_indented and (tracebacks or is_error(line)):
+            start = number
+            break
+    start = max(start, 0)
+    return [line.strip() for line in telling[start : start + _MOST]]
