@@ -7,7 +7,6 @@ import logging
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,19 +46,6 @@ async def test_an_http_server_that_restarts_is_called_again_and_one_that_is_gone
         with pytest.raises(ServerUnavailable, match="cannot be reached"):
             await servers.call("web:pid")
     assert owners() == []
-
-
-@pytest.mark.parametrize("mode", ["modern", "legacy"])
-async def test_an_http_server_killed_in_mid_call_leaves_the_outcome_unknown(mode: str, tmp_path: Path) -> None:
-    port, count = free_port(), tmp_path / "count"
-    async with Connections(config(web={"url": f"http://127.0.0.1:{port}/mcp"}), backoff_s=0.1) as servers:
-        async with running("plain.py", port, mode, COUNT_FILE=str(count)):
-            with pytest.raises(OutcomeUnknown):
-                await servers.call("web:crash")
-        assert count.read_text() == "crash\n"
-        await until(lambda: servers.states()[0].state != "ready")
-        async with running("plain.py", port, mode):
-            assert (await servers.call("web:add", {"a": 1, "b": 1})).text == "2"
 
 
 def answering(answer: Callable[[Request], Awaitable[Response]], path: str = "/mcp") -> AbstractContextManager[str]:
