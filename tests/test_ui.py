@@ -163,7 +163,7 @@ async def test_a_decision_shows_the_task_in_full_and_its_clauses(visitor: httpx2
     assert (clauses.count("<li>") > 1, "stripe:refund_charge" in clauses) == (True, True)
 
 
-async def test_two_wordings_and_two_files_are_compared(visitor: httpx2.AsyncClient, app: Any) -> None:
+async def test_two_wordings_and_two_files_are_compared(visitor: httpx2.AsyncClient, router: Router) -> None:
     asked = {"first": "refund charge ch_3PqX", "second": "open a bug for the crash"}
     page = (await visitor.get("/compare", params=asked)).text
     assert ("only in the second" in page, "only in the first" in page) == (True, True)
