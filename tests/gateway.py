@@ -120,10 +120,12 @@ class Served:
         await asyncio.to_thread(self.store.replace_servers, tenant, servers)
 
     @asynccontextmanager
-    async def over_http(self, tokens: Path, only: str = "", **settings: Any) -> AsyncIterator[httpx2.AsyncClient]:
+    async def over_http(
+        self, tokens: Path, only: str = "", approve: Approve = Approve.CHANGES, **settings: Any
+    ) -> AsyncIterator[httpx2.AsyncClient]:
         """Serve HTTP with this file of tokens."""
         profiles: Any = lambda: self.config.profiles  # noqa: E731
-        server = make_server(self._gateway, profile=only)
+        server = make_server(self._gateway, approve=approve, profile=only)
         settings.setdefault("ready", self._gateway.ready)
         app = make_app(server, BearerTokens.read(tokens), profiles=profiles, only=only, **settings)
         transport = httpx2.ASGITransport(app)

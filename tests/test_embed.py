@@ -37,6 +37,8 @@ from tests.catalogues import tool
 from tests.loopback import served
 from tests.stores import FILES, MAIL
 
+PATIENT = Options(semantic_timeout_s=60)
+"""A busy machine embeds slowly."""
 ASK = RouteRequest(query="send an email to a person", tenant="local", route_hint=RouteHint.SEMANTIC)
 
 
@@ -199,7 +201,7 @@ async def test_a_router_finds_by_an_endpoints_vectors_and_embeds_the_tools_once(
     store.replace_servers("local", {"mail": MAIL, "files": FILES})
     assert store.replace_server("local", "mail", MAIL) == Changes(same=2)
     assert len(_texts(server)) == 5
-    async with Router(store=store, embedder=store.embedder) as router:
+    async with Router(store=store, embedder=store.embedder, options=PATIENT) as router:
         decision = await router.route(ASK)
     assert decision.semantic_ran
     assert decision.matches[0].tool.key == "mail:send_email"
@@ -217,7 +219,7 @@ async def test_a_failing_endpoint_leaves_the_keyword_answer_which_says_so(
     store = Store(embedder=embedder)
     store.replace_servers("local", {"mail": MAIL, "files": FILES})
     embedder.model = model
-    async with Router(store=store, embedder=embedder) as router:
+    async with Router(store=store, embedder=embedder, options=PATIENT) as router:
         decision = await router.route(ASK)
     assert not decision.semantic_ran
     assert decision.matches[0].tool.key == "mail:send_email"
@@ -239,8 +241,9 @@ def test_a_failing_endpoint_changes_nothing_in_the_store(server: ScriptedModel, 
 
 
 async def test_a_router_hangs_up_on_the_endpoint_that_it_opened_and_on_no_others(server: ScriptedModel) -> None:
-    options, given = Options(embedder="openai:good", model_url=server.url), _embedder(server)
-    async with Router(Catalogue([*MAIL, *FILES]), embedder=given) as router:
+    options = Options(embedder="openai:good", model_url=server.url, semantic_timeout_s=60)
+    given = _embedder(server)
+    async with Router(Catalogue([*MAIL, *FILES]), embedder=given, options=PATIENT) as router:
         assert (await router.route(ASK)).semantic_ran
     async with Router(Catalogue([*MAIL, *FILES]), options=options) as router:
         assert (await router.route(ASK)).semantic_ran

@@ -10,7 +10,7 @@ from temporalio.client import Client, WorkflowFailureError
 
 from examples import nexus
 from orchestrator.catalogue.catalogue import Catalogue
-from orchestrator.errors import InvalidConfig
+from orchestrator.errors import InvalidInput
 from orchestrator.records import durable_names as names
 from orchestrator.records.call import ToolCall
 from orchestrator.records.tool import Kind
@@ -106,5 +106,5 @@ async def test_a_tool_that_is_a_workflow_is_called_for_another_namespace(
 
 
 def test_tenants_of_nexus_are_given_as_a_list() -> None:
-    with pytest.raises(InvalidConfig, match="give True, or a list of tenants"):
+    with pytest.raises(InvalidInput, match="nexus='org:1': give True or False or a list"):
         plugin_over(nexus="org:1")

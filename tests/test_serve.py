@@ -510,7 +510,7 @@ async def test_a_call_of_another_session_belongs_to_no_search(tmp_path: Path) ->
     tokens = tmp_path / "tokens.json"
     tokens.write_text(json.dumps({"org:1": "a" * 16}))
     async with gateway(tmp_path) as served:
-        async with served.over_http(tokens) as web:
+        async with served.over_http(tokens, approve=Approve.NEVER) as web:
             _, found = await call_over_http(web, "a" * 16, "search", {"query": ADD})
             _, answer = await call_over_http(web, "a" * 16, "call_tool", {"tool": "quick:add", "arguments": SUM})
         store = served.store
