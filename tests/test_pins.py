@@ -251,6 +251,7 @@ async def test_a_tool_that_comes_back_by_notification_is_compared_with_its_pin(
         async def call() -> str:
             return text_of(await client.call_tool("call_tool", {"tool": "web:look"}))
 
+        await served.search()  # The first listing is over, and its connection is closed. The call's stays open.
         assert await call() == "done"
         others = [own["name"] for own in beside]
         rug.lists(*beside)
