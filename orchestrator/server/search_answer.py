@@ -36,7 +36,7 @@ def complete_definition(tool: Tool, offer: Offer) -> dict[str, Any]:
         **callable_definition(tool),
         "output_schema": definition_for_model(aside.get("outputSchema")),
         "icons": definition_for_model(icons),
-        "ui": interface(tool, offer),
+        "ui": definition_for_model(interface(tool, offer)),
     }
     return _without_empty(definition)
 
