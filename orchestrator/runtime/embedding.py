@@ -1,7 +1,12 @@
 """The embedder of a Router: it opens on first use, and gives vectors within a time limit or the reason for none."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from orchestrator.common.threads import Threads
 from orchestrator.errors import EmbedderUnavailable, StoreUnavailable, ToolrouteError, Unauthorised
@@ -9,6 +14,7 @@ from orchestrator.index.calibration import Fit, LanguageMaps
 from orchestrator.index.embed import (
     Embedder,
     OpenAIEmbedder,
+    SemanticIndex,
     StaticEmbedder,
     Vectors,
     embedder_for,
@@ -16,13 +22,36 @@ from orchestrator.index.embed import (
     named_embedder,
     vectors_of,
 )
-from orchestrator.index.encoder import second_encoder
+from orchestrator.index.encoder import LanguageEncoder, second_encoder
 from orchestrator.index.index import Index
 from orchestrator.options import Options
 
 _MAX_CONCURRENT = 32
+_MAX_ENCODING_S = 10.0
+"""Seconds in which a route waits for the tools' vectors in other languages: a few thousand tools on a free core."""
+_ENCODING_BATCH = 128
 Embedded = tuple[Vectors | None, str]
 """The vectors of texts, or None and the reason."""
+
+
+class _StoppableEncoder:
+    """An encoder that reads many texts in batches, and stops between them when its Router closes."""
+
+    remote = False
+
+    def __init__(self, encoder: LanguageEncoder, closing: threading.Event) -> None:
+        self.id = encoder.id
+        self.dimension = encoder.dimension
+        self._encoder = encoder
+        self._closing = closing
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        batches = [self._encoder.embed([])]
+        for start in range(0, len(texts), _ENCODING_BATCH):
+            if self._closing.is_set():
+                raise EmbedderUnavailable("the Router was closed while its tools were encoded")
+            batches.append(self._encoder.embed(texts[start : start + _ENCODING_BATCH]))
+        return np.concatenate(batches)
 
 
 class Embedding:
@@ -51,6 +80,9 @@ class Embedding:
         self._fit = fit
         self._is_owned = given is None and of_store is None
         self._threads = Threads(_MAX_CONCURRENT, "toolroute embedding")
+        self._closing = threading.Event()
+        self._encodings: WeakKeyDictionary[Index, Future[SemanticIndex]] = WeakKeyDictionary()
+        """The running or finished encoding of each index's tools for other languages."""
         if given is not None:
             fit.check(given.id)
         elif self._is_owned:
@@ -69,7 +101,8 @@ class Embedding:
         return self._embedder
 
     def close(self) -> None:
-        """Close the embedder, unless it was given."""
+        """Close the embedder, unless it was given. An encoding in the background ends after its present batch."""
+        self._closing.set()
         self._threads.close()
         if self._is_owned and isinstance(self._embedder, OpenAIEmbedder):
             self._embedder.close()
@@ -90,16 +123,31 @@ class Embedding:
         self, index: Index, maps: LanguageMaps, texts: Sequence[str]
     ) -> tuple[Vectors | None, str]:
         """Return the vectors of the encoder for other languages, as `vectors` does. Without the extra, the reason is
-        empty.
+        empty. Tools that take longer than a route should wait are encoded in the background, for later routes.
         """
         encoder = second_encoder(self.embedder, maps)
         if encoder is None or self._options.languages == "off":
             return None, ""
         try:
-            await self._threads.run(index.second, encoder)
+            async with asyncio.timeout(_MAX_ENCODING_S):
+                await asyncio.shield(asyncio.wrap_future(self._encoding(index, encoder)))
             return await self._threads.run(encoder.embed, texts), ""
+        except TimeoutError:
+            return None, (
+                f"its encoder has not yet read all {len(index.tools)} tools; the next tasks have it, and "
+                "`toolroute tools sync` or `tools import` with the extra installed stores what it read"
+            )
         except (EmbedderUnavailable, StoreUnavailable) as error:
             return None, str(error)
+
+    def _encoding(self, index: Index, encoder: LanguageEncoder) -> "Future[SemanticIndex]":
+        """Return the encoding of an index's tools. It begins once, and again after a failure."""
+        encoding = self._encodings.get(index)
+        if encoding is None or (encoding.done() and encoding.exception() is not None):
+            stoppable = _StoppableEncoder(encoder, self._closing)
+            encoding = self._threads.begin(index.second, stoppable)
+            self._encodings[index] = encoding
+        return encoding
 
     def vectors_at_once(self, index: Index, texts: Sequence[str]) -> Embedded | None:
         """Return the same in this thread, or None if it would wait for an endpoint or for the tools' vectors."""
