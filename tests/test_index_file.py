@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orchestrator import Router
+from orchestrator import Options, Router
 from orchestrator.index.documents import Document
 from orchestrator.records.relation import Relation
 from orchestrator.records.request import RouteHint, RouteRequest
@@ -71,7 +71,9 @@ def decisions(store: Store) -> list[dict[str, Any]]:
     """Return a new process's Decisions. The process ends once its index is stored."""
 
     async def route() -> list[dict[str, Any]]:
-        async with Router(store=Store(store.location, embedder=shipped())) as router:
+        # The encoder for other languages would read the store.
+        options = Options(languages="off")
+        async with Router(store=Store(store.location, embedder=shipped()), options=options) as router:
             asked = [
                 RouteRequest(query=query, tenant="local", route_hint=hint)
                 for query in QUERIES
@@ -100,7 +102,9 @@ def test_an_index_from_a_file_follows_the_store(store: Store) -> None:
     decisions(store)
 
     async def route() -> tuple[str, str]:
-        async with Router(store=Store(store.location, embedder=shipped())) as router:
+        # The encoder for other languages would read the store.
+        options = Options(languages="off")
+        async with Router(store=Store(store.location, embedder=shipped()), options=options) as router:
             before = await router.route(RouteRequest(query="send an email", tenant="local"))
             store.replace_server("local", "mail", [tool("mail:dispatch_email", "Send an email to a person")])
             after = await router.route(RouteRequest(query="dispatch an email", tenant="local"))
@@ -231,7 +235,7 @@ def test_a_first_decision_from_an_index_file_imports_no_qdrant_client(front: Qdr
     decisions(store)
     code = f"""
 import sys
-from orchestrator import Router
+from orchestrator import Options, Router
 with Router(store={store.location!r}) as router:
     assert router.route_sync("send an email").matches[0].tool.key == "mail:send_email"
 print("qdrant_client" in sys.modules)
