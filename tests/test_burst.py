@@ -98,8 +98,9 @@ async def test_a_server_with_fairness_serves_the_tenants_in_turns(
         await asyncio.wait_for(nap.is_full.wait(), 120)
         second = await client.start_workflow(Burst.run, args=[*NOTE, 5], id="second", task_queue=task_queue)
         ended = asyncio.create_task(second.result())
-        while not ended.done():  # The first tenant's calls end one after the other.
-            if nap.running == SLOTS:
+        while not ended.done():  # The first tenant's calls end one after the other, while the second's wait.
+            waiting = (await second.describe()).raw_description.pending_activities
+            if waiting and nap.running == SLOTS:
                 nap.wake(1)
             await asyncio.wait({ended}, timeout=0.05)
         assert nap.done < 3 * SLOTS

@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.office.server import FILE as OFFICE
 from orchestrator.catalogue.catalogue import Catalogue
+from orchestrator.options import Options
 from orchestrator.records.decision import Decision
 from orchestrator.records.request import RouteRequest, Turn
 from orchestrator.records.tool import Stage, Tool
@@ -86,7 +87,8 @@ def _schema(parameters: list[str]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 async def router() -> AsyncIterator[Router]:
-    async with Router(catalogue()) as router:
+    # The floors are those of an installation without the extra `languages`.
+    async with Router(catalogue(), options=Options(languages="off")) as router:
         yield router
 
 

@@ -285,8 +285,9 @@ def _spread(cosines: Rows, among: NDArray[np.bool_] | None) -> tuple[Rows, Rows]
     """Return mean and standard deviation of each part's cosines with the searched tools."""
     searched = cosines if among is None else cosines[:, among]
     # A product with a vector would run on all threads of BLAS, which spin while they wait.
-    mean = searched.mean(axis=1)
-    variance = np.einsum("ij,ij->i", searched, searched) / searched.shape[1] - mean * mean
+    count = max(searched.shape[1], 1)  # Filters may leave no tool.
+    mean = searched.sum(axis=1) / count
+    variance = np.einsum("ij,ij->i", searched, searched) / count - mean * mean
     return mean, np.sqrt(np.maximum(variance, 1e-12))
 
 

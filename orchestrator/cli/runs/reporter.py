@@ -64,6 +64,8 @@ class RunReporter:
         self._noted_retries: set[tuple[str, str]] = set()
         self._answered_steps: set[tuple[str, str]] = set()
         """The steps that the person answered, each with the digest of its call."""
+        self._answering: asyncio.Task[None] | None = None
+        """Passes the last answer on. The run may end before the worker has confirmed it."""
 
     async def until_cancelled(self) -> None:
         """Report the run from its beginning."""
@@ -119,6 +121,11 @@ class RunReporter:
                 self._status[step.step] = step.status
                 note(f"{step.step} {step.tool or 'no tool'}: {step.status.replace('_', ' ')}")
 
+    async def answers_are_passed_on(self) -> None:
+        """Return once the run has the last answer, and the audit log, too."""
+        if self._answering is not None:
+            await self._answering
+
     async def report_end(self) -> None:
         """Write how each step ended."""
         progress = await self._client.progress(self.handle.id)
@@ -169,6 +176,12 @@ class RunReporter:
         termios.tcflush(0, termios.TCIFLUSH)
         click.echo(inline(f"{step.step} {step.task!r}: may {call}? [y/N]: "), err=True, nl=False)
         allowed = (await _typed_line()).strip().lower() in ("y", "yes")
+        # A cancelled update of the SDK is a timeout to its caller, and the cancellation would be lost.
+        self._answering = asyncio.create_task(self._pass_on(step, allowed=allowed))
+        await asyncio.shield(self._answering)
+
+    async def _pass_on(self, step: StepProgress, *, allowed: bool) -> None:
+        """Tell the run what the person answered."""
         approval = Approval(step=step.step, digest=step.digest, allowed=allowed, by="the terminal")
         try:
             await self._client.say(self.handle.id, approval)

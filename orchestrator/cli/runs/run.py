@@ -299,6 +299,7 @@ async def _follow(reporter: RunReporter) -> RunResult:
         ending.cancel()
         reporting.cancel()
         await asyncio.gather(ending, reporting, return_exceptions=True)
+    await reporter.answers_are_passed_on()
     reporter.report(result.steps)
     return result
 
