@@ -40,9 +40,8 @@ class RunWorkflow:
             self._request = read_input(given, RunRequest)
             self._request.validate()
             check_tenant(self._request.tenant)
-        except (
-            InvalidInput
-        ) as error:  # `run` raises it. Raised here, queries would find no workflow.
+        except InvalidInput as error:
+            # `run` raises it. Raised here, queries would find no workflow.
             self._request, self._broken = RunRequest(task=""), error
         self._run = Run(self._request, ToolRouter(self._request.tenant), stopping=self._stopping)
         self._handlers = Handlers(self._request.tenant)

@@ -47,9 +47,8 @@ class Threads:
 def _finished(work: Callable[P, R], /, *given: P.args, **named: P.kwargs) -> R:
     try:
         return work(*given, **named)
-    except (
-        StopIteration
-    ) as error:  # An asyncio future cannot hold it, and its caller would wait forever.
+    except StopIteration as error:
+        # An asyncio future cannot hold it, and its caller would wait forever.
         raise RuntimeError(f"StopIteration: {error}") from error
 
 

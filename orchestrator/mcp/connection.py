@@ -195,9 +195,8 @@ class Connection:
                 return await self._list(self.session.client)
         except ToolrouteError:
             raise
-        except (
-            Exception
-        ) as error:  # The library lets through what its transports and parsers raise.
+        except Exception as error:
+            # The library lets through what its transports and parsers raise.
             raise self._unavailable(
                 f" did not list its tools: {faults.in_words(error, self.secrets)}"
             ) from None
@@ -263,9 +262,8 @@ class Connection:
                     await self._serve(launch, on_listed)
         except ToolrouteError as error:
             self._settle(error=error)
-        except (
-            Exception
-        ) as error:  # Of any kind: the transports raise groups of their libraries' errors.
+        except Exception as error:
+            # Of any kind: the transports raise groups of their libraries' errors.
             self._settle(error=self._error(launch, error))
             self._die(faults.in_words(error, self.secrets))
         finally:

@@ -379,9 +379,8 @@ async def _live_tool(connection: Connection, call: Call) -> Tool:
 async def _told(connection: Connection, sending: Coroutine[Any, Any, None]) -> None:
     try:
         await sending
-    except (
-        Exception
-    ) as error:  # Of any kind: the server may have ended meanwhile, in each of the library's ways.
+    except Exception as error:
+        # Of any kind: the server may have ended meanwhile, in each of the library's ways.
         logger.debug(
             "server %s: a message was not delivered: %s", connection.spec.name, type(error).__name__
         )

@@ -106,9 +106,8 @@ class Opening:
                     client = await stack.enter_async_context(
                         self._client(streams(), on_message, requests)
                     )
-                except (
-                    Exception
-                ) as error:  # Of any kind: the transports raise groups of their libraries' errors.
+                except Exception as error:
+                    # Of any kind: the transports raise groups of their libraries' errors.
                     first_error = first_error or error
                     if self._falls_back(launch, error):
                         continue

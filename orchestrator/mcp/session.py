@@ -131,9 +131,8 @@ class Session:
         except MCPError as error:
             self._raise_if_lost(error)
             return error
-        except (
-            Exception
-        ) as error:  # The library lets through what its transports and parsers raise.
+        except Exception as error:
+            # The library lets through what its transports and parsers raise.
             raise CallLost(
                 f"its answer cannot be read ({faults.in_words(error, self._secrets)})", sent=True
             ) from None

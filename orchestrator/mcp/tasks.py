@@ -9,6 +9,7 @@ For toolroute's callers this is one long call. Each answer of the server counts 
 """
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal
@@ -122,7 +123,7 @@ class Tasks(ClientExtension):
         session = context.session
         poll_ms = created.poll_interval_ms
         try:
-            for polls in range(1, 2**31):
+            for polls in itertools.count(1):
                 await asyncio.sleep(_poll_s(poll_ms))
                 state = await task_state(session, created.task_id)
                 if state.status in ("completed", "cancelled", "failed"):

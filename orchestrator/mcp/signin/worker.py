@@ -63,9 +63,8 @@ class WorkerAuth(httpx2.Auth):
             return
         try:
             async with self._lock:
-                if (
-                    self._authorization == sent
-                ):  # Otherwise another request has got a token meanwhile.
+                # Otherwise another request has got a token meanwhile.
+                if self._authorization == sent:
                     self._authorization = await self._authorized(request, response)
         except (ToolrouteError, OAuthFlowError, jwt.PyJWTError, ValueError) as error:
             reason = self._launch.secrets.redact(str(error))
