@@ -250,8 +250,8 @@ async def test_failed_and_empty_tasks_take_no_place_among_the_nearest() -> None:
 
 def test_no_one_persons_tasks_drive_out_what_others_did_or_claimed() -> None:
     crowd = ["ann", "bob", *["mallory"] * 9]
-    assert newest(crowd, 5) == [0, 1, 8, 9, 10]
-    assert [place for place in range(11) if place != oldest_of_most(crowd)] == newest(crowd, 10)
+    assert newest(range(11), crowd, 5) == [0, 1, 8, 9, 10]
+    assert [place for place in range(11) if place != oldest_of_most(crowd)] == newest(range(11), crowd, 10)
     ten = [f"person {number}" for number in range(10)]
     right, wrong = Claim(chance=0.97, right=True), Claim(chance=0.97, right=False)
     use = (Use(tool=MEANT),)

@@ -1,11 +1,14 @@
 """The per-actor cap: how much of a tenant's past one person's tasks may be, for votes, relations and claims alike."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median_high
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+Task = TypeVar("Task")
 
 FEW = 10
 """The number of one person's tasks that always count in full."""
@@ -20,30 +23,42 @@ BEHIND = 1e-6
 difference."""
 
 
-def newest(actors: Sequence[str], most: int, per_actor: int | None = None) -> list[int]:
-    """Return the places of the tasks to keep, oldest first. Each person's newest tasks are taken in turn.
+def newest(
+    tasks: Iterable[Task], actors: Sequence[str], most: int, per_actor: int | None = None
+) -> list[Task]:
+    """Return the tasks to keep, in their order. Each person's newest tasks are taken in turn.
 
     Args:
-        actors: The person of each task, oldest task first.
+        tasks: The tasks, oldest first.
+        actors: The person of each task.
         most: The total number of tasks to keep.
         per_actor: The number of tasks to keep for each person. Default: no limit.
     """
     if len(actors) <= most and per_actor is None:
-        return [*range(len(actors))]
+        return list(tasks)
+    turns = _turns(actors)
+    by_turn = sorted(range(len(actors)), key=lambda position: (turns[position], -position))
+    kept = set(by_turn[:most])
+    if per_actor is not None:
+        kept = {position for position in kept if turns[position] <= per_actor}
+    return [task for position, task in enumerate(tasks) if position in kept]
+
+
+def _turns(actors: Sequence[str]) -> list[int]:
+    """Return each task's number among its person's tasks, 1 for the newest."""
     counts = Counter[str]()
-    turns = list[tuple[int, int]]()
-    for place in reversed(range(len(actors))):
-        counts[actors[place]] += 1
-        turns.append((counts[actors[place]], -place))
-    turns.sort()
-    return sorted(-place for turn, place in turns[:most] if per_actor is None or turn <= per_actor)
+    turns = list[int]()
+    for actor in reversed(actors):
+        counts[actor] += 1
+        turns.append(counts[actor])
+    return turns[::-1]
 
 
 def oldest_of_most(actors: Sequence[str]) -> int:
     """Return the place of the task that is dropped: the oldest one of the person with the most tasks."""
     counts = Counter(actors)
     most = max(counts.values())
-    return next(place for place, actor in enumerate(actors) if counts[actor] == most)
+    return next(position for position, actor in enumerate(actors) if counts[actor] == most)
 
 
 def usual(actors: Sequence[str]) -> int:
@@ -102,7 +117,7 @@ def behind_first(
         agreed: The part that several people agree on.
         odds: The log-odds by routing.
     """
-    place = min(BEFORE_ALONE, len(odds)) - 1
-    room = np.sort(odds)[::-1][place] - BEHIND - odds
+    last_before = np.sort(odds)[::-1][:BEFORE_ALONE][-1]
+    room = last_before - BEHIND - odds
     alone = np.minimum(lifts, np.maximum(0.0, room))
     return np.asarray(np.maximum(agreed, alone), np.float64)

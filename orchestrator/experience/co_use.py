@@ -111,13 +111,13 @@ def _is_usual(partner: Partner) -> bool:
 
 def _partners(name: Name, tasks: Sequence[Used], *, several_people: bool) -> tuple[Partner, ...]:
     actors = [actor for actor, _ in tasks]
-    counted = [tasks[place] for place in newest(actors, len(tasks), usual(actors))]
+    counted = newest(tasks, actors, len(tasks), usual(actors))
     users: dict[Name, list[str]] = {}
     times_before = Counter[Name]()
     for actor, used in counted:
-        place = used.index(name)
-        times_before.update(used[:place])
-        for other in (*used[:place], *used[place + 1 :]):
+        position = used.index(name)
+        times_before.update(used[:position])
+        for other in (*used[:position], *used[position + 1 :]):
             users.setdefault(other, []).append(actor)
     partners = [
         Partner(

@@ -37,11 +37,12 @@ def figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def _by_week(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     weeks: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        year, week, _ = datetime.fromtimestamp(outcome.at, UTC).isocalendar()
-        weeks.setdefault(f"{year}-W{week:02}", []).append(outcome)
-    return [
-        {"week": week, "tasks": len(tasks), "right": _right(tasks)} for week, tasks in weeks.items()
-    ]
+        week = datetime.fromtimestamp(outcome.at, UTC).strftime("%G-W%V")
+        weeks.setdefault(week, []).append(outcome)
+    rows = list[dict[str, Any]]()
+    for week, tasks in weeks.items():
+        rows.append({"week": week, "tasks": len(tasks), "right": _right(tasks)})
+    return rows
 
 
 def _curve(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

@@ -61,20 +61,19 @@ class Experience:
     @classmethod
     def of(cls, outcomes: Sequence[Outcome], vectors: NDArray[np.float32]) -> "Experience":
         """Return the Experience from these successful Outcomes with their vectors, at most MOST_TASKS."""
-        order = [place for place, outcome in enumerate(outcomes) if outcome.worked]
-        order.sort(key=lambda place: outcomes[place].at)
-        order = [
-            order[place] for place in newest([outcomes[place].actor for place in order], MOST_TASKS)
-        ]
-        kept = [outcomes[place] for place in order]
+        order = sorted(range(len(outcomes)), key=lambda position: outcomes[position].at)
+        worked = [position for position in order if outcomes[position].worked]
+        actors = [outcomes[position].actor for position in worked]
+        kept = newest(worked, actors, MOST_TASKS)
+        tasks = [outcomes[position] for position in kept]
         names: dict[Name, Name] = {}
         experience = cls(
-            vectors=np.ascontiguousarray(vectors[order].T, np.float32),
-            tasks=tuple(_past(outcome, names) for outcome in kept),
-            at=np.array([outcome.at for outcome in kept]),
-            claims=Claims().plus(kept),
+            vectors=np.ascontiguousarray(vectors[kept].T, np.float32),
+            tasks=tuple(_past(task, names) for task in tasks),
+            at=np.array([task.at for task in tasks]),
+            claims=Claims().plus(tasks),
             names=names,
-            uses=by_definition(sorted(outcomes, key=lambda outcome: outcome.at), {}),
+            uses=by_definition((outcomes[position] for position in order), {}),
         )
         return experience._judged()
 
@@ -102,11 +101,8 @@ class Experience:
             co_use=self.co_use,
             since=self.since + 1,
         )
-        return (
-            experience
-            if experience.since <= GROWTH * len(experience.tasks)
-            else experience._judged()
-        )
+        has_grown = experience.since > GROWTH * len(experience.tasks)
+        return experience._judged() if has_grown else experience
 
     def _judged(self) -> "Experience":
         """Return this with the weight and the relations that its tasks teach."""
@@ -138,9 +134,8 @@ class Experience:
         most = max(1, ONE_THREAD // len(vector))
         cosines = np.empty(len(self.tasks), np.float32)
         for start in range(0, len(cosines), most):
-            np.matmul(
-                vector, self.vectors[:, start : start + most], out=cosines[start : start + most]
-            )
+            part = slice(start, start + most)
+            np.matmul(vector, self.vectors[:, part], out=cosines[part])
         return cosines
 
     def recall(self, vector: NDArray[np.float32], known: Known, asker: str = "") -> Recalled | None:
@@ -167,29 +162,18 @@ class Experience:
         weights = self._weights(cosines, near)
         if is_capped:
             weights = evened(weights, self._actors[near])
-        past = [self.tasks[place] for place in near.tolist()]
-        votes = {
-            name: people
-            for name, people in votes_of(past, weights.tolist()).items()
-            if known(*name)
-        }
-        lifts = {name: self.weight * sum(people.values()) for name, people in votes.items()}
-        shared = (
-            {name: self.weight * agreed(people) for name, people in votes.items()}
-            if is_capped
-            else lifts
-        )
+        past = [self.tasks[position] for position in near.tolist()]
+        votes = votes_of(past, weights.tolist())
+        votes = {name: people for name, people in votes.items() if known(*name)}
+        lifts: dict[str, float] = {}
+        shared: dict[str, float] = {}
+        for (key, _), people in votes.items():
+            lifts[key] = self.weight * sum(people.values())
+            shared[key] = self.weight * agreed(people) if is_capped else lifts[key]
         return Recalled(
-            tasks=tuple(
-                Near(
-                    cosine=cosine,
-                    query=task.query,
-                    used=tuple(name[0] for name in task.used if name in votes),
-                )
-                for task, cosine in zip(past, cosines[near].tolist(), strict=True)
-            ),
-            lifts={key: lift for (key, _), lift in lifts.items()},
-            agreed={key: lift for (key, _), lift in shared.items()},
+            tasks=_near_tasks(past, cosines[near].tolist(), votes),
+            lifts=lifts,
+            agreed=shared,
             alone=frozenset(
                 name[0] for name, people in votes.items() if _is_alone(name, people, past, asker)
             ),
@@ -208,6 +192,17 @@ class Experience:
         return name in self.co_use.names
 
 
+def _near_tasks(
+    tasks: Sequence[PastTask], cosines: Sequence[float], votes: Collection[Name]
+) -> tuple[Near, ...]:
+    """Return the near tasks, with the tools that they vote for."""
+    near = list[Near]()
+    for task, cosine in zip(tasks, cosines, strict=True):
+        used = tuple(name[0] for name in task.used if name in votes)
+        near.append(Near(cosine=cosine, query=task.query, used=used))
+    return tuple(near)
+
+
 def _is_alone(name: Name, people: Collection[str], past: Sequence[PastTask], asker: str) -> bool:
     """Return True if a single task speaks for a tool, or only tasks of one person who is not the asker.
 
@@ -223,14 +218,15 @@ def _past(outcome: Outcome, names: dict[Name, Name]) -> PastTask:
     """Return the task with each tool's name held once for all tasks."""
     offers = {offer.tool: offer for offer in outcome.offered}
     used = dict.fromkeys(use.tool for use in outcome.worked if use.tool in offers)
-    keys = [*used, *(key for key in offers if key not in used)]
-    tools = [(intern(key), intern(offers[key].hash)) for key in keys]
+    # The used tools come first.
+    in_order = [offers[key] for key in dict.fromkeys([*used, *offers])]
+    tools = [(intern(offer.tool), intern(offer.hash)) for offer in in_order]
     return PastTask(
         query=outcome.query,
         actor=intern(outcome.actor),
         tools=tuple(names.setdefault(name, name) for name in tools),
         uses=len(used),
-        chances=np.array([offers[key].chance for key in keys], np.float32),
+        chances=np.array([offer.chance for offer in in_order], np.float32),
         chosen=outcome.chosen,
     )
 
@@ -239,10 +235,11 @@ def _nearest(
     cosines: NDArray[np.float32], near: NDArray[np.int64], actors: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
     """Return the NEAREST tasks, nearest first. With actors, their tasks are taken in turn."""
-    near_cosines = cosines[near]
     # A third of all tasks are somewhat alike: sorting these would take longest.
     for most in (_LOOKED, len(near)):
-        first = near if most >= len(near) else near[np.argpartition(-near_cosines, most)[:most]]
+        first = near
+        if most < len(near):
+            first = near[np.argpartition(-cosines[near], most)[:most]]
         first = first[np.argsort(-cosines[first], kind="stable")]
         if actors is None:
             break

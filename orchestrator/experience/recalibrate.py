@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orchestrator.experience.actors import newest, usual
-from orchestrator.index.calibration import Calibration, Correction
+from orchestrator.index.calibration import Calibration, Correction, log_odds
 from orchestrator.records.outcome import Outcome
 
 PRIOR = 5.0
@@ -68,13 +68,15 @@ class Claims:
 
 
 def _latest(claims: Sequence[tuple[float, bool, str]]) -> Claimed:
-    return tuple(claims[place] for place in newest([actor for *_, actor in claims], LATEST))
+    actors = [actor for *_, actor in claims]
+    return tuple(newest(claims, actors, LATEST))
 
 
 def _usual(claims: Sequence[tuple[float, bool, str]]) -> list[tuple[float, bool]]:
     """Return the claims, of one person as many as the median person has."""
     actors = [actor for *_, actor in claims]
-    return [claims[place][:2] for place in newest(actors, LATEST, usual(actors))]
+    latest = newest(claims, actors, LATEST, usual(actors))
+    return [(chance, came_true) for chance, came_true, _ in latest]
 
 
 def fitted(claims: Sequence[tuple[float, bool]]) -> Correction:
@@ -83,9 +85,9 @@ def fitted(claims: Sequence[tuple[float, bool]]) -> Correction:
     if len(claims) < LEAST:
         return correction
     right = np.array([came_true for _, came_true in claims])
-    chances = np.array([correction(chance) for chance, _ in claims]).clip(1e-6, 1 - 1e-6)
-    odds = np.log(chances / (1 - chances))
-    sure = float(np.log(SURE / (1 - SURE)))
+    corrected = [correction(chance) for chance, _ in claims]
+    odds = log_odds(corrected, least=1e-6)
+    sure = log_odds(SURE)
     lower = 0.0
     while lower < LOWERED and not _come_true(right[odds - lower >= sure]):
         lower += _STEP

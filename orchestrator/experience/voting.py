@@ -75,10 +75,11 @@ def votes_of(tasks: Sequence[PastTask], weights: Sequence[float]) -> dict[Name, 
     votes: dict[Name, dict[str, float]] = {}
     for task, weight in zip(tasks, weights, strict=True):
         share = weight / total
-        for name, chance in zip(task.used, task.chances.tolist(), strict=False):
+        chances = task.chances[: task.uses].tolist()
+        for name, chance in zip(task.used, chances, strict=True):
             people = votes.setdefault(name, {})
-            earlier = people.get(task.actor, 0.0)
-            people[task.actor] = earlier + share * (1 - chance)
+            people.setdefault(task.actor, 0.0)
+            people[task.actor] += share * (1 - chance)
     return votes
 
 
@@ -111,8 +112,7 @@ def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> floa
         tasks: The past tasks, oldest first.
         vectors: Their unit vectors [dimension, tasks].
     """
-    judges = [place for place, task in enumerate(tasks) if task.chosen and task.used]
-    judges = [judges[place] for place in newest([tasks[place].actor for place in judges], SAMPLE)]
+    judges = _judges(tasks)
     if not judges or len(tasks) < 2:
         return 0.0
     users = _users(tasks)
@@ -123,9 +123,18 @@ def best_weight(tasks: Sequence[PastTask], vectors: NDArray[np.float32]) -> floa
             for judge, near in _nearest(tasks, vectors, judges, users, without_tools=without_tools)
         ]
         odds, votes, used, unseen = _table(ballots)
-        votes = with_unseen(votes, odds, unseen, votes.max(axis=1, keepdims=True))
+        greatest = votes.max(axis=1, keepdims=True)
+        votes = with_unseen(votes, odds, unseen, greatest)
         gains += [_ndcg(odds + weight * votes, used) for weight in WEIGHTS]
-    return float(WEIGHTS[np.argmax(gains.round(9))])
+    best = np.argmax(gains.round(9))
+    return float(WEIGHTS[best])
+
+
+def _judges(tasks: Sequence[PastTask]) -> list[int]:
+    """Return the positions of the sample's tasks."""
+    judges = [position for position, task in enumerate(tasks) if task.chosen and task.used]
+    actors = [tasks[judge].actor for judge in judges]
+    return newest(judges, actors, SAMPLE)
 
 
 class _Candidate(NamedTuple):
@@ -143,11 +152,11 @@ _NO_CANDIDATE = _Candidate(-1.0, 0.0, used=False, unseen=False)
 
 
 def _users(tasks: Sequence[PastTask]) -> dict[Name, list[int]]:
-    """Return the places of the tasks that used each tool."""
+    """Return the positions of the tasks that used each tool."""
     users: dict[Name, list[int]] = {}
-    for place, task in enumerate(tasks):
+    for position, task in enumerate(tasks):
         for name in task.used:
-            users.setdefault(name, []).append(place)
+            users.setdefault(name, []).append(position)
     return users
 
 
@@ -159,7 +168,7 @@ def _nearest(
     *,
     without_tools: bool,
 ) -> Iterator[tuple[int, dict[int, float]]]:
-    """Yield each judged task with the weights of the tasks nearest to it, by place.
+    """Yield each judged task with the weights of the tasks nearest to it, by position.
 
     The task itself is excluded. With `without_tools`, all tasks that used one of its tools are excluded, too.
     """
@@ -171,8 +180,8 @@ def _nearest(
                 row[users[name]] = -1.0
     near = np.argpartition(-cosines, min(NEAREST, len(tasks)) - 1, axis=1)[:, :NEAREST]
     weights = nearness(np.take_along_axis(cosines, near, axis=1))
-    for judge, places, place_weights in zip(judges, near.tolist(), weights.tolist(), strict=True):
-        yield judge, dict(zip(places, place_weights, strict=True))
+    for judge, positions, near_weights in zip(judges, near.tolist(), weights.tolist(), strict=True):
+        yield judge, dict(zip(positions, near_weights, strict=True))
 
 
 def _ballot(
@@ -185,7 +194,7 @@ def _ballot(
 ) -> list[_Candidate]:
     """Return the tools that a judged task was offered or that its nearest tasks vote for."""
     task = tasks[judge]
-    votes = votes_of([tasks[place] for place in near], [*near.values()])
+    votes = votes_of([tasks[position] for position in near], [*near.values()])
     chances = dict.fromkeys(votes, 0.0) | dict(zip(task.tools, task.chances.tolist(), strict=True))
     used = frozenset(task.used)
     candidates = list[_Candidate]()
@@ -202,10 +211,18 @@ def _table(
 ) -> tuple[Values, Values, NDArray[np.bool_], NDArray[np.bool_]]:
     """Return log-odds, votes, used tools and unseen tools [judged tasks, candidates]."""
     width = max(FIRST, *map(len, ballots))
-    rows = [[*ballot, *[_NO_CANDIDATE] * (width - len(ballot))] for ballot in ballots]
-    chances, votes, used, unseen = np.moveaxis(np.array(rows, np.float64), 2, 0)
-    odds = np.where(chances < 0, -np.inf, log_odds(np.maximum(chances, LEAST)))
+    rows = [_padded(ballot, width) for ballot in ballots]
+    columns = np.moveaxis(np.array(rows, np.float64), 2, 0)
+    chances, votes, used, unseen = columns
+    odds = log_odds(np.maximum(chances, LEAST))
+    is_candidate = chances >= 0
+    odds = np.where(is_candidate, odds, -np.inf)
     return odds, votes, used.astype(bool), unseen.astype(bool)
+
+
+def _padded(ballot: Sequence[_Candidate], width: int) -> list[_Candidate]:
+    padding = [_NO_CANDIDATE] * (width - len(ballot))
+    return [*ballot, *padding]
 
 
 def _ndcg(odds: Values, used: NDArray[np.bool_]) -> float:

@@ -196,7 +196,7 @@ def _thin_out(points: Points, collection: str, oldest: float) -> None:
     records = sorted(points.find(collection, payload=["at", "actor"]), key=_age)
     young = [record for record in records if _age(record) >= (oldest, "")]
     actors = [str(record.payload.get("actor", "")) for record in young]
-    staying = {young[row].id for row in newest(actors, MOST_TASKS)}
+    staying = {record.id for record in newest(young, actors, MOST_TASKS)}
     gone = [record.id for record in records if record.id not in staying]
     if gone:
         points.delete(collection, gone)
