@@ -24,6 +24,7 @@ def secrets_of(entry: dict[str, Any], **environment: str) -> Secrets:
         ({"PGPASSWORD": "hunter"}, "hunter and hunters", "*** and hunters"),
         ({"DB_PASSWORD": "correct horse"}, "a correct horse", "a ***"),
         ({"AUTH": "Bearer to/k+en"}, "see to%2Fk%2Ben or to/k+en", "see *** or ***"),
+        ({"AUTH": "Basic bWU6cGE1NXdvcmQ="}, "me with pa55word", "me with ***"),
         ({"DSN": "postgres://me:pa55@h/db"}, "pa55 refused", "*** refused"),
         ({"KEY": "-----BEGIN-----\\nMIIabc\\nxyz789"}, "it read MIIabc | xyz789", "it read *** | ***"),
         ({"IT": "${THERE}"}, "it was from-outside-1", "it was ***"),
@@ -47,6 +48,7 @@ def test_an_existing_place_stays_readable_and_what_only_looks_like_one_does_not(
     [
         ({"url": "https://h", "headers": {"Authorization": "Bearer hunter2"}}, "hunter2", "***"),
         ({"url": "https://me:pa55word@h/mcp"}, "me pa55word", "me ***"),
+        ({"url": "https://me:pa%2055@h/mcp"}, "Basic bWU6cGEgNTU= of pa 55", "Basic *** of ***"),
         ({"url": "https://t0ken@h/mcp"}, "t0ken", "***"),
         ({"url": "https://h/mcp?key=abcd1234&v=2"}, "abcd1234 2", "*** 2"),
         ({"url": "https://h/s/aB3dE5gH7jK9mN1pQ3sT/mcp"}, "aB3dE5gH7jK9mN1pQ3sT mcp", "*** mcp"),

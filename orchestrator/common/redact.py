@@ -200,19 +200,37 @@ def _is_place(value: str) -> bool:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Yield a value, the credential after an authorization scheme in it, and a URL's password."""
+    """Yield a value, the credential after an authorization scheme in it, and the passwords in both."""
     yield value
     scheme, _, credential = value.partition(" ")
     if scheme.lower() in _SCHEMES:
         yield credential
+    if scheme.lower() == "basic":
+        yield from _basic_password(credential)
     yield from _passwords(value)
 
 
+def _basic_password(credential: str) -> list[str]:
+    """Return the password that a Basic credential holds, the base64 of `user:password`."""
+    try:
+        user_and_password = base64.b64decode(credential, validate=True).decode()
+    except ValueError:
+        return []
+    return [user_and_password.partition(":")[2]]
+
+
 def _passwords(text: str) -> list[str]:
-    """Return the password of a URL in a text. Without a password, return its user, because some tokens are given so."""
+    """Return the password of a URL in a text, and the Basic credential that a client makes of it.
+
+    Without a password, return its user, because some tokens are given so.
+    """
     _, scheme, rest = text.partition("://")
     user, at, _ = rest.split("/", 1)[0].rpartition("@")
-    return [user.partition(":")[2] or user] if scheme and at else []
+    if not (scheme and at):
+        return []
+    name, _, password = map(unquote, user.partition(":"))
+    basic = base64.b64encode(f"{name}:{password}".encode()).decode()
+    return [user.partition(":")[2] or user, basic]
 
 
 def _forms(value: str) -> Iterator[str]:
