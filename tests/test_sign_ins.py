@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
@@ -294,17 +295,19 @@ async def test_a_page_shows_no_markup_of_a_stranger() -> None:
     assert "<b>" not in page
 
 
-@pytest.mark.parametrize("named", ["oauth", "auth"])
+@pytest.mark.parametrize(
+    ("named", "method"),
+    [("oauth", "client_secret_basic"), ("auth", "client_secret_basic"), ("oauth", "client_secret_post")],
+)
 async def test_a_client_of_the_entry_is_used_and_its_secret_is_not_kept(
-    web: str, accounts: Accounts, named: str, monkeypatch: pytest.MonkeyPatch
+    web: str, accounts: Accounts, named: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await Entry(web).login()
     registered = next(iter(accounts.clients.values()))
     own = registered.model_copy(
-        update={"client_id": "own", "client_secret": "s3cret-of-client", "token_endpoint_auth_method": None}
+        update={"client_id": "own", "client_secret": "s3cret-of-client", "token_endpoint_auth_method": method}
     )
     monkeypatch.setenv("CLIENT_SECRET", "s3cret-of-client")
-    own.token_endpoint_auth_method = "client_secret_basic"
     port = httpx2.URL(str((registered.redirect_uris or [])[0])).port
     accounts.clients["own"] = own
     spelt = {
@@ -317,6 +320,45 @@ async def test_a_client_of_the_entry_is_used_and_its_secret_is_not_kept(
     assert await entry.whoami() == "ada"
     assert len(accounts.clients) == 2
     assert not [file for file in kept_folder().glob("*.json") if "s3cret" in file.read_text()]
+
+
+async def test_a_server_of_clients_with_a_secret_registers_one(accounts: Accounts) -> None:
+    def with_secrets_only(app: ASGIApp, _: str) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope.get("path") != "/register":
+                return await app(scope, receive, send)
+            message = await receive()
+
+            async def again() -> Message:
+                return message
+
+            is_public = b'"none"' in message["body"]
+            refusal = JSONResponse({"error": "invalid_client_metadata"}, 400)
+            return await (refusal if is_public else app)(scope, again, send)
+
+        return answer
+
+    with signing(accounts, behind=with_secrets_only) as web:
+        entry = Entry(web)
+        await entry.login()
+        entry.expire()
+        assert await entry.whoami() == "ada"
+
+
+async def test_a_sign_in_that_fails_names_the_address(accounts: Accounts) -> None:
+    def without_authorization(app: ASGIApp, web: str) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            elsewhere = JSONResponse({"resource": f"{web}/mcp", "authorization_servers": ["http://127.0.0.1:9"]})
+            is_document = scope.get("path", "").startswith("/.well-known/oauth-protected-resource")
+            await (elsewhere if is_document else app)(scope, receive, send)
+
+        return answer
+
+    with (
+        signing(accounts, behind=without_authorization) as web,
+        pytest.raises(ServerUnavailable, match=r"failed: http://127\.0\.0\.1:9/\.well-known/\S+ cannot be reached \("),
+    ):
+        await Entry(web).login()
 
 
 async def test_a_server_that_registers_nobody_is_told_with_the_remedy(accounts: Accounts) -> None:

@@ -99,7 +99,7 @@ async def login(
         except httpx2.HTTPError as error:
             why = launch.secrets.redact(str(error) or type(error).__name__)
             raise ServerUnavailable(
-                f"server {spec.name!r}: sign-in failed, because one of its servers failed: {why}"
+                f"server {spec.name!r}: sign-in failed: {provider.address} cannot be reached ({why})"
             ) from None
         except (OAuthFlowError, ValueError) as error:
             raise _failed(spec, launch, provider, error) from None
@@ -155,7 +155,9 @@ def _failed(
         remedy = _REGISTER
         if provider.takes_metadata_document:
             remedy = _HOST_DOCUMENT
-    return Unauthorised(f"server {spec.name!r}: sign-in failed: {reason}{remedy}")
+    return Unauthorised(
+        f"server {spec.name!r}: sign-in failed at {provider.address}: {reason}{remedy}"
+    )
 
 
 async def logout(tenant: str, spec: ServerSpec, launch: Launch) -> str:

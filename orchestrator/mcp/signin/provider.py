@@ -1,11 +1,14 @@
 """The MCP library's OAuth client, for one sign-in or one renewal of toolroute."""
 
+import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth.oauth2 import OAuthContext
 from mcp.client.auth.utils import is_valid_client_metadata_url, union_scopes
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -14,6 +17,7 @@ from mcp.shared.auth import (
     OAuthMetadata,
     OAuthToken,
     ProtectedResourceMetadata,
+    TokenEndpointAuthMethod,
 )
 from pydantic import AnyUrl, BaseModel
 
@@ -67,6 +71,9 @@ class SignInProvider(OAuthClientProvider):
         show: Shows the link to a person.
         wait: Waits for the browser to return.
         former: The sign-in that the new one replaces.
+
+    Attributes:
+        address: The address of the last request, without its query.
     """
 
     def __init__(
@@ -87,6 +94,7 @@ class SignInProvider(OAuthClientProvider):
         )
         metadata_url = client_metadata_url(spec, launch)
         self._configured = None if metadata_url else _configured_client(launch, addresses)
+        self.address = launch.url
         super().__init__(
             launch.url, metadata, NoStorage(self._configured), show, wait, metadata_url
         )
@@ -102,7 +110,11 @@ class SignInProvider(OAuthClientProvider):
                 if outgoing is not request:
                     await refuse_link_local(outgoing.url)
                 outgoing.extensions.setdefault("timeout", _TIMEOUT)
+                self.address = str(outgoing.url.copy_with(query=None))
                 response = yield outgoing
+                again = await with_other_method(self.context, outgoing, response)
+                if again is not None:
+                    response = yield again
                 open_to_all = (
                     outgoing is request
                     and self.context.current_tokens is None
@@ -190,6 +202,48 @@ class SignInProvider(OAuthClientProvider):
             raise ServerUnavailable(
                 f"{server.revocation_endpoint} answered HTTP {response.status_code}"
             )
+
+
+_OTHER_METHOD: dict[str | None, TokenEndpointAuthMethod] = {
+    "client_secret_basic": "client_secret_post",
+    "client_secret_post": "client_secret_basic",
+}
+
+
+async def with_other_method(
+    context: OAuthContext, request: httpx2.Request, response: httpx2.Response
+) -> httpx2.Request | None:
+    """Return a refused request to an authorization server with the client's secret in another form.
+
+    A server may accept a registered client by one method only, and its metadata does not say by which. A server for
+    clients with a secret registers no public client.
+
+    Args:
+        context: The state of the sign-in, which keeps the other method.
+        request: The request.
+        response: Its answer.
+
+    Returns:
+        The request to send instead, or None if the server refused something else.
+    """
+    if response.status_code not in (400, 401) or request.method != "POST":
+        return None
+    await response.aread()
+    error = _error_of(response)
+    client = context.client_info
+    if error == "invalid_client_metadata" and client is None:
+        body = json.loads(request.content) | {"token_endpoint_auth_method": "client_secret_post"}
+        return httpx2.Request("POST", request.url, json=body)
+    if error != "invalid_client" or client is None:
+        return None
+    method = client.token_endpoint_auth_method
+    if method not in _OTHER_METHOD or not client.client_secret:
+        return None
+    client.token_endpoint_auth_method = _OTHER_METHOD[method]
+    data = dict(parse_qsl(request.content.decode()))
+    data.pop("client_secret", None)
+    data, headers = context.prepare_token_auth(data, {})
+    return httpx2.Request("POST", request.url, data=data, headers=headers)
 
 
 def client_metadata_url(spec: ServerSpec, launch: Launch) -> str | None:

@@ -27,7 +27,12 @@ from orchestrator.errors import InvalidConfig, ToolrouteError, Unauthorised
 from orchestrator.mcp.config.launch import Launch
 from orchestrator.mcp.config.oauth import IdentityProvider
 from orchestrator.mcp.config.parse import ServerSpec
-from orchestrator.mcp.signin.provider import FixedScopes, NoStorage, send_bounded
+from orchestrator.mcp.signin.provider import (
+    FixedScopes,
+    NoStorage,
+    send_bounded,
+    with_other_method,
+)
 from orchestrator.mcp.signin.signed_in import require_encryption
 from orchestrator.mcp.transports.http_client import CredentialsRefused, further_scope
 
@@ -89,13 +94,20 @@ class WorkerAuth(httpx2.Auth):
                     is_refused = True
                     answer = response
                 else:
-                    answer = await send_bounded(outgoing)
+                    answer = await self._answer(outgoing)
                 outgoing = await flow.asend(answer)
         finally:
             await flow.aclose()
         authorization: str = request.headers["authorization"]
         self._launch.secrets.add([authorization.removeprefix("Bearer ")])
         return authorization
+
+    async def _answer(self, outgoing: httpx2.Request) -> httpx2.Response:
+        answer = await send_bounded(outgoing)
+        if not isinstance(self._provider, OAuthClientProvider):
+            return answer
+        again = await with_other_method(self._provider.context, outgoing, answer)
+        return await send_bounded(again) if again else answer
 
 
 def _fix_scopes(context: OAuthContext, further: str) -> None:
