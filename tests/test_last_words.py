@@ -141,12 +141,32 @@ async def failure(folder: Path, program: str, script: str, *args: str) -> str:
     return str(failed.value)
 
 
-async def test_a_failed_install_script_is_named_from_npms_log(tmp_path: Path) -> None:
+GIT_LOG = """\
+7 verbose argv "exec" "--yes" "--" "discogs-mcp-server"
+27 silly fetch manifest dotenv@github:cswkim/dotenv
+1059 verbose exit 128
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "content", "reason"),
+    [
+        (
+            "mcp-server-sqlite-npx",
+            NPM_LOG,
+            "the script of sqlite3@5.1.7 install failed (prebuild-install -r napi || node-gyp rebuild;",
+        ),
+        ("discogs-mcp-server", GIT_LOG, "git could not fetch github:cswkim/dotenv, which the package needs;"),
+    ],
+)
+async def test_a_failed_installation_is_explained_from_npms_log(
+    tmp_path: Path, package: str, content: str, reason: str
+) -> None:
     log = tmp_path / "_logs" / "2026-11-29T02_33_23_787Z-debug-0.log"
     log.parent.mkdir()
-    script = f"echo >> {tmp_path}/starts; cat > {log} <<'END'\n{NPM_LOG}END\nexit 1"
-    said = await failure(tmp_path, "npx", script, "-y", "mcp-server-sqlite-npx")
-    assert "the script of sqlite3@5.1.7 install failed (prebuild-install -r napi || node-gyp rebuild;" in said
+    script = f"echo >> {tmp_path}/starts; cat > {log} <<'END'\n{content}END\nexit 1"
+    said = await failure(tmp_path, "npx", script, "-y", package)
+    assert reason in said
     assert said.endswith(f"npm's log: {log}")
     assert (tmp_path / "starts").read_text() == "\n", "what failed once is not installed a second time"
 

@@ -209,6 +209,22 @@ def test_the_command_line_syncs_lists_and_calls(toolroute: Run, file: Path, tmp_
     assert (called.exit_code, called.stdout) == (0, "42\n")
 
 
+def test_a_table_of_servers_has_the_reasons_below(toolroute: Run, tmp_path: Path) -> None:
+    empty = "from mcp.server.mcpserver import MCPServer\nMCPServer('empty').run()"
+    servers = {
+        "empty": {"command": sys.executable, "args": ["-c", empty]},
+        "lost": {"command": "no-such-program"},
+    }
+    file = tmp_path / "servers.json"
+    file.write_text(json.dumps(config(**servers)))
+    synced = toolroute("tools", "sync", file, "--store", tmp_path / "store")
+    rows = synced.stdout.splitlines()
+    assert rows[1].split() == ["empty", "0", "0", "0", "0", "stored"]
+    assert rows[2].split() == ["lost", "failed"]
+    assert rows[3] == "empty: it lists no tools; if it needs a key or another setting, add that to its entry"
+    assert rows[4].startswith("lost: the command 'no-such-program' was not found: install it")
+
+
 def test_a_call_gives_programs_every_block_of_the_answer(toolroute: Run, tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text(json.dumps(config(odd=entry("faulty.py", "image"))))

@@ -180,9 +180,10 @@ def without_acts(value: Any, parameters: frozenset[str] = frozenset()) -> Any:
     return value
 
 
-def texts_of(tool: Tool) -> Iterator[str]:
-    """Yield all texts of a tool, names as words."""
-    yield from (tool.description, spaced(tool.name), tool.title, " ".join(tool.keywords))
+def texts_of(tool: Tool, *, names: bool = True) -> Iterator[str]:
+    """Yield all texts of a tool, and its names, keywords and parameters as words unless `names` is false."""
+    named = (spaced(tool.name), " ".join(tool.keywords)) if names else ()
+    yield from (tool.description, tool.title, *named)
     remaining: list[Any] = [tool.input_schema]
     while remaining:
         value = remaining.pop()
@@ -192,7 +193,8 @@ def texts_of(tool: Tool) -> Iterator[str]:
             remaining += value
         elif isinstance(value, dict):
             remaining += value.values()
-            yield from map(spaced, value)
+            if names:
+                yield from map(spaced, value)
 
 
 def _parameters(tool: Tool) -> frozenset[str]:

@@ -34,6 +34,9 @@ EntryOf = Callable[[str], str]
 """The identity of the entry that a server was listed by; \"\" where that is not known."""
 
 
+NO_TOOLS = "it lists no tools; if it needs a key or another setting, add that to its entry"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerReport:
     """One server's result: the changes of its listing in the store, or the error."""
@@ -47,10 +50,9 @@ class ServerReport:
     @property
     def line(self) -> str:
         """The server and how it went, for people."""
-        stored = (
-            f"{self.tools} {'tool' if self.tools == 1 else 'tools'} stored in {self.seconds:.1f} s"
-        )
-        return f"{self.server}: {without_name(self.server, self.error) or stored}"
+        tools = "1 tool" if self.tools == 1 else f"{self.tools} tools"
+        outcome = without_name(self.server, self.error) or NO_TOOLS * (not self.tools)
+        return f"{self.server}: {outcome or f'{tools} stored in {self.seconds:.1f} s'}"
 
     def to_json(self) -> dict[str, Any]:
         own: dict[str, Any] = {**asdict(self), "seconds": round(self.seconds, 3)}

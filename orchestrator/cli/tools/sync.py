@@ -19,7 +19,7 @@ from orchestrator.cli.shared.output import (
 )
 from orchestrator.cli.shared.workspace import Workspace, connecting
 from orchestrator.cli.trust.audit import audited
-from orchestrator.common.lines import one_line
+from orchestrator.common.lines import inline, one_line
 from orchestrator.errors import InvalidConfig, InvalidInput
 from orchestrator.mcp.config.parse import McpConfig
 from orchestrator.store.store import Store
@@ -129,18 +129,26 @@ def listings_in_words(listings: Mapping[str, int]) -> str:
 
 
 def _print_report(servers: list[dict[str, Any]]) -> None:
+    """Print a line for each server, and below them the reasons of failures: a column would be too narrow."""
     from orchestrator.mcp.faults import without_name
+    from orchestrator.mcp.sync import NO_TOOLS
 
     rows = []
+    reasons = []
     for row in servers:
+        counts = [str(len(row[key])) for key in ("new", "changed", "gone")]
         if row["error"]:
-            outcome = lines(f"failed: {without_name(row['server'], row['error'])}", style="red")
-            rows.append((lines(row["server"], style="red"), "", "", "", "", outcome))
-        else:
-            counts = [str(len(row[key])) for key in ("new", "changed", "gone")]
-            rows.append((row["server"], str(row["tools"]), *counts, "stored"))
+            failed = lines("failed", style="red")
+            rows.append((lines(row["server"], style="red"), "", "", "", "", failed))
+            reasons.append(f"{row['server']}: {without_name(row['server'], row['error'])}")
+            continue
+        rows.append((row["server"], str(row["tools"]), *counts, "stored"))
+        if not row["tools"]:
+            reasons.append(f"{row['server']}: {NO_TOOLS}")
     columns = ("server", "tools", "new", "changed", "gone", "outcome")
     print_table(columns, rows, numbers=("tools", "new", "changed", "gone"))
+    for reason in reasons:
+        click.echo(inline(reason))
     for row in servers:
         for kind in ("changed", "gone"):
             if not row["error"] and row[kind]:

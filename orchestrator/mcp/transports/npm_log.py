@@ -13,6 +13,8 @@ from pathlib import Path
 RUNNERS = frozenset({"npx", "npm"})
 _MAX_BYTES = 16 * 2**20
 _SCRIPT = re.compile(r"^\d+ info run (\S+ \w+) (?!\{)\S+ (.+)$", re.MULTILINE)
+_FROM_GIT = re.compile(r"^\d+ silly fetch manifest \S+?@((?:git|bitbucket)\S+)$", re.MULTILINE)
+_GIT_FAILED = re.compile(r"^\d+ verbose exit 128$", re.MULTILINE)
 _FAILED = re.compile(r"^\d+ info run (\S+ \w+) \{ code: (?!0\b)(\w+), signal", re.MULTILINE)
 
 
@@ -24,6 +26,14 @@ def failed_script(log: str) -> str:
     script, code = failure.groups()
     command = dict(_SCRIPT.findall(log)).get(script, "")
     return f"the script of {script} failed ({command}; exit code {code})"
+
+
+def unreached_repository(log: str) -> str:
+    """Return the git repository that a package needs, if git failed, or ""."""
+    needed = _FROM_GIT.search(log)
+    if needed is None or not _GIT_FAILED.search(log):
+        return ""
+    return f"git could not fetch {needed[1]}, which the package needs"
 
 
 def install_failure(cache: Path, args: Sequence[str], since: float) -> str:
@@ -43,6 +53,6 @@ def install_failure(cache: Path, args: Sequence[str], since: float) -> str:
         except OSError:  # npm removes old logs.
             continue
         if json.dumps(package) in log:
-            script = failed_script(log)
-            return f"{script}; npm's log: {path}" if script else f"npm's log: {path}"
+            reason = failed_script(log) or unreached_repository(log)
+            return f"{reason}; npm's log: {path}" if reason else f"npm's log: {path}"
     return ""
